@@ -10,17 +10,25 @@
 //! 2. An [`ExtentAllocator`] gives out [`Region`]s of the devices, striped or placed by role.
 //! 3. [`SequenceReader`] and [`SequenceWriter`] move sequences with prefetching and write-behind; [`Tuning`] measures how
 //!    many blocks have to be in flight.
+//! 4. [`records`] and [`collection`]: sequences of records, and records that are sorted when they do not fit into memory.
+//! 5. [`graph`] and [`bfs`]: graphs, and breadth-first search. [`cost`]: what models predict of an algorithm's IOs.
 //!
 //! # Invariants
 //! - This crate uses no clock but the devices' and opens nothing.
 //! - An algorithm leases all memory whose size depends on its input from the budget.
 
+pub mod bfs;
+mod block_reads;
 mod budget;
+pub mod collection;
+pub mod cost;
 mod device_queue;
 mod error;
 mod extent;
+pub mod graph;
 mod ledger;
 mod machine;
+pub mod records;
 mod sequence;
 mod tuning;
 

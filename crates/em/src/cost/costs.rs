@@ -1,0 +1,88 @@
+//! What a device charges for an IO: a line for each direction and pattern.
+
+use flashlab_base::{Bytes, Mode};
+
+use super::workload::AccessPattern;
+
+/// The time of an IO of x bytes: `setup_ns + x * byte_ns` (the affine model's 1 + alpha x, in nanoseconds).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinearCost {
+    /// What an IO costs whatever its size, in nanoseconds.
+    pub setup_ns: f64,
+    /// What each byte adds, in nanoseconds.
+    pub byte_ns: f64,
+}
+
+impl LinearCost {
+    /// The line through two measured points, each a size and its mean time in nanoseconds. A slope or set-up below
+    /// zero, which noise can give, becomes zero.
+    pub fn through(small: (Bytes, f64), large: (Bytes, f64)) -> LinearCost {
+        let run = (large.0.0 as f64 - small.0.0 as f64).max(1.0);
+        let byte_ns = ((large.1 - small.1) / run).max(0.0);
+        LinearCost { setup_ns: (small.1 - byte_ns * small.0.0 as f64).max(0.0), byte_ns }
+    }
+
+    /// The time of one IO of this size, in nanoseconds.
+    pub fn of(&self, size: Bytes) -> f64 {
+        self.setup_ns + self.byte_ns * size.0 as f64
+    }
+
+    /// The size whose transfer takes as long as the set-up: half the bandwidth is reached there. At least 512 bytes.
+    pub fn half_bandwidth(&self) -> Bytes {
+        if self.byte_ns == 0.0 {
+            return Bytes::mib(1);
+        }
+        Bytes(((self.setup_ns / self.byte_ns) as u64).max(512).next_power_of_two())
+    }
+}
+
+/// What a device charges, by direction and pattern.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DeviceCosts {
+    /// A read that continues where the one before it ended.
+    pub sequential_read: LinearCost,
+    /// A write that continues where the one before it ended.
+    pub sequential_write: LinearCost,
+    /// A read at a random offset.
+    pub random_read: LinearCost,
+    /// A write at a random offset.
+    pub random_write: LinearCost,
+    /// P of the PDAM: how many times the rate of one random read in flight the device reaches with more in flight.
+    pub parallelism: f64,
+}
+
+impl DeviceCosts {
+    /// The line for a direction and pattern.
+    pub fn line(&self, mode: Mode, pattern: AccessPattern) -> LinearCost {
+        match (mode, pattern) {
+            (Mode::Read, AccessPattern::Sequential) => self.sequential_read,
+            (Mode::Write, AccessPattern::Sequential) => self.sequential_write,
+            (Mode::Read, AccessPattern::Random) => self.random_read,
+            (Mode::Write, AccessPattern::Random) => self.random_write,
+        }
+    }
+
+    /// c_W: what a random write of a block costs over what a random read costs (Ajwani et al., chapter 5).
+    pub fn write_penalty(&self, block: Bytes) -> f64 {
+        self.random_write.of(block) / self.random_read.of(block).max(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_goes_through_its_points() {
+        let line = LinearCost::through((Bytes(4096), 50_000.0), (Bytes(1 << 20), 50_000.0 + 1_044_480.0));
+        assert!((line.byte_ns - 1.0).abs() < 1e-9, "{line:?}");
+        assert!((line.of(Bytes(4096)) - 50_000.0).abs() < 1e-6);
+        assert_eq!(line.half_bandwidth(), Bytes(1 << 16));
+    }
+
+    #[test]
+    fn noise_gives_no_negative_costs() {
+        let line = LinearCost::through((Bytes(4096), 9_000.0), (Bytes(8192), 8_000.0));
+        assert_eq!((line.setup_ns, line.byte_ns), (9_000.0, 0.0));
+    }
+}

@@ -1,0 +1,176 @@
+//! Measures on a device what it charges for IOs.
+//!
+//! # Method
+//! 1. The region is written once from its beginning to its end, so that reads find data.
+//! 2. For each direction, sequentially and at random offsets within the region, IOs of a small and a large size are issued
+//!    with one in flight. The line through the two mean times is the cost. Writes end with a flush, whose time counts: a
+//!    write cache only defers what it takes.
+//! 3. Random reads of the small size with `in_flight` in flight give the parallelism.
+//!
+//! # Invariants
+//! - It writes to the region and nowhere else.
+//! - The offsets follow from the seed.
+
+use flashlab_base::{Bytes, Mode, Nanos, Operation, Prng, Seed};
+use flashlab_device::Buffer;
+
+use super::costs::{DeviceCosts, LinearCost};
+use super::workload::AccessPattern;
+use crate::error::EmError;
+use crate::extent::Region;
+use crate::machine::Machine;
+
+/// IOs of each kind and size: enough that a disk's rotational delay has a mean within 4 % (deviation 0.58 of it by root
+/// of 256), and more than a write cache of 16 MiB takes at 64 KiB.
+const IOS: u64 = 256;
+
+/// The most that the sequential IOs of one size cover: a slow device is not kept busy for minutes.
+const MOST: Bytes = Bytes::mib(64);
+
+/// With which sizes costs are measured.
+#[derive(Clone, Copy, Debug)]
+pub struct CostSizes {
+    /// The small IO: the algorithm's random IO.
+    pub small: Bytes,
+    /// The large IO: what the algorithm reads and writes sequentially.
+    pub large: Bytes,
+    /// How many random reads are in flight for the parallelism.
+    pub in_flight: u32,
+}
+
+/// Measures what the device of a region charges for IOs to it. The region's content is destroyed.
+///
+/// # Errors
+/// Those of the IOs; [`EmError::Parameter`] when the region does not hold two large IOs; [`EmError::Memory`].
+pub fn measure(
+    machine: &mut Machine<'_>,
+    region: &Region,
+    sizes: CostSizes,
+    seed: Seed,
+) -> Result<DeviceCosts, EmError> {
+    let slots = region.size().0 / sizes.large.0.max(1);
+    if slots < 2 || sizes.small > sizes.large || sizes.small == Bytes::ZERO {
+        return Err(EmError::Parameter(format!(
+            "costs of IOs of {} and {} cannot be measured in {}: it must hold two of the larger",
+            sizes.small,
+            sizes.large,
+            region.size()
+        )));
+    }
+    let mut lab = Lab { machine, region, sizes, prng: Prng::new(seed.derive("costs", 0)) };
+    lab.run(Operation::Write, sizes.large, (0..slots).collect(), 1)?;
+    let mut line = |mode: Mode, pattern| -> Result<LinearCost, EmError> {
+        let small = lab.mean(mode, pattern, sizes.small)?;
+        let large = lab.mean(mode, pattern, sizes.large)?;
+        Ok(LinearCost::through((sizes.small, small), (sizes.large, large)))
+    };
+    let sequential_read = line(Mode::Read, AccessPattern::Sequential)?;
+    let random_read = line(Mode::Read, AccessPattern::Random)?;
+    let sequential_write = line(Mode::Write, AccessPattern::Sequential)?;
+    let random_write = line(Mode::Write, AccessPattern::Random)?;
+    let parallelism = lab.parallelism()?;
+    Ok(DeviceCosts { sequential_read, sequential_write, random_read, random_write, parallelism })
+}
+
+struct Lab<'l, 'm> {
+    machine: &'l mut Machine<'m>,
+    region: &'l Region,
+    sizes: CostSizes,
+    prng: Prng,
+}
+
+impl Lab<'_, '_> {
+    /// The mean time of an IO, in nanoseconds.
+    fn mean(&mut self, mode: Mode, pattern: AccessPattern, size: Bytes) -> Result<f64, EmError> {
+        let slots = self.region.size().0 / size.0;
+        let sequential = IOS.min(slots).min((MOST.0 / size.0).max(2));
+        let indices: Vec<u64> = match pattern {
+            AccessPattern::Sequential => {
+                let first = self.prng.below(slots - sequential + 1);
+                (first..first + sequential).collect()
+            }
+            AccessPattern::Random => self.random(slots),
+        };
+        let count = indices.len() as f64;
+        let took = self.run(mode.into(), size, indices, 1)?;
+        Ok(took.0 as f64 / count)
+    }
+
+    fn random(&mut self, slots: u64) -> Vec<u64> {
+        (0..IOS).map(|_| self.prng.below(slots)).collect()
+    }
+
+    fn parallelism(&mut self) -> Result<f64, EmError> {
+        let slots = self.region.size().0 / self.sizes.small.0;
+        let in_flight = self.sizes.in_flight.max(1);
+        let (one, several) = (self.random(slots), self.random(slots));
+        let one = self.run(Operation::Read, self.sizes.small, one, 1)?;
+        let several = self.run(Operation::Read, self.sizes.small, several, in_flight)?;
+        Ok((one.0 as f64 / several.0.max(1) as f64).max(1.0))
+    }
+
+    /// Issues IOs of one size at these multiples of it; from the first submission to the end of the last one.
+    fn run(
+        &mut self,
+        operation: Operation,
+        size: Bytes,
+        indices: Vec<u64>,
+        in_flight: u32,
+    ) -> Result<Nanos, EmError> {
+        let (mut free, _lease) =
+            self.machine.budget().buffers(in_flight as usize, size, "measuring costs")?;
+        let begin = self.machine.now();
+        let mut device = self.region.parts()[0].device;
+        for index in indices {
+            let buffer = match free.pop() {
+                Some(buffer) => buffer,
+                None => self.machine.wait_any()?.expect("an IO is in flight").1,
+            };
+            let (located, offset) = self.region.locate(size * index);
+            device = located;
+            self.machine.submit(located, operation, offset, size, buffer);
+        }
+        while self.machine.wait_any()?.is_some() {}
+        if operation == Operation::Write {
+            let flush =
+                self.machine.submit(device, Operation::Flush, Bytes::ZERO, Bytes::ZERO, Buffer::empty());
+            self.machine.wait(flush)?;
+        }
+        Ok(self.machine.now().since(begin))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flashlab_device::MemoryDevice;
+
+    use super::*;
+    use crate::extent::{ExtentAllocator, Spread};
+    use crate::machine::HostTime;
+
+    const SIZES: CostSizes = CostSizes { small: Bytes::kib(4), large: Bytes::kib(64), in_flight: 8 };
+
+    fn on_memory(size: Bytes) -> Result<DeviceCosts, EmError> {
+        let device = MemoryDevice::new(Bytes::mib(8), Nanos(5_000));
+        let mut machine = Machine::new(vec![Box::new(device)], Bytes::mib(4), HostTime::Declared(Nanos(1)))?;
+        let region = ExtentAllocator::new(&machine).allocate(size, Spread::On(0))?;
+        measure(&mut machine, &region, SIZES, Seed(1))
+    }
+
+    #[test]
+    fn a_device_with_one_response_time_charges_a_set_up_and_no_bytes() {
+        let costs = on_memory(Bytes::mib(4)).unwrap();
+        assert_eq!(costs.random_read, LinearCost { setup_ns: 5_000.0, byte_ns: 0.0 });
+        // 256 or 64 writes and the flush.
+        assert!((costs.sequential_write.setup_ns - 5_000.0).abs() < 100.0, "{costs:?}");
+        assert!((costs.parallelism - 1.0).abs() < 1e-9, "it serves one IO after the other: {costs:?}");
+    }
+
+    #[test]
+    fn a_region_that_is_too_small_is_an_error() {
+        assert_eq!(
+            on_memory(Bytes::kib(64)).unwrap_err().to_string(),
+            "costs of IOs of 4 KiB and 64 KiB cannot be measured in 64 KiB: it must hold two of the larger"
+        );
+    }
+}

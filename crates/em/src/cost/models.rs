@@ -1,0 +1,192 @@
+//! The six models, and the time that each predicts.
+
+use std::fmt;
+
+use flashlab_base::{Bytes, Mode, Nanos};
+
+use super::costs::DeviceCosts;
+use super::workload::{AccessPattern, IoClass, Phase, Workload};
+
+/// A model of what IOs cost. `cost` has the table of what each one sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CostModel {
+    /// Every access costs the same as an operation of the CPU: the device is free.
+    Ram,
+    /// Each transfer of a block of this size costs a random read of it.
+    Io(Bytes),
+    /// A block read costs 1 and a block write c_W, in random reads of a block of this size.
+    Asymmetric(Bytes),
+    /// Reads come in blocks of `read`, writes in blocks of `write`; each direction has its own cost.
+    TwoBlocks {
+        /// B_R.
+        read: Bytes,
+        /// B_W.
+        write: Bytes,
+    },
+    /// Each IO costs the set-up and the bytes of its direction and pattern.
+    Affine,
+    /// Each step transfers P blocks of this size.
+    Pdam(Bytes),
+}
+
+impl CostModel {
+    /// The six models for an algorithm with this block on this device. B_R and B_W are the sizes at which random reads
+    /// and writes reach half of their bandwidth.
+    pub fn all(block: Bytes, costs: &DeviceCosts) -> [CostModel; 6] {
+        let read = costs.random_read.half_bandwidth();
+        let write = costs.random_write.half_bandwidth().max(read);
+        [
+            CostModel::Ram,
+            CostModel::Io(block),
+            CostModel::Asymmetric(block),
+            CostModel::TwoBlocks { read, write },
+            CostModel::Affine,
+            CostModel::Pdam(block),
+        ]
+    }
+
+    /// The name in tables and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CostModel::Ram => "ram",
+            CostModel::Io(_) => "io",
+            CostModel::Asymmetric(_) => "asymmetric",
+            CostModel::TwoBlocks { .. } => "two-blocks",
+            CostModel::Affine => "affine",
+            CostModel::Pdam(_) => "pdam",
+        }
+    }
+
+    /// How long the workload takes on these devices. In a phase the devices work at the same time, so the slowest
+    /// decides; the CPU's time is added.
+    ///
+    /// # Panics
+    /// When an IO names a device beyond `devices`: the caller's mistake.
+    pub fn predict(self, workload: &Workload, devices: &[DeviceCosts]) -> Nanos {
+        let ns: f64 = workload.phases.iter().map(|phase| self.phase(phase, devices)).sum();
+        Nanos(ns.round() as u64).saturating_add(workload.host())
+    }
+
+    fn phase(self, phase: &Phase, devices: &[DeviceCosts]) -> f64 {
+        let mut busy = vec![0.0; devices.len()];
+        for class in &phase.ios {
+            busy[class.device] += self.class(class, &devices[class.device]);
+        }
+        busy.into_iter().fold(0.0, f64::max)
+    }
+
+    /// The time of IOs of one kind, in nanoseconds.
+    fn class(self, class: &IoClass, costs: &DeviceCosts) -> f64 {
+        let blocks = |block: Bytes| {
+            let each = (class.size().0 as f64 / block.0.max(1) as f64).max(1.0);
+            if class.pattern == AccessPattern::Sequential {
+                class.bytes / block.0.max(1) as f64
+            } else {
+                class.count * each.ceil()
+            }
+        };
+        let random = |block: Bytes| costs.line(class.mode, AccessPattern::Random).of(block);
+        match self {
+            CostModel::Ram => 0.0,
+            CostModel::Io(block) => blocks(block) * costs.random_read.of(block),
+            CostModel::Asymmetric(block) => blocks(block) * random(block),
+            CostModel::TwoBlocks { read, write } => {
+                let block = if class.mode == Mode::Read { read } else { write };
+                blocks(block) * random(block)
+            }
+            CostModel::Affine => {
+                let line = costs.line(class.mode, class.pattern);
+                class.count * line.setup_ns + class.bytes * line.byte_ns
+            }
+            CostModel::Pdam(block) => {
+                let at_once = f64::from(class.in_flight.max(1)).min(costs.parallelism.max(1.0));
+                blocks(block) / at_once * costs.random_read.of(block)
+            }
+        }
+    }
+}
+
+impl fmt::Display for CostModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CostModel::Ram => f.write_str("RAM"),
+            CostModel::Io(block) => write!(f, "I/O, B {block}"),
+            CostModel::Asymmetric(block) => write!(f, "x + c_W y, B {block}"),
+            CostModel::TwoBlocks { read, write } => write!(f, "B_R {read}, B_W {write}"),
+            CostModel::Affine => f.write_str("affine"),
+            CostModel::Pdam(block) => write!(f, "PDAM, B {block}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::costs::LinearCost;
+    use super::*;
+
+    /// Random reads 100 us and 10 ns a byte; writes five times that; sequential IOs pay their bytes alone.
+    fn costs() -> DeviceCosts {
+        let line = |setup_ns, byte_ns| LinearCost { setup_ns, byte_ns };
+        DeviceCosts {
+            sequential_read: line(0.0, 10.0),
+            sequential_write: line(0.0, 50.0),
+            random_read: line(100_000.0, 10.0),
+            random_write: line(500_000.0, 50.0),
+            parallelism: 4.0,
+        }
+    }
+
+    fn ios(mode: Mode, pattern: AccessPattern, count: f64, size: u64) -> IoClass {
+        IoClass { device: 0, mode, pattern, count, bytes: count * size as f64, in_flight: 8 }
+    }
+
+    fn predicted(model: CostModel, workload: &Workload) -> u64 {
+        model.predict(workload, &[costs()]).0
+    }
+
+    #[test]
+    fn each_model_predicts_what_is_computed_by_hand() {
+        let block = Bytes(10_000);
+        // A random read of a block takes 200 us, a random write 1 ms.
+        let workload = Workload::of(
+            vec![
+                ios(Mode::Read, AccessPattern::Random, 40.0, 10_000),
+                ios(Mode::Write, AccessPattern::Sequential, 2.0, 100_000),
+            ],
+            Nanos(7),
+        );
+        assert_eq!(predicted(CostModel::Ram, &workload), 7);
+        assert_eq!(predicted(CostModel::Io(block), &workload), (40 + 20) * 200_000 + 7);
+        assert_eq!(predicted(CostModel::Asymmetric(block), &workload), 40 * 200_000 + 20 * 1_000_000 + 7);
+        let two = CostModel::TwoBlocks { read: Bytes(10_000), write: Bytes(100_000) };
+        assert_eq!(predicted(two, &workload), 40 * 200_000 + 2 * 5_500_000 + 7);
+        assert_eq!(predicted(CostModel::Affine, &workload), 40 * 200_000 + 2 * 5_000_000 + 7);
+        assert_eq!(predicted(CostModel::Pdam(block), &workload), 60 / 4 * 200_000 + 7);
+        assert!((costs().write_penalty(block) - 5.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn devices_of_a_phase_work_at_the_same_time_and_phases_one_after_the_other() {
+        let on = |device| IoClass { device, ..ios(Mode::Read, AccessPattern::Random, 10.0, 10_000) };
+        let together = Workload::of(vec![on(0), on(1)], Nanos::ZERO);
+        let phases = Workload {
+            phases: vec![
+                Phase { ios: vec![on(0)], host: Nanos::ZERO },
+                Phase { ios: vec![on(1)], host: Nanos::ZERO },
+            ],
+        };
+        let devices = [costs(), costs()];
+        assert_eq!(CostModel::Affine.predict(&together, &devices), Nanos(2_000_000));
+        assert_eq!(CostModel::Affine.predict(&phases, &devices), Nanos(4_000_000));
+    }
+
+    #[test]
+    fn the_six_models_have_names_of_their_own() {
+        let all = CostModel::all(Bytes::kib(64), &costs());
+        let names: std::collections::BTreeSet<&str> = all.iter().map(|model| model.name()).collect();
+        assert_eq!(names.len(), 6);
+        let CostModel::TwoBlocks { read, write } = all[3] else { panic!("{all:?}") };
+        assert!(read <= write);
+        assert_eq!(all[5].to_string(), "PDAM, B 64 KiB");
+    }
+}
