@@ -11,7 +11,7 @@
 //! | [`semi_external`] | as the first, but a bit a node in memory says what was visited | n + scan(arcs) |
 //!
 //! Mehlhorn and Meyer, ESA 2002, is the second; Ajwani et al., chapter 4, put its clusters on flash and its pool on a hard
-//! disk: [`Placement`].
+//! disk: [`SearchPlacement`].
 //!
 //! # Invariants
 //! - Each reached node is written once, with its level, in the order of the levels.
@@ -37,7 +37,7 @@ use crate::extent::Spread;
 
 /// On which devices the parts of a search lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placement {
+pub struct SearchPlacement {
     /// The graph and its clusters: written once, read at random.
     pub structure: Spread,
     /// The pool, the levels and what sorting spills: read and written sequentially.

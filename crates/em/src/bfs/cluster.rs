@@ -24,7 +24,7 @@ use crate::machine::Machine;
 use crate::records::{Pair, Record, RecordReader, Stored, Triple, Workspace};
 
 use super::stored_graph::{ArcScan, StoredGraph};
-use super::{Placement, Shares};
+use super::{SearchPlacement, Shares};
 
 /// An arc in a cluster or in the pool; as a header its source is [`NO_NODE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,7 +82,7 @@ pub fn cluster(
     graph: &StoredGraph,
     source: u32,
     size: u64,
-    placement: Placement,
+    placement: SearchPlacement,
     seed: Seed,
 ) -> Result<Clustering, EmError> {
     let nodes = graph.nodes();

@@ -19,7 +19,7 @@ use crate::records::{Pair, Workspace};
 
 use super::frontier::{LevelShape, Levels, Search};
 use super::stored_graph::StoredGraph;
-use super::{Placement, Shares};
+use super::{SearchPlacement, Shares};
 
 /// Munagala and Ranade's search, with random reads of `block`.
 ///
@@ -29,7 +29,7 @@ pub fn munagala_ranade(
     workspace: &mut Workspace<'_, '_>,
     graph: &StoredGraph,
     source: u32,
-    placement: Placement,
+    placement: SearchPlacement,
     block: Bytes,
 ) -> Result<Search, EmError> {
     search(workspace, graph, source, placement, block, None)
@@ -43,7 +43,7 @@ pub fn semi_external(
     workspace: &mut Workspace<'_, '_>,
     graph: &StoredGraph,
     source: u32,
-    placement: Placement,
+    placement: SearchPlacement,
     block: Bytes,
 ) -> Result<Search, EmError> {
     let visited = Visited::new(workspace.machine, graph.nodes())?;
@@ -54,7 +54,7 @@ fn search(
     workspace: &mut Workspace<'_, '_>,
     graph: &StoredGraph,
     source: u32,
-    placement: Placement,
+    placement: SearchPlacement,
     block: Bytes,
     mut visited: Option<Visited>,
 ) -> Result<Search, EmError> {

@@ -5,7 +5,7 @@ use crate::error::EmError;
 use crate::graph::AdjacencyArrays;
 use crate::records::{Pair, RecordWriter, Stored, Workspace};
 
-use super::{Placement, Shares};
+use super::{SearchPlacement, Shares};
 
 /// What one level of a search moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -38,7 +38,7 @@ pub struct Search {
 
 /// The levels that the search is at, and what it found.
 pub(super) struct Levels {
-    placement: Placement,
+    placement: SearchPlacement,
     shares: Shares,
     output: RecordWriter<Pair>,
     previous: Collected<Pair>,
@@ -52,7 +52,7 @@ impl Levels {
     /// Level 0 is the source. A node's second number goes along with it.
     pub fn new(
         workspace: &mut Workspace<'_, '_>,
-        placement: Placement,
+        placement: SearchPlacement,
         nodes: u32,
         source: Pair,
     ) -> Result<Levels, EmError> {

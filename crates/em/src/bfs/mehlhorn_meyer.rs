@@ -24,7 +24,7 @@ use crate::records::{Pair, Stored, Workspace};
 
 use super::cluster::{Arc, ArcCursor, Clustering};
 use super::frontier::{LevelShape, Levels, Search};
-use super::{Placement, Shares};
+use super::{SearchPlacement, Shares};
 
 /// Random reads in flight when the devices allow more. Beyond it memory grows and no profile of the zoo gets faster.
 const IN_FLIGHT_MAX: u32 = 128;
@@ -45,7 +45,7 @@ pub(super) fn buffers(machine: &Machine<'_>, block: Bytes) -> usize {
 pub fn mehlhorn_meyer(
     workspace: &mut Workspace<'_, '_>,
     clustering: &Clustering,
-    placement: Placement,
+    placement: SearchPlacement,
     block: Bytes,
 ) -> Result<Search, EmError> {
     let share = Shares::of(workspace.machine.budget().limit()).sort;
@@ -89,7 +89,7 @@ struct Pool {
     /// What was kept, then what was loaded.
     runs: Vec<Stored<Arc>>,
     share: Bytes,
-    placement: Placement,
+    placement: SearchPlacement,
 }
 
 impl Pool {
@@ -190,7 +190,7 @@ impl Clusters {
         workspace: &mut Workspace<'_, '_>,
         positions: Collected<u32>,
         share: Bytes,
-        placement: Placement,
+        placement: SearchPlacement,
     ) -> Result<Collected<Arc>, EmError> {
         let mut loaded = Collection::new(workspace, CollectionOrder::Sorted, share, placement.pool)?;
         let mut cursor = positions.cursor(workspace)?;

@@ -18,9 +18,7 @@
 //!
 //! # Invariants
 //! - Nothing panics on any bytes. What is wrong is reported with its byte.
-//! - A graph that [`GraphFile::read`] returns is undirected: it has an arc back for each arc.
-
-use std::io::{self, Read, Write};
+//! - A graph that [`GraphFile::parse`] returns is undirected: it has an arc back for each arc.
 
 use flashlab_base::Seed;
 use thiserror::Error;
@@ -35,7 +33,7 @@ const MAGIC: [u8; 8] = *b"FLGRAPH\0";
 const HEADER: usize = 64;
 
 /// Why a file is not a graph.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GraphFileError {
     /// It does not begin with the magic.
@@ -103,9 +101,6 @@ pub enum GraphFileError {
     /// The checksum of the content is wrong.
     #[error("the checksum of its offsets and neighbours is wrong: the file is damaged")]
     Content,
-    /// It cannot be read.
-    #[error("cannot read it: {0}")]
-    Io(#[from] io::Error),
 }
 
 /// A graph that was read from a file.
@@ -118,45 +113,49 @@ pub struct GraphFile {
 }
 
 impl GraphFile {
-    /// Reads a graph and checks all of it.
+    /// Reads a graph from the bytes of its file, and checks all of it.
     ///
     /// # Errors
-    /// When the bytes are no graph, or cannot be read.
-    pub fn read(mut input: impl Read) -> Result<GraphFile, GraphFileError> {
-        let header = Header::read(&mut input)?;
-        let mut crc = crc32fast::Hasher::new();
-        let offsets = array(&mut input, header.nodes + 1, "offsets", &mut crc, u64::from_le_bytes)?;
-        let targets = array(&mut input, header.arcs, "neighbours", &mut crc, u32::from_le_bytes)?;
-        if input.read(&mut [0])? != 0 {
+    /// When the bytes are no graph.
+    pub fn parse(bytes: &[u8]) -> Result<GraphFile, GraphFileError> {
+        let header = Header::parse(bytes)?;
+        let content = &bytes[HEADER..];
+        let (offsets, after) = numbers(content, header.nodes + 1, "offsets", u64::from_le_bytes)?;
+        let (targets, after) = numbers(after, header.arcs, "neighbours", u32::from_le_bytes)?;
+        if !after.is_empty() {
             return Err(GraphFileError::Trailing);
         }
         // What a list holds says more than that a checksum is wrong, so it is checked first.
         let graph = AdjacencyArrays::checked(offsets, targets).map_err(|wrong| header.locate(wrong))?;
-        match crc.finalize() == header.content {
+        match crc32fast::hash(content) == header.content {
             true => Ok(GraphFile { graph, seed: header.seed }),
             false => Err(GraphFileError::Content),
         }
     }
 }
 
-/// Writes a graph as a file. The graph is visited twice: its content's checksum stands before it.
+/// Shows the bytes of a graph's file to `write`, in order. The graph is visited four times: its checksum stands before it,
+/// and its offsets before its neighbours.
 ///
 /// # Errors
-/// When the output cannot be written.
-pub fn write_graph(graph: &impl GraphSource, seed: Seed, mut output: impl Write) -> io::Result<()> {
+/// The first error of `write`.
+pub fn write_graph<E>(
+    graph: &impl GraphSource,
+    seed: Seed,
+    mut write: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
     let mut crc = crc32fast::Hasher::new();
     content(graph, |bytes| {
         crc.update(bytes);
         Ok(())
     })?;
     let header = Header { nodes: graph.nodes().into(), arcs: graph.arcs(), seed, content: crc.finalize() };
-    output.write_all(&header.bytes())?;
-    content(graph, |bytes| output.write_all(bytes))?;
-    output.flush()
+    write(&header.bytes())?;
+    content(graph, write)
 }
 
 /// Shows the bytes behind the header, in order.
-fn content(graph: &impl GraphSource, mut see: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+fn content<E>(graph: &impl GraphSource, mut see: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
     let mut list = Vec::new();
     let mut offset = 0u64;
     see(&offset.to_le_bytes())?;
@@ -184,9 +183,10 @@ struct Header {
 }
 
 impl Header {
-    fn read(input: &mut impl Read) -> Result<Header, GraphFileError> {
+    fn parse(file: &[u8]) -> Result<Header, GraphFileError> {
         let mut bytes = [0; HEADER];
-        let read = read_up_to(input, &mut bytes)?;
+        let length = file.len().min(HEADER);
+        bytes[..length].copy_from_slice(&file[..length]);
         let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         if bytes[..8] != MAGIC {
@@ -195,7 +195,7 @@ impl Header {
         if half(8) != GRAPH_FILE_VERSION {
             return Err(GraphFileError::Version(half(8)));
         }
-        if read < HEADER {
+        if length < HEADER {
             return Err(GraphFileError::Truncated { part: "header", expected: HEADER as u64 });
         }
         let zeros = half(44) == 0 && number(48) == 0 && number(56) == 0;
@@ -237,42 +237,19 @@ impl Header {
     }
 }
 
-/// Fills as much of `bytes` as there is.
-fn read_up_to(input: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match input.read(&mut bytes[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
-}
-
-/// Reads `count` numbers. Memory grows with what is read and not with what a header claims.
-fn array<T, const N: usize>(
-    input: &mut impl Read,
+/// The first `count` numbers of these bytes, and the bytes behind them. Memory is taken only for numbers that are there.
+fn numbers<'b, T, const N: usize>(
+    bytes: &'b [u8],
     count: u64,
     part: &'static str,
-    crc: &mut crc32fast::Hasher,
     number: fn([u8; N]) -> T,
-) -> Result<Vec<T>, GraphFileError> {
-    let mut numbers = Vec::new();
-    let mut chunk = vec![0; 64 * 1024];
-    let mut left = count;
-    while left > 0 {
-        let wanted = (left.min((chunk.len() / N) as u64)) as usize * N;
-        if read_up_to(input, &mut chunk[..wanted])? < wanted {
-            return Err(GraphFileError::Truncated { part, expected: count.saturating_mul(N as u64) });
-        }
-        crc.update(&chunk[..wanted]);
-        let (words, _) = chunk[..wanted].as_chunks::<N>();
-        numbers.extend(words.iter().map(|&word| number(word)));
-        left -= (wanted / N) as u64;
-    }
-    Ok(numbers)
+) -> Result<(Vec<T>, &'b [u8]), GraphFileError> {
+    let expected = count.saturating_mul(N as u64);
+    let split = usize::try_from(expected).ok().and_then(|length| bytes.split_at_checked(length));
+    let Some((array, after)) = split else {
+        return Err(GraphFileError::Truncated { part, expected });
+    };
+    Ok((array.as_chunks::<N>().0.iter().map(|&word| number(word)).collect(), after))
 }
 
 #[cfg(test)]
@@ -281,22 +258,29 @@ mod tests {
     use crate::graph::random_graph;
 
     fn file() -> Vec<u8> {
+        written(&random_graph(50, 80, Seed(2)), Seed(2))
+    }
+
+    fn written(graph: &AdjacencyArrays, seed: Seed) -> Vec<u8> {
         let mut bytes = Vec::new();
-        write_graph(&random_graph(50, 80, Seed(2)), Seed(2), &mut bytes).unwrap();
+        let written = write_graph(graph, seed, |part| {
+            bytes.extend_from_slice(part);
+            Ok::<(), ()>(())
+        });
+        assert_eq!(written, Ok(()));
         bytes
     }
 
     fn refused(bytes: &[u8]) -> String {
-        GraphFile::read(bytes).unwrap_err().to_string()
+        GraphFile::parse(bytes).unwrap_err().to_string()
     }
 
     #[test]
     fn what_was_written_is_read() {
-        let read = GraphFile::read(&*file()).unwrap();
+        let read = GraphFile::parse(&file()).unwrap();
         assert_eq!(read, GraphFile { graph: random_graph(50, 80, Seed(2)), seed: Seed(2) });
-        let mut empty = Vec::new();
-        write_graph(&AdjacencyArrays::from_edges(0, []), Seed(0), &mut empty).unwrap();
-        assert_eq!(GraphFile::read(&*empty).unwrap().graph.nodes(), 0);
+        let empty = written(&AdjacencyArrays::from_edges(0, []), Seed(0));
+        assert_eq!(GraphFile::parse(&empty).unwrap().graph.nodes(), 0);
     }
 
     #[test]
@@ -305,8 +289,8 @@ mod tests {
         for at in 0..whole.len() {
             let mut damaged = whole.clone();
             damaged[at] ^= 0x10;
-            assert!(GraphFile::read(&*damaged).is_err(), "byte {at}");
-            assert!(GraphFile::read(&whole[..at]).is_err(), "cut off at {at}");
+            assert!(GraphFile::parse(&damaged).is_err(), "byte {at}");
+            assert!(GraphFile::parse(&whole[..at]).is_err(), "cut off at {at}");
         }
     }
 

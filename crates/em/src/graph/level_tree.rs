@@ -78,7 +78,7 @@ impl GraphSource for LevelTree {
         match self.numbers.inverse(u64::from(node)) {
             0 => into.extend((1..=legs).map(|place| self.number(place))),
             place => {
-                into.push(self.number(place.checked_sub(legs).unwrap_or(0)));
+                into.push(self.number(place.saturating_sub(legs)));
                 if place + legs < u64::from(self.nodes()) {
                     into.push(self.number(place + legs));
                 }

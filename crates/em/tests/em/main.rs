@@ -1,4 +1,5 @@
 //! External-memory algorithms on simulated devices.
 
+mod bfs;
 mod building_blocks;
 mod support;

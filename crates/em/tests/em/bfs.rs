@@ -4,16 +4,16 @@
 use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
 use flashlab_device::{Device, MemoryDevice};
 use flashlab_em::bfs::{
-    Placement, Search, SearchSizes, StoredGraph, cluster, level_tree_shape, mehlhorn_meyer, munagala_ranade,
-    search_ios, semi_external, verify_levels,
+    Search, SearchPlacement, SearchSizes, StoredGraph, cluster, level_tree_shape, mehlhorn_meyer,
+    munagala_ranade, search_ios, semi_external, verify_levels,
 };
 use flashlab_em::graph::{AdjacencyArrays, GraphSource, LevelTree, random_graph};
 use flashlab_em::records::Workspace;
 use flashlab_em::{EmError, ExtentAllocator, HostTime, Machine, Spread};
 
-const APART: Placement = Placement { structure: Spread::On(0), pool: Spread::On(1) };
-const STRIPED: Placement =
-    Placement { structure: Spread::Striped(Bytes::kib(4)), pool: Spread::Striped(Bytes::kib(4)) };
+const APART: SearchPlacement = SearchPlacement { structure: Spread::On(0), pool: Spread::On(1) };
+const STRIPED: SearchPlacement =
+    SearchPlacement { structure: Spread::Striped(Bytes::kib(4)), pool: Spread::Striped(Bytes::kib(4)) };
 
 /// Runs a test on two devices in memory.
 fn on_two_devices<T>(memory: Bytes, test: impl FnOnce(&mut Workspace<'_, '_>) -> T) -> T {
@@ -26,11 +26,11 @@ fn on_two_devices<T>(memory: Bytes, test: impl FnOnce(&mut Workspace<'_, '_>) ->
 }
 
 type SearchAlgorithm<'a> =
-    &'a dyn Fn(&mut Workspace<'_, '_>, &StoredGraph, u32, Placement) -> Result<Search, EmError>;
+    &'a dyn Fn(&mut Workspace<'_, '_>, &StoredGraph, u32, SearchPlacement) -> Result<Search, EmError>;
 
 fn by_cluster(
     size: u64,
-) -> impl Fn(&mut Workspace<'_, '_>, &StoredGraph, u32, Placement) -> Result<Search, EmError> {
+) -> impl Fn(&mut Workspace<'_, '_>, &StoredGraph, u32, SearchPlacement) -> Result<Search, EmError> {
     move |workspace, graph, source, placement| {
         let clustering = cluster(workspace, graph, source, size, placement, Seed(size))?;
         mehlhorn_meyer(workspace, &clustering, placement, Bytes::kib(4))
@@ -40,7 +40,7 @@ fn by_cluster(
 fn search(
     graph: &AdjacencyArrays,
     source: u32,
-    placement: Placement,
+    placement: SearchPlacement,
     memory: Bytes,
     algorithm: SearchAlgorithm<'_>,
 ) -> u32 {
@@ -69,7 +69,7 @@ fn all_algorithms_find_the_levels_of_random_graphs() {
             &mut Workspace<'_, '_>,
             &StoredGraph,
             u32,
-            Placement,
+            SearchPlacement,
             Bytes,
         ) -> Result<Search, EmError>| {
             search(&graph, source, placement, Bytes::kib(256), &move |w, g, s, p| {
