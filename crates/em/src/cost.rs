@@ -1,7 +1,7 @@
 //! Cost models: what an algorithm's IOs should take, by six models of a device.
 //!
 //! # Model
-//! A [`Workload`] lists the IOs of an algorithm by device, direction, pattern and size, in phases that follow each other.
+//! A [`AlgorithmIos`] lists the IOs of an algorithm by device, direction, pattern and size, in phases that follow each other.
 //! [`DeviceCosts`] has what a device charges for them; it is measured on a device ([`measure`]) or given. Each
 //! [`CostModel`] sees a part of both and predicts a time:
 //!
@@ -18,14 +18,14 @@
 //! - Nothing here issues an IO, but for [`measure`].
 //! - All models add the same host time, so that they differ only in what they say of the device.
 
+mod algorithm_ios;
 mod cluster;
 mod costs;
 mod measure;
 mod models;
-mod workload;
 
+pub use algorithm_ios::{AccessPattern, AlgorithmIos, IoClass, Phase};
 pub use cluster::{ClusterCosts, ClusterSize, best_cluster};
 pub use costs::{DeviceCosts, LinearCost};
 pub use measure::{CostSizes, measure};
 pub use models::CostModel;
-pub use workload::{AccessPattern, IoClass, Phase, Workload};

@@ -17,8 +17,8 @@
 
 use flashlab_base::{Bytes, Mode};
 
+use super::algorithm_ios::AccessPattern;
 use super::costs::DeviceCosts;
-use super::workload::AccessPattern;
 
 /// How long an entry stays in the pool, in cluster sizes: k of the model. Along a path whose masters are drawn with
 /// probability 1 / c, a cluster is the cell between two midpoints. Its length has mean c and mean square 1.5 c^2, so that

@@ -2,7 +2,7 @@
 
 use flashlab_base::{Bytes, Mode};
 
-use super::workload::AccessPattern;
+use super::algorithm_ios::AccessPattern;
 
 /// The time of an IO of x bytes: `setup_ns + x * byte_ns` (the affine model's 1 + alpha x, in nanoseconds).
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -14,8 +14,8 @@
 use flashlab_base::{Bytes, Mode, Nanos, Operation, Prng, Seed};
 use flashlab_device::Buffer;
 
+use super::algorithm_ios::AccessPattern;
 use super::costs::{DeviceCosts, LinearCost};
-use super::workload::AccessPattern;
 use crate::error::EmError;
 use crate::extent::Region;
 use crate::machine::Machine;

@@ -4,8 +4,8 @@ use std::fmt;
 
 use flashlab_base::{Bytes, Mode, Nanos};
 
+use super::algorithm_ios::{AccessPattern, AlgorithmIos, IoClass, Phase};
 use super::costs::DeviceCosts;
-use super::workload::{AccessPattern, IoClass, Phase, Workload};
 
 /// A model of what IOs cost. `cost` has the table of what each one sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,14 +57,14 @@ impl CostModel {
         }
     }
 
-    /// How long the workload takes on these devices. In a phase the devices work at the same time, so the slowest
+    /// How long these IOs take on these devices. In a phase the devices work at the same time, so the slowest
     /// decides; the CPU's time is added.
     ///
     /// # Panics
     /// When an IO names a device beyond `devices`: the caller's mistake.
-    pub fn predict(self, workload: &Workload, devices: &[DeviceCosts]) -> Nanos {
-        let ns: f64 = workload.phases.iter().map(|phase| self.phase(phase, devices)).sum();
-        Nanos(ns.round() as u64).saturating_add(workload.host())
+    pub fn predict(self, ios: &AlgorithmIos, devices: &[DeviceCosts]) -> Nanos {
+        let ns: f64 = ios.phases.iter().map(|phase| self.phase(phase, devices)).sum();
+        Nanos(ns.round() as u64).saturating_add(ios.host())
     }
 
     fn phase(self, phase: &Phase, devices: &[DeviceCosts]) -> f64 {
@@ -140,36 +140,36 @@ mod tests {
         IoClass { device: 0, mode, pattern, count, bytes: count * size as f64, in_flight: 8 }
     }
 
-    fn predicted(model: CostModel, workload: &Workload) -> u64 {
-        model.predict(workload, &[costs()]).0
+    fn predicted(model: CostModel, ios: &AlgorithmIos) -> u64 {
+        model.predict(ios, &[costs()]).0
     }
 
     #[test]
     fn each_model_predicts_what_is_computed_by_hand() {
         let block = Bytes(10_000);
         // A random read of a block takes 200 us, a random write 1 ms.
-        let workload = Workload::of(
+        let ios = AlgorithmIos::of(
             vec![
                 ios(Mode::Read, AccessPattern::Random, 40.0, 10_000),
                 ios(Mode::Write, AccessPattern::Sequential, 2.0, 100_000),
             ],
             Nanos(7),
         );
-        assert_eq!(predicted(CostModel::Ram, &workload), 7);
-        assert_eq!(predicted(CostModel::Io(block), &workload), (40 + 20) * 200_000 + 7);
-        assert_eq!(predicted(CostModel::Asymmetric(block), &workload), 40 * 200_000 + 20 * 1_000_000 + 7);
+        assert_eq!(predicted(CostModel::Ram, &ios), 7);
+        assert_eq!(predicted(CostModel::Io(block), &ios), (40 + 20) * 200_000 + 7);
+        assert_eq!(predicted(CostModel::Asymmetric(block), &ios), 40 * 200_000 + 20 * 1_000_000 + 7);
         let two = CostModel::TwoBlocks { read: Bytes(10_000), write: Bytes(100_000) };
-        assert_eq!(predicted(two, &workload), 40 * 200_000 + 2 * 5_500_000 + 7);
-        assert_eq!(predicted(CostModel::Affine, &workload), 40 * 200_000 + 2 * 5_000_000 + 7);
-        assert_eq!(predicted(CostModel::Pdam(block), &workload), 60 / 4 * 200_000 + 7);
+        assert_eq!(predicted(two, &ios), 40 * 200_000 + 2 * 5_500_000 + 7);
+        assert_eq!(predicted(CostModel::Affine, &ios), 40 * 200_000 + 2 * 5_000_000 + 7);
+        assert_eq!(predicted(CostModel::Pdam(block), &ios), 60 / 4 * 200_000 + 7);
         assert!((costs().write_penalty(block) - 5.0).abs() < 1e-9);
     }
 
     #[test]
     fn devices_of_a_phase_work_at_the_same_time_and_phases_one_after_the_other() {
         let on = |device| IoClass { device, ..ios(Mode::Read, AccessPattern::Random, 10.0, 10_000) };
-        let together = Workload::of(vec![on(0), on(1)], Nanos::ZERO);
-        let phases = Workload {
+        let together = AlgorithmIos::of(vec![on(0), on(1)], Nanos::ZERO);
+        let phases = AlgorithmIos {
             phases: vec![
                 Phase { ios: vec![on(0)], host: Nanos::ZERO },
                 Phase { ios: vec![on(1)], host: Nanos::ZERO },

@@ -46,15 +46,15 @@ pub struct Phase {
 
 /// The IOs of an algorithm, phase after phase.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Workload {
+pub struct AlgorithmIos {
     /// The phases, in order.
     pub phases: Vec<Phase>,
 }
 
-impl Workload {
-    /// A workload of one phase.
-    pub fn of(ios: Vec<IoClass>, host: Nanos) -> Workload {
-        Workload { phases: vec![Phase { ios, host }] }
+impl AlgorithmIos {
+    /// IOs of one phase.
+    pub fn of(ios: Vec<IoClass>, host: Nanos) -> AlgorithmIos {
+        AlgorithmIos { phases: vec![Phase { ios, host }] }
     }
 
     /// All its IOs.
