@@ -28,8 +28,12 @@ mod extent;
 pub mod graph;
 mod ledger;
 mod machine;
+mod record_format;
 pub mod records;
+mod scan;
+mod search;
 mod sequence;
+mod sort;
 mod tuning;
 
 pub use budget::{MemoryBudget, MemoryLease};
@@ -38,5 +42,11 @@ pub use error::EmError;
 pub use extent::{Extent, ExtentAllocator, Region, Spread};
 pub use ledger::{IoCounts, IoLedger, PhaseIos};
 pub use machine::{HostTime, IoObserver, Machine, Ticket};
+pub use record_format::{RECORD_MAX, RecordChecksum, RecordFormat, RecordGenerator};
+pub use scan::scan;
+pub use search::{
+    BinarySearch, SearchStep, SearchStructure, SortedSequence, StaticTree, plan_search, search,
+};
 pub use sequence::{SequenceReader, SequenceWriter};
-pub use tuning::{ProbeOrder, Saturation, Tuning};
+pub use sort::{SortMethod, SortOutcome, SortPlan, SortRates, SortTask, TemporarySpace, sort, verify_sorted};
+pub use tuning::{BandwidthCurve, ProbeOrder, Saturation, Tuning};

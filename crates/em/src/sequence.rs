@@ -75,10 +75,36 @@ impl SequenceReader {
     /// As [`Machine::wait`].
     pub fn next_block<'s>(&'s mut self, machine: &mut Machine<'_>) -> Result<Option<&'s [u8]>, EmError> {
         self.free.extend(self.current.take());
+        match self.take(machine)? {
+            Some((buffer, length)) => Ok(Some(&self.current.insert(buffer)[..length])),
+            None => Ok(None),
+        }
+    }
+
+    /// The next block's buffer and the length of its data; `None` at the end. It has to be given back
+    /// ([`SequenceReader::give_back`]), or another one of the same size.
+    ///
+    /// # Errors
+    /// As [`Machine::wait`].
+    pub fn take(&mut self, machine: &mut Machine<'_>) -> Result<Option<(Buffer, usize)>, EmError> {
         self.prefetch(machine);
         let Some((ticket, length)) = self.requested.pop_front() else { return Ok(None) };
-        let buffer = machine.wait(ticket)?;
-        Ok(Some(&self.current.insert(buffer)[..length]))
+        Ok(Some((machine.wait(ticket)?, length)))
+    }
+
+    /// Returns a buffer for the blocks to come.
+    pub fn give_back(&mut self, buffer: Buffer) {
+        self.free.push(buffer);
+    }
+
+    /// Whether the next block can be taken without waiting.
+    pub fn is_next_there(&self, machine: &mut Machine<'_>) -> bool {
+        self.requested.front().is_some_and(|&(ticket, _)| machine.is_done(ticket))
+    }
+
+    /// Whether a block follows the current one.
+    pub fn has_more(&self) -> bool {
+        self.next < self.end || !self.requested.is_empty()
     }
 
     /// The block that [`SequenceReader::next_block`] returned last, with its padding.
@@ -93,10 +119,12 @@ pub struct SequenceWriter {
     region: Region,
     block: Bytes,
     next: Bytes,
-    filling: Option<Buffer>,
+    /// The buffers that are being filled, the first of them with `filled` bytes.
+    filling: VecDeque<Buffer>,
     filled: usize,
     written: VecDeque<Ticket>,
     free: Vec<Buffer>,
+    count: usize,
     lease: MemoryLease,
 }
 
@@ -112,9 +140,10 @@ impl SequenceWriter {
         block: Bytes,
         behind: usize,
     ) -> Result<SequenceWriter, EmError> {
-        let (free, lease) = machine.budget().buffers(behind + 1, block, "a writer")?;
-        let written = VecDeque::with_capacity(behind + 1);
-        Ok(SequenceWriter { region, block, next: from, filling: None, filled: 0, written, free, lease })
+        let count = behind + 1;
+        let (free, lease) = machine.budget().buffers(count, block, "a writer")?;
+        let (filling, written) = (VecDeque::with_capacity(count), VecDeque::with_capacity(count));
+        Ok(SequenceWriter { region, block, next: from, filling, filled: 0, written, free, count, lease })
     }
 
     /// Appends bytes.
@@ -137,19 +166,64 @@ impl SequenceWriter {
     /// # Errors
     /// As [`Machine::wait`], of an earlier write.
     pub fn space<'s>(&'s mut self, machine: &mut Machine<'_>) -> Result<&'s mut [u8], EmError> {
-        if self.filling.is_none() {
-            self.filling = Some(self.free_buffer(machine)?);
-        }
-        let buffer = self.filling.as_mut().expect("a buffer is being filled");
-        Ok(&mut buffer[self.filled..self.block.0 as usize])
+        let length = self.block.0 as usize - self.filled;
+        let mut spaces = self.spaces(machine, length)?;
+        Ok(spaces.remove(0))
     }
 
-    /// Says that the first `count` bytes of [`SequenceWriter::space`] were filled.
+    /// How many bytes can be prepared at a time while half of the blocks are in flight. At least the rest of a block.
+    pub fn batch(&self) -> usize {
+        (self.count / 2).max(1) * self.block.0 as usize - self.filled
+    }
+
+    /// Space for the next `length` bytes, at most [`SequenceWriter::batch`], in one span for each block.
+    ///
+    /// # Errors
+    /// As [`Machine::wait`], of an earlier write.
+    pub fn spaces<'s>(
+        &'s mut self,
+        machine: &mut Machine<'_>,
+        length: usize,
+    ) -> Result<Vec<&'s mut [u8]>, EmError> {
+        let block = self.block.0 as usize;
+        while self.filling.len() * block < self.filled + length {
+            let buffer = match self.free.pop() {
+                Some(buffer) => buffer,
+                None => machine.wait(self.written.pop_front().expect("a buffer is free or in flight"))?,
+            };
+            self.filling.push_back(buffer);
+        }
+        let (mut start, mut left) = (self.filled, length);
+        let spans = self.filling.iter_mut().map_while(|buffer| {
+            let span = &mut buffer[start..block.min(start + left)];
+            left -= span.len();
+            start = 0;
+            (!span.is_empty()).then_some(span)
+        });
+        Ok(spans.collect())
+    }
+
+    /// Says that the first `count` bytes of the space were filled.
     pub fn advance(&mut self, machine: &mut Machine<'_>, count: usize) {
         self.filled += count;
-        if self.filled == self.block.0 as usize {
-            self.submit(machine);
+        while self.filled >= self.block.0 as usize {
+            self.submit(machine, self.block.0 as usize);
         }
+    }
+
+    /// Writes the block that is being filled as it is, and goes on at the next block's offset. Returns where it ended.
+    pub fn end_block(&mut self, machine: &mut Machine<'_>) -> Bytes {
+        let end = self.next + Bytes(self.filled as u64);
+        if self.filled > 0 {
+            self.submit(machine, self.filled);
+            self.next = self.next.round_up(self.block);
+        }
+        end
+    }
+
+    /// Where the next byte goes.
+    pub fn position(&self) -> Bytes {
+        self.next + Bytes(self.filled as u64)
     }
 
     /// Writes what is left, and waits for all writes. Returns the end of what was written.
@@ -157,10 +231,7 @@ impl SequenceWriter {
     /// # Errors
     /// As [`Machine::wait`].
     pub fn finish(mut self, machine: &mut Machine<'_>) -> Result<Bytes, EmError> {
-        let end = self.next + Bytes(self.filled as u64);
-        if self.filled > 0 {
-            self.submit(machine);
-        }
+        let end = self.end_block(machine);
         for ticket in self.written.drain(..) {
             machine.wait(ticket)?;
         }
@@ -168,20 +239,14 @@ impl SequenceWriter {
         Ok(end)
     }
 
-    fn free_buffer(&mut self, machine: &mut Machine<'_>) -> Result<Buffer, EmError> {
-        match self.free.pop() {
-            Some(buffer) => Ok(buffer),
-            None => machine.wait(self.written.pop_front().expect("a buffer is free or in flight")),
-        }
-    }
-
-    fn submit(&mut self, machine: &mut Machine<'_>) {
-        let Some(mut buffer) = self.filling.take() else { return };
-        let size = Bytes(self.filled as u64).round_up(machine.unit());
-        buffer[self.filled..size.0 as usize].fill(0);
+    /// Writes the first `length` bytes of the first buffer.
+    fn submit(&mut self, machine: &mut Machine<'_>, length: usize) {
+        let mut buffer = self.filling.pop_front().expect("a buffer is being filled");
+        let size = Bytes(length as u64).round_up(machine.unit());
+        buffer[length..size.0 as usize].fill(0);
         let (device, offset) = self.region.locate(self.next);
         self.written.push_back(machine.submit(device, Operation::Write, offset, size, buffer));
-        self.next += Bytes(self.filled as u64);
-        self.filled = 0;
+        self.next += Bytes(length as u64);
+        self.filled -= length;
     }
 }

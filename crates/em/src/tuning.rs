@@ -176,6 +176,55 @@ impl Tuning {
     }
 }
 
+/// The sizes at which a [`BandwidthCurve`] is measured.
+const CURVE: [Bytes; 5] = [Bytes::kib(4), Bytes::kib(16), Bytes::kib(64), Bytes::kib(256), Bytes::mib(1)];
+
+/// The bytes a second that IOs of each size reach with a full queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BandwidthCurve {
+    points: Vec<(Bytes, f64)>,
+}
+
+impl BandwidthCurve {
+    /// Measures as [`Saturation::measure`] does, with IOs of 4 KiB to 1 MiB as far as they fit into the region and the
+    /// memory.
+    ///
+    /// # Errors
+    /// As [`Saturation::measure`].
+    pub fn measure(
+        machine: &mut Machine<'_>,
+        region: &Region,
+        mode: Mode,
+        order: ProbeOrder,
+    ) -> Result<BandwidthCurve, EmError> {
+        let (largest, unit) = (region.stripe().min(machine.budget().left()), machine.unit());
+        let mut points = Vec::new();
+        for size in CURVE.into_iter().filter(|size| *size <= largest && size.is_multiple_of(unit)) {
+            let saturation = Saturation::measure(machine, region, mode, order, size)?;
+            points.push((size, saturation.bytes_per_s()));
+        }
+        Ok(BandwidthCurve { points })
+    }
+
+    /// The bytes a second at a size, between two measured ones by their logarithms.
+    pub fn at(&self, size: Bytes) -> f64 {
+        let after = self.points.partition_point(|point| point.0 < size);
+        match (self.points.get(after.wrapping_sub(1)), self.points.get(after)) {
+            (Some(low), Some(high)) => {
+                let share = (size.0 as f64 / low.0.0 as f64).ln() / (high.0.0 as f64 / low.0.0 as f64).ln();
+                low.1 * (high.1 / low.1).powf(share)
+            }
+            (Some(only), None) | (None, Some(only)) => only.1,
+            (None, None) => 1.0,
+        }
+    }
+
+    /// The best of all sizes.
+    pub fn best(&self) -> f64 {
+        self.points.iter().map(|point| point.1).fold(1.0, f64::max)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use flashlab_device::MemoryDevice;

@@ -2,4 +2,6 @@
 
 mod bfs;
 mod building_blocks;
+mod searching;
+mod sorting;
 mod support;

@@ -1,0 +1,198 @@
+//! External multiway merge sort, and the check of its result.
+//!
+//! # Method
+//! 1. [`SortTask::plan`] chooses block, length of runs and fan-in.
+//! 2. Runs are formed into temporary space; a single run goes to the output at once.
+//! 3. Passes merge up to fan-in runs at a time; the last one writes the output.
+//! 4. [`verify_sorted`] reads the output: its order, and whether its checksum is the input's.
+//!
+//! # Invariants
+//! - The input is only read.
+//! - The IOs of each phase are those that its formula plans, by direction and size.
+//! - With [`SortMethod::Sorting`] equal keys keep their order.
+
+mod batch;
+mod block;
+mod form;
+mod heap;
+mod merge;
+mod plan;
+mod tree;
+
+use flashlab_base::{Bytes, Mode};
+
+pub use plan::{SortMethod, SortPlan, SortRates, SortTask};
+
+use crate::error::EmError;
+use crate::extent::{ExtentAllocator, Region, Spread};
+use crate::machine::Machine;
+use crate::record_format::{RecordChecksum, RecordFormat};
+use crate::sequence::SequenceReader;
+use form::{Formation, Formed, Run};
+
+/// Where temporary runs go.
+pub struct TemporarySpace<'s> {
+    /// The free space.
+    pub free: &'s mut ExtentAllocator,
+    /// On which devices.
+    pub spread: Spread,
+}
+
+/// What a sort did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SortOutcome {
+    /// The checksum of the input, as it was read.
+    pub input: RecordChecksum,
+    /// How many runs were formed.
+    pub runs: usize,
+    /// How many merge passes there were.
+    pub merge_passes: u32,
+}
+
+/// Sorts `input` into `output`, which do not overlap.
+///
+/// # Errors
+/// Those of the IOs, [`EmError::Memory`] and [`EmError::Space`]. The output is worthless then, and the input untouched.
+pub fn sort(
+    machine: &mut Machine<'_>,
+    task: &SortTask,
+    plan: &SortPlan,
+    input: &Region,
+    output: &Region,
+    temporary: &mut TemporarySpace<'_>,
+) -> Result<SortOutcome, EmError> {
+    if task.length == Bytes::ZERO {
+        return Ok(SortOutcome { input: RecordChecksum::default(), runs: 0, merge_passes: 0 });
+    }
+    machine.begin_phase("form runs");
+    let is_only_run = match task.method {
+        SortMethod::Replacement => task.length <= plan.load,
+        _ => task.length <= plan.run,
+    };
+    let mut regions = Vec::new();
+    let target = if is_only_run { output.clone() } else { temporary.region(task, plan, task.length)? };
+    if !is_only_run {
+        regions.push(target.clone());
+    }
+    let formation = Formation { task, plan, input, target: &target };
+    let (mut runs, checksum): Formed = match task.method {
+        SortMethod::Sorting => form::by_sorting(machine, &formation)?,
+        SortMethod::Replacement => form::by_replacement(machine, &formation)?,
+        SortMethod::WriteSaving { .. } => form::by_scans(machine, &formation)?,
+    };
+    let (formed, mut merge_passes) = (runs.len(), 0);
+    let mut is_sorted = is_only_run;
+    while !is_sorted {
+        merge_passes += 1;
+        machine.begin_phase(&format!("merge {merge_passes}"));
+        runs = pass(machine, task, plan, runs, output, temporary, &mut regions)?;
+        is_sorted = runs.len() == 1;
+    }
+    regions.iter().for_each(|region| temporary.free.release(region));
+    Ok(SortOutcome { input: checksum, runs: formed, merge_passes })
+}
+
+/// One pass over the runs; the last one writes the output.
+fn pass(
+    machine: &mut Machine<'_>,
+    task: &SortTask,
+    plan: &SortPlan,
+    runs: Vec<Run>,
+    output: &Region,
+    temporary: &mut TemporarySpace<'_>,
+    regions: &mut Vec<Region>,
+) -> Result<Vec<Run>, EmError> {
+    let groups = plan::groups(runs.len(), plan.fan_in as usize);
+    if let [_] = groups[..] {
+        return Ok(vec![merge::merge_runs(machine, task, plan, &runs, output, Bytes(0))?]);
+    }
+    let (mut next, mut at) = (Vec::with_capacity(groups.len()), 0);
+    let merged: u64 =
+        group_lengths(&runs, &groups).filter(|&(count, _)| count > 1).map(|group| group.1).sum();
+    let target = temporary.region(task, plan, Bytes(merged))?;
+    let mut from = Bytes(0);
+    for count in groups {
+        let group = &runs[at..at + count];
+        at += count;
+        if let [run] = group {
+            next.push(run.clone());
+            continue;
+        }
+        let run = merge::merge_runs(machine, task, plan, group, &target, from)?;
+        from = (from + run.length).round_up(plan.block);
+        next.push(run);
+    }
+    // Space without runs is free again.
+    regions.retain(|region| {
+        let is_used = next.iter().any(|run| run.region == *region);
+        if !is_used {
+            temporary.free.release(region);
+        }
+        is_used
+    });
+    regions.push(target);
+    Ok(next)
+}
+
+/// The number of runs and the bytes of each group.
+fn group_lengths<'r>(runs: &'r [Run], groups: &'r [usize]) -> impl Iterator<Item = (usize, u64)> + 'r {
+    let mut at = 0;
+    groups.iter().map(move |&count| {
+        let group = &runs[at..at + count];
+        at += count;
+        (count, group.iter().map(|run| run.length.0).sum())
+    })
+}
+
+impl TemporarySpace<'_> {
+    /// Space for runs of `length` bytes in all: each run begins with a block of its own, and is at least a load long.
+    fn region(&mut self, task: &SortTask, plan: &SortPlan, length: Bytes) -> Result<Region, EmError> {
+        let runs = task.length.0 / plan.load.0.max(1) + 2;
+        self.free.allocate(length.round_up(plan.block) + Bytes(runs * plan.block.0), self.spread)
+    }
+}
+
+/// Reads records and checks that they are sorted and have this checksum.
+///
+/// # Errors
+/// Those of the IOs, and [`EmError::Wrong`] with the first record that goes before its predecessor, or when records were
+/// lost or changed.
+pub fn verify_sorted(
+    machine: &mut Machine<'_>,
+    task: &SortTask,
+    plan: &SortPlan,
+    output: &Region,
+    expected: RecordChecksum,
+) -> Result<(), EmError> {
+    machine.begin_phase("verify");
+    machine.ledger_mut().current().planned.add_blocks(Mode::Read, task.length, plan.block, task.unit);
+    let (format, range) = (&task.format, (Bytes(0), task.length));
+    let mut reader = SequenceReader::new(machine, output.clone(), range, plan.block, plan.ahead + 1)?;
+    let (mut checksum, mut last, mut index) = (RecordChecksum::default(), Vec::new(), 0u64);
+    while let Some(block) = reader.next_block(machine)? {
+        let first_bad = first_unordered(format, &last, block);
+        if let Some(at) = first_bad {
+            return Err(EmError::Wrong(format!("record {} goes before its predecessor", index + at as u64)));
+        }
+        checksum = checksum.merge(RecordChecksum::of(format, block));
+        block.rchunks_exact(format.size()).next().unwrap_or_default().clone_into(&mut last);
+        index += format.count(block) as u64;
+    }
+    if checksum != expected {
+        let (found, wanted) = (checksum.count, expected.count);
+        return Err(EmError::Wrong(format!(
+            "{found} records do not have the checksum of the {wanted} of the input"
+        )));
+    }
+    Ok(())
+}
+
+/// The index of the first record that goes before its predecessor, `last` being that of the first one.
+fn first_unordered(format: &RecordFormat, last: &[u8], records: &[u8]) -> Option<usize> {
+    let first = records.chunks_exact(format.size()).next()?;
+    if !last.is_empty() && format.compare(last, first).is_gt() {
+        return Some(0);
+    }
+    let pairs = records.chunks_exact(format.size()).zip(records[format.size()..].chunks_exact(format.size()));
+    pairs.enumerate().find(|(_, (a, b))| format.compare(a, b).is_gt()).map(|(at, _)| at + 1)
+}

@@ -1,0 +1,353 @@
+//! Chooses block, fan-in and the length of runs from the memory, the records and the device.
+//!
+//! # Model
+//! Multiway merge sort (Aggarwal and Vitter, CACM 1988): r runs are merged f at a time, in ceil(log_f r) passes, and each
+//! pass reads and writes what it merges. A merge holds two blocks for each source, the one that is merged and the one that
+//! is requested, and some for the writer: f = (M - writer) / 2B. So a smaller block needs fewer passes, and a larger one
+//! moves bytes faster.
+//!
+//! Writing costs more than reading on many devices. With [`SortMethod::WriteSaving`] a run of s memories is formed by s
+//! scans, each of which keeps the smallest records that are left (the base case of the AEM mergesort; Blelloch et al., arXiv
+//! 1603.03505, section 4): s reads and one write for each block, and fewer runs to merge.
+//!
+//! # Method
+//! 1. For each block size that fits, and for each number of scans, the plan is computed with all its IOs.
+//! 2. The plan that takes the least time by the device's [`BandwidthCurve`]s is chosen; of those that save writes, the
+//!    one with the least x + c_W y.
+
+use flashlab_base::Bytes;
+
+use crate::budget::MemoryBudget;
+use crate::error::EmError;
+use crate::record_format::RecordFormat;
+use crate::sort::block::BlockSorter;
+use crate::tuning::{BandwidthCurve, Tuning};
+
+/// How runs are formed, and what is saved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SortMethod {
+    /// Half of the memory is sorted while the other half is read: runs of M/2. Stable.
+    Sorting,
+    /// Replacement selection (Knuth, TAOCP 3, 5.4.1): runs of 2 M for random input, and one run for sorted input.
+    Replacement,
+    /// As few writes as pay off where a write costs this many reads. Equal keys are ordered by the whole record.
+    WriteSaving {
+        /// c_W.
+        write_cost: f64,
+    },
+}
+
+/// What is to be sorted, and by which means.
+#[derive(Clone, Debug)]
+pub struct SortTask {
+    /// The records.
+    pub format: RecordFormat,
+    /// The bytes of all records.
+    pub length: Bytes,
+    /// How runs are formed.
+    pub method: SortMethod,
+    /// How many cores sort and merge.
+    pub threads: usize,
+    /// The unit of the machine's IOs.
+    pub unit: Bytes,
+    /// The memory.
+    pub memory: Bytes,
+    /// How much has to be in flight.
+    pub tuning: Tuning,
+}
+
+/// How a task is done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SortPlan {
+    /// The size of the IOs.
+    pub block: Bytes,
+    /// The bytes that are in memory at a time while a run is formed.
+    pub load: Bytes,
+    /// The bytes of a run; expected ones, for replacement selection.
+    pub run: Bytes,
+    /// How many scans form a run; 1 but for a sort that saves writes.
+    pub scans: u64,
+    /// How many runs are merged at a time.
+    pub fan_in: u64,
+    /// How many merge passes there are, expected ones for replacement selection.
+    pub merge_passes: u32,
+    /// How many blocks a writer has in flight.
+    pub behind: usize,
+    /// How many blocks a reader requests in advance while runs are formed from a heap.
+    pub ahead: usize,
+    /// The bytes that are read and written, each block in full.
+    pub read: Bytes,
+    /// See `read`.
+    pub written: Bytes,
+}
+
+/// The largest block. Larger ones gain nothing on any device of the zoo.
+const BLOCK_MAX: u64 = 4 << 20;
+/// Blocks grow by the eighth part of a power of two between two candidates.
+const STEP: f64 = 1.09;
+/// The most scans that form a run: beyond that the reads alone cost more than another pass for any c_W below 16.
+const SCANS_MAX: u64 = 32;
+/// At most this part of the memory is for the blocks in flight of a writer, and of a reader.
+const WINDOW_SHARE: u64 = 8;
+/// Tables for each source of a merge: its slice, its cut and its place in the tree, on each level of the recursion.
+pub(super) const SOURCE_TABLES: u64 = 256;
+
+/// The bytes per second that a plan is judged by.
+#[derive(Clone, Debug)]
+pub struct SortRates {
+    /// Reads of each size, at random offsets with a full queue.
+    pub reads: BandwidthCurve,
+    /// Writes of each size, in order.
+    pub writes: BandwidthCurve,
+}
+
+impl SortTask {
+    /// The smallest block: whole records and whole pages of 4 KiB.
+    fn base(&self) -> u64 {
+        let page = self.unit.0.max(4096);
+        let (mut a, mut b) = (self.format.size() as u64, page);
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        self.format.size() as u64 / a * page
+    }
+
+    /// The best plan.
+    ///
+    /// # Errors
+    /// [`EmError::Parameter`] when the length is not a multiple of the record, [`EmError::Memory`] when the memory is too
+    /// small for any fan-in.
+    pub fn plan(&self, rates: Option<&SortRates>) -> Result<SortPlan, EmError> {
+        let size = self.format.size() as u64;
+        if !self.length.0.is_multiple_of(size) {
+            return Err(EmError::Parameter(format!(
+                "{} bytes are not a multiple of the record of {size} bytes: the last record has {} bytes",
+                self.length.0,
+                self.length.0 % size
+            )));
+        }
+        let base = self.base();
+        let mut best: Option<(f64, SortPlan)> = None;
+        let mut factor = 1.0f64;
+        loop {
+            let block = base * factor as u64;
+            for plan in self.candidates(Bytes(block)) {
+                let cost = self.cost(&plan, rates);
+                if best.as_ref().is_none_or(|(least, _)| cost <= *least) {
+                    best = Some((cost, plan));
+                }
+            }
+            factor = (factor * STEP).max(factor.floor() + 1.0);
+            if base * factor as u64 > BLOCK_MAX.max(base) || base * factor as u64 > self.memory.0 {
+                break;
+            }
+        }
+        best.map(|(_, plan)| plan).ok_or_else(|| self.too_small(Bytes(base)))
+    }
+
+    /// What the smallest block needs.
+    fn too_small(&self, block: Bytes) -> EmError {
+        let suffices = |memory: &Bytes| {
+            let task = SortTask { memory: *memory, ..self.clone() };
+            !task.candidates(block).is_empty()
+        };
+        let mut sizes = (1..).map(|blocks| self.memory.round_down(block) + Bytes(blocks * block.0));
+        let needed = sizes.find(suffices).unwrap_or(self.memory);
+        EmError::Memory {
+            purpose: "a sort with a fan-in of 2",
+            needed,
+            left: self.memory,
+            limit: self.memory,
+        }
+    }
+
+    fn sorters(&self, block: Bytes) -> Bytes {
+        match self.method {
+            SortMethod::Sorting => Bytes(BlockSorter::memory(&self.format, block).0 * self.threads as u64),
+            _ => Bytes::ZERO,
+        }
+    }
+
+    /// The plans with this block.
+    fn candidates(&self, block: Bytes) -> Vec<SortPlan> {
+        let scans = match self.method {
+            SortMethod::WriteSaving { .. } => 1..=SCANS_MAX,
+            _ => 1..=1,
+        };
+        scans.filter_map(|scans| self.with(block, scans)).collect()
+    }
+
+    fn with(&self, block: Bytes, scans: u64) -> Option<SortPlan> {
+        let buffer = MemoryBudget::buffer_size(block).0;
+        // Two more than the device needs, so that a batch can be merged while those are in flight.
+        let most = (self.memory.0 / WINDOW_SHARE / buffer).max(1) as usize;
+        let behind = self.tuning.behind(block).min(most) + 2;
+        let ahead = self.tuning.ahead(block).min(most);
+        let writer = (behind as u64 + 1) * buffer;
+        let fan_in = self.memory.0.checked_sub(writer)? / (2 * buffer + SOURCE_TABLES);
+        let blocks = self.length.0.div_ceil(block.0).max(1);
+        let (load, run) = match self.method {
+            SortMethod::Sorting => {
+                let free = self.memory.0.checked_sub(writer + self.sorters(block).0)?;
+                let all = free / (buffer + SOURCE_TABLES);
+                let load = if all >= blocks {
+                    blocks
+                } else {
+                    // Runs of the same length: the last one would be short otherwise.
+                    let most = free / (2 * buffer + SOURCE_TABLES);
+                    blocks.div_ceil(blocks.div_ceil(most.max(1))).min(most)
+                };
+                (load * block.0, load * block.0)
+            }
+            method => {
+                let free = self.memory.0.checked_sub(writer + (ahead as u64 + 1) * buffer)?;
+                let load = Bytes(free).round_down(block).0;
+                let factor = if method == SortMethod::Replacement { 2 } else { scans };
+                (load.min(blocks * block.0), load * factor)
+            }
+        };
+        if load == 0 {
+            return None;
+        }
+        let mut runs = self.length.0.div_ceil(run).max(1);
+        if self.method == SortMethod::Replacement && self.length.0 > load {
+            // How many there will be depends on the input.
+            runs = runs.max(2);
+        }
+        if runs > 1 && fan_in < 2 {
+            return None;
+        }
+        let merged = merged_bytes(runs, fan_in);
+        let passes_read = self.scan_count(scans, run) + merged;
+        let bytes = |times: f64| Bytes((times * self.length.0 as f64) as u64);
+        Some(SortPlan {
+            block,
+            load: Bytes(load),
+            run: Bytes(run),
+            scans,
+            fan_in,
+            merge_passes: passes(runs, fan_in),
+            behind,
+            ahead,
+            read: bytes(passes_read),
+            written: bytes(1.0 + merged),
+        })
+    }
+
+    /// How many times formation reads the input.
+    fn scan_count(&self, scans: u64, run: u64) -> f64 {
+        let load = run / scans;
+        (self.length.0.min(run)).div_ceil(load).max(1) as f64
+    }
+
+    /// What a plan costs: seconds, or reads of a byte for a sort that saves writes.
+    fn cost(&self, plan: &SortPlan, rates: Option<&SortRates>) -> f64 {
+        let (read, written) = (plan.read.0 as f64, plan.written.0 as f64);
+        match (self.method, rates) {
+            (SortMethod::WriteSaving { write_cost }, _) => read + write_cost * written,
+            (_, Some(rates)) => {
+                // Runs are formed from reads in order.
+                let formation = self.length.0 as f64 / rates.reads.best();
+                let merging = (read - self.length.0 as f64) / rates.reads.at(plan.block);
+                formation + merging + written / rates.writes.at(plan.block)
+            }
+            (_, None) => read + written,
+        }
+    }
+}
+
+/// How many merge passes `runs` need.
+pub(crate) fn passes(runs: u64, fan_in: u64) -> u32 {
+    let (mut passes, mut reach) = (0, 1u64);
+    while reach < runs {
+        reach = reach.saturating_mul(fan_in.max(2));
+        passes += 1;
+    }
+    passes
+}
+
+/// How many times merging moves the whole input, for runs of the same length: the first pass moves only the runs that it
+/// merges, the others everything.
+fn merged_bytes(runs: u64, fan_in: u64) -> f64 {
+    let passes = passes(runs, fan_in);
+    if passes == 0 {
+        return 0.0;
+    }
+    let excess = runs - fan_in.saturating_pow(passes - 1);
+    let merged = excess + excess.div_ceil(fan_in - 1);
+    f64::from(passes - 1) + (merged as f64 / runs as f64).min(1.0)
+}
+
+/// How many runs, one after the other, each merge of a pass takes; 1 is a run that stays as it is. Only as many runs are
+/// merged as are needed for the passes that follow.
+pub(crate) fn groups(runs: usize, fan_in: usize) -> Vec<usize> {
+    let passes_left = passes(runs as u64, fan_in as u64).saturating_sub(1);
+    let reach = (fan_in as u64).saturating_pow(passes_left).max(1);
+    let mut excess = (runs as u64).saturating_sub(reach) as usize;
+    let (mut groups, mut left) = (Vec::new(), runs);
+    while left > 0 {
+        let group = fan_in.min(excess + 1).min(left);
+        excess -= group - 1;
+        groups.push(group);
+        left -= group;
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_merges_no_more_than_the_next_ones_need() {
+        assert_eq!(groups(7, 8), [7]);
+        assert_eq!(groups(8, 8), [8]);
+        assert_eq!(groups(9, 8), [2, 1, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(groups(20, 8), [8, 6, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(groups(1, 8), [1]);
+        assert_eq!((passes(1, 8), passes(8, 8), passes(9, 8), passes(65, 8)), (0, 1, 2, 3));
+        assert!((merged_bytes(9, 8) - (1.0 + 2.0 / 9.0)).abs() < 1e-9);
+    }
+
+    fn task(length: Bytes, memory: Bytes, method: SortMethod) -> SortTask {
+        let format = RecordFormat::new(Bytes(16), 0..8).unwrap();
+        let tuning = Tuning { read_window: Bytes::kib(128), write_window: Bytes::kib(128) };
+        SortTask { format, length, method, threads: 2, unit: Bytes(512), memory, tuning }
+    }
+
+    #[test]
+    fn the_largest_block_that_needs_one_merge_pass_is_chosen() {
+        let plan = task(Bytes::gib(1), Bytes::mib(16), SortMethod::Sorting).plan(None).unwrap();
+        assert_eq!((plan.merge_passes, plan.read, plan.written), (1, Bytes::gib(2), Bytes::gib(2)));
+        assert!(plan.block > Bytes::kib(32), "{plan:?}");
+        let runs = Bytes::gib(1).0.div_ceil(plan.run.0);
+        assert!(runs <= plan.fan_in && runs * 100 > plan.fan_in * 85, "{plan:?}");
+    }
+
+    #[test]
+    fn writes_are_saved_where_that_pays() {
+        let cost = |method, length| {
+            let plan = task(length, Bytes::mib(1), method).plan(None).unwrap();
+            (plan.read.0 as f64 + 5.0 * plan.written.0 as f64) / length.0 as f64
+        };
+        let saving = SortMethod::WriteSaving { write_cost: 5.0 };
+        // Three memories: three scans and one write, and no merge.
+        let few = Bytes::mib(2);
+        assert!(cost(saving, few) < 0.8 * cost(SortMethod::Sorting, few));
+        // Two scans for each run save a second merge pass.
+        let many = Bytes::mib(180);
+        let (plain, saved) = (cost(SortMethod::Sorting, many), cost(saving, many));
+        assert!(saved < 0.85 * plain, "{saved} {plain}");
+    }
+
+    #[test]
+    fn what_cannot_be_sorted_is_refused() {
+        let error = task(Bytes(100), Bytes::mib(1), SortMethod::Sorting).plan(None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "100 bytes are not a multiple of the record of 16 bytes: the last record has 4 bytes"
+        );
+        let error = task(Bytes::mib(1), Bytes::kib(8), SortMethod::Sorting).plan(None).unwrap_err();
+        assert!(error.to_string().starts_with("a sort with a fan-in of 2 needs "), "{error}");
+    }
+}
