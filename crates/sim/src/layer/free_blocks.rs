@@ -29,11 +29,12 @@ impl FreeBlocks {
         geometry: &FlashGeometry,
         reliability: Option<Reliability>,
     ) -> Vec<FreeBlocks> {
-        let mut free = vec![FreeBlocks::default(); geometry.dies() as usize];
+        let mut free = vec![Vec::new(); geometry.dies() as usize];
         for block in usable_blocks(geometry, reliability) {
-            free[geometry.die(block).index()].insert(block, 0);
+            free[geometry.die(block).index()].push((0, block));
         }
-        free
+        // A tree that is made of a sorted list at once takes a fraction of the time of single insertions.
+        free.into_iter().map(|blocks| FreeBlocks(blocks.into_iter().collect())).collect()
     }
 
     /// The number of free blocks.
