@@ -1,7 +1,7 @@
 # What the validations on live disks share. Sourced: sets `flashlab` (the program), `work` (a folder of our own) and
 # the clean-up. Everything that is made is taken down when the script ends, also by SIGINT and SIGTERM.
 #
-# A disk has its own electronics and does not wait for a processor. So the server, and the client where it is the disk
+# A disk has its own electronics and does not wait for a CPU. So the server, and the client where it is the disk
 # that is measured, run with real-time priority where that is allowed (`prefer`).
 
 PATH=$PATH:/usr/sbin:/sbin

@@ -2,17 +2,18 @@
 //! known.
 //!
 //! # Model
-//! A pair is two runs of eight experiments with three repetitions each. The response times of an
-//! experiment are lognormal, bimodal, heavy-tailed, autocorrelated or drifting. In half of the pairs
-//! the repetitions have levels of their own (a standard deviation of 2 %). Half of the pairs do not
-//! differ. In the others one experiment does: with 400 IOs a repetition its response times are 1.3 times
-//! as long, with 5,000 IOs those above the 95th percentile are 1.5 times as long.
+//! - A pair is two runs of eight experiments with three repetitions each.
+//! - The response times of an experiment are lognormal, bimodal, heavy-tailed, autocorrelated or drifting.
+//! - In half of the pairs each repetition has a different level (a standard deviation of 2 %).
+//! - Half of the pairs do not differ. In the others one experiment differs: with 400 IOs per repetition, its
+//!   response times are 1.3 times as long. With 5,000 IOs, those above the 95th percentile are 1.5 times as
+//!   long.
 //!
 //! # What is counted
-//! - false positives: the share of pairs without a difference in which any is reported;
-//! - power: the share of differences that are reported, for the median (1.3, 400 IOs) and for p99 (1.5,
-//!   5,000 IOs); the lower of the two counts;
-//! - coverage: the share of 95 % intervals with two ends that contain the true ratio.
+//! - False positives: the share of pairs without a difference for which any difference is reported.
+//! - Power: the share of differences that are reported, for the median (1.3, 400 IOs) and for p99 (1.5, 5,000
+//!   IOs). The lower of the two counts.
+//! - Coverage: the share of 95 % intervals with two ends that contain the true ratio.
 
 use std::collections::BTreeMap;
 
@@ -37,9 +38,9 @@ pub struct CompareScore {
 
 const EXPERIMENTS: usize = 8;
 const REPETITIONS: usize = 3;
-/// The standard deviation of repetitions' levels, in the half of the pairs that has it.
+/// The standard deviation of repetitions' levels, in the half of the pairs that have it.
 const REPETITION_DEVIATION: f64 = 0.02;
-/// How many values the true mean and quantiles are computed from.
+/// The number of values from which the true mean and quantiles are computed.
 const TRUTH_VALUES: usize = 1_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,9 +93,9 @@ impl Shape {
 
 /// What is true of each shape.
 struct Truth {
-    /// The response time from which on a tail is longer.
+    /// The response time above which the tail is longer.
     p95_us: BTreeMap<Shape, f64>,
-    /// The mean's ratio where the tail is longer.
+    /// The ratio of the means if the tail is longer.
     tail_mean_ratio: BTreeMap<Shape, f64>,
 }
 

@@ -1,9 +1,9 @@
-//! Devices that were not written with the simulator: three small models, each from its paper, with books and times of
-//! their own. They share nothing with crate `sim`, so that what an estimator learned of its habits does not help here.
+//! Devices that share no code with the simulator: three small models, each from its paper. An estimator that
+//! relies on habits of crate `sim` fails on them.
 //!
 //! # Model
-//! A [`Model`] serves one IO after the other and says when it is done; [`Foreign`] is the device around it, with the same
-//! noise as the other devices: 5 % log-normal jitter and 1 % outliers of ten times.
+//! A [`Model`] serves one IO after the other and returns when it is done. [`Foreign`] is the device around
+//! it, with the same noise as the other devices: 5 % log-normal jitter, and 1 % outliers of ten times.
 
 mod bast;
 mod card;
@@ -24,15 +24,15 @@ pub trait Model: Send {
     fn name(&self) -> &'static str;
     /// Its size.
     fn capacity(&self) -> Bytes;
-    /// How many requests may be in flight.
+    /// The most requests in flight.
     fn depth(&self) -> u32;
-    /// Serves an IO that comes at `now`; returns when it is done, in nanoseconds.
+    /// Serves an IO that arrives at `now`; returns when it is done, in nanoseconds.
     fn serve(&mut self, operation: Operation, offset: u64, size: u64, now: u64) -> u64;
-    /// What is true of it, by the definitions of the parameters.
+    /// Its truth, by the definitions of the parameters.
     fn truth(&self, parameter: Parameter) -> Truth;
 }
 
-/// The models, in turn by the seed.
+/// The models alternate with the seed.
 pub fn model(seed: u64) -> Box<dyn Model> {
     let random = &mut Prng::new(Seed(seed).derive("foreign", 0));
     match seed % 3 {
@@ -59,7 +59,7 @@ impl Foreign {
     /// A response time with its noise.
     fn disturbed(&mut self, ns: f64) -> u64 {
         const SIGMA: f64 = 0.05;
-        // The sum of twelve uniform variables is a normal one, nearly.
+        // The sum of twelve uniform variables is nearly normal.
         let normal = (0..12).map(|_| self.noise.unit()).sum::<f64>() - 6.0;
         let outlier = if self.noise.unit() < 0.01 { 10.0 } else { 1.0 };
         (ns * (SIGMA * normal).exp() * outlier) as u64
@@ -107,12 +107,12 @@ fn of(random: &mut Prng, choices: &[u64]) -> u64 {
     choices[random.below(choices.len() as u64) as usize]
 }
 
-/// A time of so many microseconds, in nanoseconds.
+/// A random time between these numbers of microseconds, in nanoseconds.
 fn micros(random: &mut Prng, least: f64, most: f64) -> u64 {
     ((least + (most - least) * random.unit()) * 1e3) as u64
 }
 
-/// What has the same truth on every device that has nothing to buffer, to group or to compress.
+/// Parameters that have the same truth on every device without buffers, segment groups and compression.
 fn plain(parameter: Parameter) -> Truth {
     match parameter {
         Parameter::SegmentGroups => 1.into(),

@@ -1,4 +1,4 @@
-//! A wrapper that leaves of a device only its capacity, block, depth, clock and completions.
+//! A wrapper that shows only the capacity, block, depth, clock and completions of a device.
 
 use flashlab_base::{Bytes, Identity};
 use flashlab_device::{
@@ -11,12 +11,13 @@ pub struct Hidden<D> {
     device: D,
     /// How much was written to the device.
     written: Bytes,
-    /// What the device says about data; any disk may claim that data affects its response times.
+    /// How the device handles data; any disk may claim that data affects its response times.
     data: DataHandling,
 }
 
 impl<D: Device> Hidden<D> {
-    /// Hides a device, but not whether data affects its response times: this saves making data that has no effect.
+    /// Hides a device, but not whether data affects its response times. That saves generating data without an
+    /// effect.
     pub fn new(device: D) -> Hidden<D> {
         let used = device.geometry().data.is_used();
         let data = if used { DataHandling::AffectsTiming } else { DataHandling::Ignored };

@@ -60,7 +60,7 @@ pub struct InferScore {
     /// How many devices at once
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// Each answer, beside the truth
+    /// Each answer, next to the truth
     #[arg(long)]
     verbose: bool,
     /// Print the devices' profiles, for `flashlab infer sim:./FILE`, and do nothing else

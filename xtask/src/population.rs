@@ -1,15 +1,17 @@
-//! The random devices that `flashlab infer` is judged on: profiles of every family, legal and plausible.
+//! Makes the random devices on which `flashlab infer` is judged: legal and plausible profiles of every
+//! family.
 //!
-//! # Model
-//! A device is made from its seed alone, so that any one can be made again. First its class is drawn (USB stick, SATA
-//! disk, NVMe disk, and one of today), whose times belong together: commands, link, channel and cells. Then its flash, its
-//! translation layer and what stands before them. A draw that the simulator refuses (too little flash for its logs, for
-//! instance) is drawn again.
+//! # Method
+//! A device follows from its seed alone, so that it can be made again.
+//! 1. Draw its class: USB stick, SATA disk, NVMe disk, or a disk of today. The times of commands, link,
+//!    channel and cells then fit together.
+//! 2. Draw its flash, its translation layer, and the caches and buffers in front of them.
+//! 3. If the simulator refuses the profile (for example because its logs need more flash), draw again.
 //!
 //! # Invariants
-//! - reading a page from the flash takes at least as long as its transfer over the link and the command, so that what the
-//!   flash does is not hidden behind the link: what is asked for can be seen;
-//! - every device has 5 % log-normal jitter and 1 % outliers of ten times.
+//! - Reading a page from the flash takes at least as long as its transfer over the link, and as the command.
+//!   So the link does not hide the flash, and every parameter can be seen.
+//! - Every device has 5 % log-normal jitter, and 1 % outliers of ten times.
 
 mod draw;
 mod layers;
@@ -31,16 +33,16 @@ pub enum DeviceFamily {
     Page,
     /// A demand-cached page map (DFTL).
     Demand,
-    /// Replacement blocks that take pages in order.
+    /// Replacement blocks, which are written in page order.
     Block,
-    /// Log blocks of one data block each (BAST).
+    /// Log blocks with one data block each (BAST).
     Log,
     /// Log blocks that all data blocks share (FAST).
     Shared,
 }
 
 impl DeviceFamily {
-    /// All of them; a device's family is its seed modulo their number.
+    /// All of them. The family of a device is its seed modulo their number.
     pub const ALL: [DeviceFamily; 5] = [
         DeviceFamily::Page,
         DeviceFamily::Demand,
@@ -60,7 +62,7 @@ impl DeviceFamily {
         }
     }
 
-    /// Whether every page has a place of its own for good.
+    /// Whether the family has a page map.
     pub fn maps_pages(self) -> bool {
         matches!(self, DeviceFamily::Page | DeviceFamily::Demand)
     }
@@ -85,7 +87,7 @@ impl FromStr for DeviceFamily {
     }
 }
 
-/// How fast a device is, all in all.
+/// The speed class of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     /// USB sticks and cards: slow links, one request at a time, one or two dies.
@@ -94,7 +96,8 @@ enum Class {
     Sata,
     /// NVMe disks.
     Nvme,
-    /// Disks with flash of today: many planes and dies, and several bits a cell, some of which take longer to read.
+    /// Disks with today's flash: many planes and dies, and several bits per cell, some of which take longer
+    /// to read.
     Modern,
 }
 
@@ -108,8 +111,8 @@ pub fn profile(seed: u64) -> Profile {
     (0..).find_map(|attempt| legal(draw(seed, attempt))).expect("there is always another draw")
 }
 
-/// The flash devices of the zoo, no larger than 1 GiB, in turn by the seed. Those without noise have that of the random
-/// devices.
+/// The flash devices of the zoo, at most 1 GiB each, alternating with the seed. Those without noise get that
+/// of the random devices.
 pub fn zoo(seed: u64) -> (Profile, DeviceFamily) {
     const MOST: Bytes = Bytes::gib(1);
     let known = flashlab_sim::zoo().into_iter().filter_map(|profile| {
@@ -122,7 +125,7 @@ pub fn zoo(seed: u64) -> (Profile, DeviceFamily) {
     known[(seed % known.len() as u64) as usize].clone()
 }
 
-/// None for zones, which are no translation, and for layers that no family has.
+/// `None` for zones, which are no translation, and for layers without a family.
 fn of_translation(translation: &Translation) -> Option<DeviceFamily> {
     match translation {
         Translation::PageMap(_) => Some(DeviceFamily::Page),
@@ -150,7 +153,7 @@ pub fn with_noise(profile: &Profile, seed: u64) -> Profile {
     Profile { noise, ..profile.clone() }
 }
 
-/// The profile, if the simulator takes it, as it is read back from its file.
+/// The profile as read from its file, if the simulator accepts it.
 fn legal(profile: Profile) -> Option<Profile> {
     let read = Profile::parse(&profile.to_toml(), &profile.name).ok()?;
     assert_eq!(read, profile, "a profile is read back as it was written");

@@ -1,4 +1,4 @@
-//! The score for people and for programs.
+//! Prints the score, as text and as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use serde_json::{Map, json};
 use crate::score::{JudgedAnswer, ProbeOutcome, Set, Tally};
 use crate::truth::{Mark, Rule, Truth, rule};
 
-/// How many of the worst answers are listed.
+/// The number of wrong answers that are listed.
 const WORST: usize = 40;
 
 /// Per parameter, as an object.
@@ -86,8 +86,8 @@ fn write_all(out: &mut String, set: Set, outcomes: &[ProbeOutcome], only: &[Para
     times(out, outcomes)
 }
 
-/// How many of the answers are right that do not rightly say that nothing is to be found, by rule, and how many of all are
-/// wrong at a confidence of 0.95 or more; by family.
+/// By family: the share of right answers, without those that are correctly "not identifiable", and how many
+/// of all are wrong with a confidence of 0.95 or more.
 fn goals(out: &mut String, outcomes: &[ProbeOutcome], only: &[Parameter]) -> std::fmt::Result {
     let by_rule = |family: Option<&str>, of: Rule| {
         let answers = outcomes
@@ -127,7 +127,8 @@ fn goals(out: &mut String, outcomes: &[ProbeOutcome], only: &[Parameter]) -> std
     )
 }
 
-/// Truth and answer of the parameters that are words or truths, over and under of the others; by family.
+/// By family: truth and answer of parameters that are words or yes/no, and "too high" or "too low" for the
+/// others.
 fn confusion(out: &mut String, outcomes: &[ProbeOutcome], only: &[Parameter]) -> std::fmt::Result {
     writeln!(out, "\nConfusion, by parameter and family (truth -> answer: how often)")?;
     for &parameter in only {
@@ -144,7 +145,7 @@ fn confusion(out: &mut String, outcomes: &[ProbeOutcome], only: &[Parameter]) ->
     Ok(())
 }
 
-/// In what way an answer differs from the truth, if it does.
+/// How an answer differs from the truth, if it does.
 fn confused(answer: &JudgedAnswer) -> Option<String> {
     let (mark, truth) = (answer.mark?, in_words(&answer.truth, answer.parameter));
     match (mark, &answer.finding.value, &answer.truth) {
@@ -159,7 +160,7 @@ fn confused(answer: &JudgedAnswer) -> Option<String> {
     }
 }
 
-/// The wrong answers, the surest first, each with the command that makes it again.
+/// The wrong answers, those with the highest confidence first, each with the command that repeats it.
 fn worst(out: &mut String, set: Set, outcomes: &[ProbeOutcome]) -> std::fmt::Result {
     let is_bad =
         |answer: &JudgedAnswer| matches!(answer.mark, Some(Mark::Wrong | Mark::NotIdentifiableWrong));
@@ -186,7 +187,7 @@ fn worst(out: &mut String, set: Set, outcomes: &[ProbeOutcome]) -> std::fmt::Res
     Ok(())
 }
 
-/// All answers, beside the truth.
+/// All answers, next to the truth.
 pub fn answers(outcomes: &[ProbeOutcome]) -> String {
     let mut out = String::new();
     for outcome in outcomes {

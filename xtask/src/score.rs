@@ -1,4 +1,4 @@
-//! Inferring the random devices, and what became of each parameter of each.
+//! Infers the random devices, and judges each parameter of each device.
 
 use std::panic;
 use std::sync::Mutex;
@@ -19,10 +19,10 @@ use crate::hidden::Hidden;
 use crate::population::{self, DeviceFamily};
 use crate::truth::{self, Mark, Truth};
 
-/// The longest that a group of probes may take, on the device's clock.
+/// The time limit of a group of probes, on the device's clock.
 const WRITING_TIME: Nanos = Nanos::from_secs(4 * 3600);
 
-/// A confidence from which a wrong answer is a confidently wrong one.
+/// The confidence from which on a wrong answer is confidently wrong.
 pub const CONFIDENT: f64 = 0.95;
 
 /// One parameter of one device.
@@ -31,12 +31,12 @@ pub struct JudgedAnswer {
     pub parameter: Parameter,
     pub finding: Finding,
     pub truth: Truth,
-    /// `None` where the truth is not known.
+    /// `None` if the truth is not known.
     pub mark: Option<Mark>,
 }
 
 impl JudgedAnswer {
-    /// Whether it is wrong, and says that it is not.
+    /// Whether it is wrong with a high confidence.
     pub fn is_confidently_wrong(&self) -> bool {
         self.mark == Some(Mark::Wrong) && self.finding.confidence >= CONFIDENT
     }
@@ -49,11 +49,11 @@ pub struct ProbeOutcome {
     pub family: &'static str,
     pub capacity: Bytes,
     pub answers: Vec<JudgedAnswer>,
-    /// What the inference took on this machine.
+    /// The time of the inference on this machine.
     pub real: Duration,
     /// By group of probes.
     pub groups: Vec<(&'static str, Duration)>,
-    /// What it took on the device's clock.
+    /// The time of the inference on the device's clock.
     pub virtual_time: Nanos,
     /// What it wrote.
     pub written: Bytes,
@@ -66,7 +66,7 @@ pub enum Set {
     Simulated,
     /// Those of the zoo.
     Zoo,
-    /// Those that were not written with the simulator.
+    /// Devices that share no code with the simulator.
     Foreign,
 }
 
@@ -81,8 +81,9 @@ impl Set {
     }
 }
 
-/// Infers and judges the devices of these seeds, `threads` at a time. They are in the order of the seeds, whatever the
-/// number of threads. A device that cannot be built, or at which something panics, is an error and costs no other.
+/// Infers and judges the devices of these seeds, `threads` at a time. The result is in the order of the
+/// seeds, whatever the number of threads. If a device cannot be built, or a panic occurs, the result has an
+/// error for this device only.
 pub fn all(set: Set, seeds: &[u64], only: &[Parameter], threads: usize) -> Vec<anyhow::Result<ProbeOutcome>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
@@ -154,7 +155,7 @@ fn judged(
     }
 }
 
-/// How long each group of probes takes.
+/// Measures the time of each group of probes.
 struct Timer {
     begin: Instant,
     groups: Vec<(&'static str, Duration)>,
@@ -170,8 +171,7 @@ impl InferenceProgress for Timer {
     }
 }
 
-/// What is inferred of a device by the groups that these parameters need; a parameter that no group of probes answers is
-/// undetermined.
+/// Runs the groups that these parameters need. A parameter without a group is undetermined.
 fn inferred(
     device: &mut dyn Device,
     seed: u64,
@@ -195,16 +195,16 @@ fn inferred(
     known
 }
 
-/// How many answers came to what, of some parameter.
+/// The counts of a parameter's answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Answers whose truth is known.
     pub devices: u64,
-    /// Of them those where there is a value to be found.
+    /// Of these, answers for which there is a value.
     pub identifiable: u64,
     /// Found and equal.
     pub exact: u64,
-    /// Found and within 3 %, the exact ones among them.
+    /// Found and within 3 %, including the exact ones.
     pub within_3_percent: u64,
     /// Found and not right.
     pub wrong: u64,

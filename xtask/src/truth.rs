@@ -1,13 +1,14 @@
-//! What is true of a device: the other half of a score, which the code under test never sees.
+//! Determines the truth about a device, with which answers are compared. The code under test never sees it.
 //!
 //! # Model
-//! Structural parameters are read off the profile by the definitions of
-//! `flashlab_analysis::inference::Parameter`; behavioural ones are measured, straight by their definitions, on a twin of
-//! the device without noise. A parameter on which nothing depends that can be seen from outside has no value there.
+//! - Structural parameters are taken from the profile, by the definitions of
+//!   `flashlab_analysis::inference::Parameter`.
+//! - Parameters of behaviour are measured by their definitions, on a twin of the device without noise.
+//! - A parameter without a visible effect has no value.
 //!
 //! # Invariants
-//! - the truth of a device depends on its seed alone;
-//! - what the harness cannot decide is not judged, and says why.
+//! - The truth of a device depends only on its seed.
+//! - If the harness cannot decide, the answer is not judged, with a reason.
 
 mod curves;
 mod lab;
@@ -20,18 +21,19 @@ use flashlab_analysis::inference::{Parameter, Unit, Value, Verdict};
 
 pub use twin::Twin;
 
-/// What is true of one parameter of one device.
+/// The truth about one parameter of one device.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Truth {
     /// It has this value.
     Is(Value),
-    /// The measured figure lies so near a limit of the definition that each of these values is right.
+    /// The measured figure is so close to a limit of the definition that each of these values is right.
     OneOf(Vec<Value>),
-    /// It depends on what no definition says, as how late a host is: both are right, and what lies between them.
+    /// It depends on something that the definition leaves open, such as the delay of the host. Both values
+    /// are right, and all values between them.
     Between([f64; 2]),
-    /// Nothing that can be seen from outside depends on it, and why.
+    /// Nothing that is visible from outside depends on it; with the reason.
     NotIdentifiable(&'static str),
-    /// The harness does not know, and why: this answer is not judged.
+    /// The harness does not know it, with the reason. The answer is not judged.
     Unjudged(String),
 }
 
@@ -48,12 +50,12 @@ impl<T: Into<Value>> From<T> for Truth {
     }
 }
 
-/// How an answer is to be judged.
+/// The rule by which an answer is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Counts, powers of two, words, yes and no: right is what is equal.
+    /// Counts, powers of two, words, yes and no: they have to be equal.
     Exact,
-    /// Sizes, times and ratios: right is what is within 3 %.
+    /// Sizes, times and ratios: they have to be within 3 %.
     Near,
 }
 
@@ -63,12 +65,13 @@ pub const NEAR: f64 = 0.03;
 /// The rule for a parameter.
 pub fn rule(parameter: Parameter) -> Rule {
     match parameter {
-        // Powers of two by their definition, or by how flash is made.
+        // Powers of two, by definition or because flash is built that way.
         Parameter::ReadPageSize
         | Parameter::WritePageSize
         | Parameter::ReadSaturationSize
         | Parameter::WriteSaturationSize => Rule::Exact,
-        // IOs of a phase are counted, but each of thousands is not told from its neighbour.
+        // The IOs of a phase are counted, but one of thousands of IOs cannot be distinguished from its
+        // neighbour.
         Parameter::StartupIos | Parameter::PeriodIos => Rule::Near,
         other => match other.unit() {
             Unit::Count | Unit::None => Rule::Exact,
@@ -77,14 +80,14 @@ pub fn rule(parameter: Parameter) -> Rule {
     }
 }
 
-/// What became of one parameter on one device.
+/// The mark of one answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mark {
     /// Found, and equal to the truth.
     Exact,
-    /// Found, and within 3 % of the truth, which is enough for it.
+    /// Found, and within 3 % of the truth, where that is enough.
     Near,
-    /// Found, and neither; also where there is nothing to be found.
+    /// Found, and neither; also found where there is no value.
     Wrong,
     /// Undetermined.
     Undetermined,
@@ -94,7 +97,7 @@ pub enum Mark {
     NotIdentifiableWrong,
 }
 
-/// Judges an answer; `None` where the truth is not known.
+/// Judges an answer; `None` if the truth is not known.
 pub fn judge(parameter: Parameter, verdict: Verdict, value: Option<&Value>, truth: &Truth) -> Option<Mark> {
     if matches!(truth, Truth::Unjudged(_)) {
         return None;
@@ -125,12 +128,12 @@ pub fn judge(parameter: Parameter, verdict: Verdict, value: Option<&Value>, trut
 fn compare(parameter: Parameter, value: Option<&Value>, right: &Value) -> Mark {
     match (value, right) {
         (Some(Value::Number(value)), Value::Number(right)) => {
-            // Times and ratios are equal when they print alike; whole numbers when they are.
+            // Times and ratios are equal if they print equally; whole numbers if they are equal.
             let exact = match parameter.unit() {
                 Unit::Ratio => (value - right).abs() < 5e-4,
                 _ => value.round() == right.round(),
             };
-            // Of what a pause buys the reference is 1: the cost without pauses.
+            // The reference of the benefit of pauses is 1: the cost without pauses.
             let reference = if parameter == Parameter::PauseBenefit { 1.0 } else { right.abs() };
             let near = rule(parameter) == Rule::Near && (value - right).abs() <= NEAR * reference;
             if exact {

@@ -1,10 +1,11 @@
-//! What `flashlab serve` delivers beside what its models ask, and beside other servers: the precision and the ceiling of
-//! each transport that this machine has, as fio sees them.
+//! Compares `flashlab serve` with its models and with other servers: the precision and the maximum IOPS of
+//! each transport on this machine, as fio measures them.
 //!
 //!     cargo bench -p flashlab --bench live -- [ROUNDS [SECONDS]] [precision] [machine] [ceiling]
 //!
-//! Needs root, fio, losetup, and for the comparison a C compiler with libfuse 3, and nbdkit; what is missing is skipped
-//! and said. Servers take turns (A B A B), the figures are medians over the rounds.
+//! It needs root, fio and losetup. For the comparison it also needs a C compiler with libfuse 3, and nbdkit.
+//! What is missing is skipped with a message. Servers alternate (A B A B), and the figures are medians over
+//! the rounds.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ const FLASHLAB: &str = env!("CARGO_BIN_EXE_flashlab");
 /// A server and the disk that it serves.
 struct Server {
     child: Child,
-    /// A command that takes down what the child leaves.
+    /// A command that removes what the child leaves behind.
     after: Option<Command>,
     target: Target,
 }
@@ -94,7 +95,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// A device that takes the same time for every IO, with as many at once as are asked of it.
+/// A device with the same time for every IO, and any number of IOs in parallel.
 fn profile(folder: &Path, response_ns: u64) -> PathBuf {
     let line = format!("a = \"{response_ns}ns\"\nb_us_per_kb = 0\n");
     let classes = ["sequential_read", "random_read", "sequential_write", "random_write"];
@@ -131,7 +132,8 @@ fn transports(folder: &Path) -> Vec<(&'static str, Vec<String>)> {
     transports
 }
 
-/// Builds the plugin beside the program: `cargo bench` builds only what the benchmark depends on.
+/// Builds the plugin next to the program, because `cargo bench` builds only the dependencies of the
+/// benchmark.
 fn build_plugin() -> bool {
     let plugin = ["build", "--release", "--quiet", "--package", "flashlab-nbdkit-plugin"];
     Command::new(env!("CARGO")).args(plugin).status().is_ok_and(|status| status.success())
@@ -146,7 +148,7 @@ fn wait_until(what: &str, there: impl Fn() -> bool) {
     }
 }
 
-/// A plain libfuse file whose IOs take `delay_us` in its server, with a loop device over it.
+/// A plain libfuse file whose server takes `delay_us` for an IO, with a loop device on it.
 fn plain_fuse(folder: &Path, program: &Path, delay_us: u64) -> Server {
     let mount = folder.join("plain");
     let _ = std::fs::create_dir(&mount);
@@ -220,7 +222,8 @@ fn precision(folder: &Path, rounds: usize, seconds: f64) {
     }
 }
 
-/// What the machine gives whoever sleeps and spins, and a plain C server that does so: their shares of the tails above.
+/// The precision of a thread that only sleeps and spins, and of a plain C server that does so: their shares
+/// of the tails above.
 fn machine(folder: &Path, rounds: usize, seconds: f64) {
     println!(
         "\nthe machine: the same times by a lone thread that sleeps until 100 us before and spins, and by a plain C"
@@ -255,7 +258,7 @@ type Pair = (&'static str, Vec<String>, Box<dyn Fn() -> Server>);
 
 fn ceiling(folder: &Path, rounds: usize, seconds: f64) {
     println!("\nceiling: IOPS of a model without delay / IOPS of the other server; goal: 0.90");
-    // Flashlab's server keeps processors awake, from which the other would gain as well.
+    // flashlab's server keeps CPUs awake, which would also help the other server.
     let mut processors = flashlab_host::IdleProcessors::open();
     if let Ok(processors) = &mut processors {
         processors.stay_awake(true).expect("root may wish");

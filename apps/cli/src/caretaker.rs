@@ -45,7 +45,7 @@ impl Caretaker {
         // Ctrl-C is for the server.
         command.arg("caretaker").process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut process = command.spawn().context("cannot start the process that clears up at the end")?;
+        let mut process = command.spawn().context("cannot start the process that cleans up at the end")?;
         let (pipe, answer) = (process.stdin.take(), process.stdout.take());
         let mut directory = Vec::new();
         BufReader::new(answer.context("its output is piped")?).read_until(0, &mut directory)?;
@@ -64,7 +64,7 @@ impl Caretaker {
     pub fn will_mount(&mut self, directory: &Path) -> Result<()> {
         let pipe = self.pipe.as_mut().context("the pipe is open until the end")?;
         pipe.write_all(directory.as_os_str().as_bytes())
-            .context("the process that clears up at the end is gone")
+            .context("the process that cleans up at the end is gone")
     }
 }
 
@@ -86,7 +86,7 @@ impl Drop for Caretaker {
 pub fn caretaker() -> Result<()> {
     // A signal to all processes is meant for the server. The caretaker has to survive it.
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::default()).context("cannot put signals aside")?;
+        signal_hook::flag::register(signal, Arc::default()).context("cannot ignore signals")?;
     }
     let directory = make_directory().context("cannot make a directory")?;
     // If the server has already ended, it does not read this.
@@ -98,7 +98,7 @@ pub fn caretaker() -> Result<()> {
     let _ = io::stdin().lock().read_to_end(&mut mount);
     let mount = PathBuf::from(OsString::from_vec(mount));
     if mount.is_absolute() {
-        take_down(&mount);
+        remove_disk(&mount);
     }
     // A directory that is not empty stays, because its content is not ours.
     let _ = fs::remove_file(directory.join("control"));
@@ -109,7 +109,7 @@ pub fn caretaker() -> Result<()> {
 
 /// Detaches the loop devices on the mount, and unmounts it. It retries for a while, because the kernel may be
 /// slow to release what a killed process had open.
-fn take_down(mount: &Path) {
+fn remove_disk(mount: &Path) {
     for _ in 0..100 {
         drop(LoopDevice::all_over(&mount.join(FILE)));
         if unmount_abandoned(mount).is_ok() {

@@ -74,7 +74,7 @@ impl ClassDocument {
             let table = &run.table;
             let (time, queue) = (Nanos(table.duration_ns), table.queue_mean);
             text += &format!(
-                "{}: {time}, {queue:.2} IOs asked for and not done, {:.2} of them in the device\n",
+                "{}: {time}, {queue:.2} unfinished IOs on average, {:.2} of them in the device\n",
                 run.name, table.device_queue_mean
             );
             text += &class_table(table);

@@ -64,7 +64,7 @@ impl Measurement {
     /// renamed.
     pub fn resumed(folder: RunFolder, manifest: BenchManifest) -> Result<Measurement> {
         let lock = folder.lock()?;
-        for aside in folder.set_torn_segments_aside()? {
+        for aside in folder.rename_torn_segments()? {
             tell!("set aside {}: {}", aside.path.display(), aside.reason);
         }
         Ok(Measurement { folder, manifest, interrupt: interrupt()?, _lock: lock })
@@ -74,7 +74,7 @@ impl Measurement {
     /// run on a new one would give other figures. A run from the start gives the same samples, byte for byte.
     pub fn begin_anew(&self) -> Result<()> {
         flashlab_bench::check_records(&self.folder)?;
-        tell!("a simulated device is as it was before the first run: everything is measured anew");
+        tell!("a simulated device loses its content when the program ends: everything is measured again");
         Ok(self.folder.remove_runs()?)
     }
 

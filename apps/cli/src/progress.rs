@@ -34,7 +34,7 @@ impl Bar {
         Bar { bar, draws, told: Mutex::new(Instant::now()) }
     }
 
-    /// A part of so many steps.
+    /// A part with this number of steps.
     fn begin(&self, what: &str, length: u64) {
         self.bar.reset();
         self.bar.set_length(length);

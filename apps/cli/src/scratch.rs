@@ -74,7 +74,7 @@ pub fn make(
 
 /// Creates another scratch file in the directory of an earlier run's, on the same disk. Also returns the name
 /// of the directory.
-pub fn make_again(before: &Identity, size: Bytes, seed: Seed) -> Result<(ScratchFile, String)> {
+pub fn recreate(before: &Identity, size: Bytes, seed: Seed) -> Result<(ScratchFile, String)> {
     let directory = directory_of(before)?;
     flashlab_host::check_room(&directory, size)?;
     tell!("making another scratch file of {size} in {}", directory.display());

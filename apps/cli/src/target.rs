@@ -123,7 +123,7 @@ impl Opening {
     pub fn new(options: EngineOptions, depth: u32) -> Result<Opening> {
         let engine = match options.engine {
             Some(EngineChoice::Sync) if depth > 1 => bail!(Usage(format!(
-                "--engine sync does one IO at a time, but the plan has a queue depth of {depth}: leave --engine away"
+                "--engine sync does one IO at a time, but the plan has a queue depth of {depth}: leave out --engine"
             ))),
             Some(EngineChoice::Sync) => IoEngine::Synchronous,
             Some(EngineChoice::IoUring) => IoEngine::IoUring,
@@ -287,7 +287,7 @@ pub fn warnings(device: &dyn Device, inspection: &Inspection) -> Vec<(String, St
     }
     if let Some(by) = identity.virtual_machine.as_deref().and_then(|answer| answer.strip_prefix("yes, ")) {
         let message =
-            format!("this machine is virtual ({by}): the device beneath is shared and partly cached");
+            format!("this machine is virtual ({by}): the underlying device is shared and partly cached");
         warnings.push(("virtual_machine".to_owned(), message));
     }
     warnings

@@ -30,7 +30,7 @@ pub enum Locality {
 pub struct Done {
     /// What was asked.
     pub operation: Operation,
-    /// Where, beside the one before it.
+    /// Whether it continues the previous one.
     pub locality: Locality,
     /// How long it was.
     pub size: Bytes,

@@ -100,7 +100,7 @@ fn focused_area(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]) -> 
     let focus = if locality.area_bytes > 0.0 {
         (HintVerdict::Holds, format!("Keep random writes within {area} at a time."))
     } else {
-        (HintVerdict::DoesNotHold, "Avoid random writes: a focused area makes them no cheaper.".to_owned())
+        (HintVerdict::DoesNotHold, "Avoid random writes: a focused area makes them no faster.".to_owned())
     };
     choose(
         exceeds(penalty, noise, RANDOM_EXPENSIVE),

@@ -54,7 +54,7 @@ struct Verified {
 pub(crate) fn find(log: &[f64]) -> Period {
     let longest = log.len() / PERIODS_MIN;
     if longest < 2 {
-        let evidence = format!("{} IOs of running phase are too few to tell a period", log.len());
+        let evidence = format!("{} IOs of running phase are too few to find a period", log.len());
         return Period { ios: None, p: 1.0, evidence };
     }
     let level = without_trend(log, longest * 2);

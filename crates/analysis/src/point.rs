@@ -6,9 +6,9 @@ use crate::findings::{ExperimentFindings, MicroBenchmark, Point, RunSummary, War
 /// Repetitions further apart than this share of their mean are warned of (uFLIP section 5.1).
 pub const SPREAD_LIMIT: f64 = 0.05;
 
-/// Gathers the repetitions of one run with the varying parameter at `value`, in the
-/// micro-benchmark's unit, which a person writes as `label`. The mean is that of the repetitions'
-/// means, so that each counts the same however long it was; runs without any IO count nothing.
+/// A point from the repetitions of one run. The varying parameter has the value `value`, in the
+/// micro-benchmark's unit, and `label` as a text. The mean is that of the repetitions' means, so that each
+/// counts the same, however long it was. Runs without IOs do not count.
 pub fn point(value: f64, label: impl Into<String>, runs: Vec<RunSummary>) -> Point {
     let means: Vec<f64> =
         runs.iter().filter(|run| run.response.count > 0).map(|run| run.response.mean_ns).collect();
@@ -21,7 +21,7 @@ pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// (largest - smallest) / mean; none for fewer than two values or a mean of 0.
+/// (largest - smallest) / mean; `None` for fewer than two values or a mean of 0.
 fn spread(means: &[f64]) -> Option<f64> {
     let mean = mean(means).filter(|&mean| means.len() > 1 && mean > 0.0)?;
     let (smallest, largest) =
@@ -29,8 +29,8 @@ fn spread(means: &[f64]) -> Option<f64> {
     Some((largest - smallest) / mean)
 }
 
-/// A warning for each point whose repetitions lie further apart than [`SPREAD_LIMIT`]. A simulated device knows no other
-/// load.
+/// A warning for each point whose repetitions differ by more than [`SPREAD_LIMIT`]. A simulated device has no
+/// other load.
 pub fn spread_warnings(micro_benchmarks: &[MicroBenchmark], is_simulated: bool) -> Vec<Warning> {
     let remedy = match is_simulated {
         true => "its state differs from one to the next: give each run more time",

@@ -1,38 +1,40 @@
-//! How precisely the mean response time is known, while the run goes on (what uFLIP section 6
-//! leaves as future work).
+//! Computes how precisely the mean response time is known, during the run (future work in uFLIP section 6).
 //!
-//! Model: response times are a stationary sequence with any autocorrelation, and skewed. They are
-//! gathered into batches, which double in size when there are too many, so that memory and the
-//! work per IO stay constant. The batches' means scatter around the true mean; what correlation is
-//! left between neighbouring batches is taken for that of a first-order autoregression and what
-//! skewness is left widens the interval (both as in Tafazzoli and Wilson's Skart, IIE Transactions
-//! 43(2), 2011).
+//! # Model
+//! Response times are a stationary sequence with any autocorrelation, and skewed.
 //!
-//! A run that looked after every IO would stop when the interval is narrow by chance, and the interval would then be
-//! wrong too often. Therefore it is computed only at counts that grow by a quarter, and it is not given before
-//! 1024 IOs, or 256 IOs and 8 periods where the period is known. What was never seen is in no
-//! interval: one IO in ten thousand that takes a thousand times as long doubles the mean, and a
-//! run of a thousand IOs most likely does not hold it.
+//! # Method
+//! 1. Response times are collected into batches. When there are too many batches, neighbours are joined. So
+//!    memory and the work per IO are constant.
+//! 2. The interval comes from the scatter of the batches' means. The remaining correlation between
+//!    neighbouring batches is treated as that of a first-order autoregression, and the remaining skewness
+//!    widens the interval (Tafazzoli and Wilson's Skart, IIE Transactions 43(2), 2011).
 //!
-//! Invariants: memory is constant; `add` is a few nanoseconds but at the few counts where the
-//! interval is computed; the answer depends on the response times only.
+//! A run that checks after every IO would stop when the interval happens to be narrow, and the interval would
+//! then be wrong too often. So it is computed only at counts that grow by a quarter. It needs 1024 IOs, or,
+//! if the period is known, 256 IOs and 8 periods. No interval contains what was never measured: one IO in ten
+//! thousand that takes a thousand times as long doubles the mean, and a run of a thousand IOs most likely
+//! does not contain it.
+//!
+//! Invariants: memory is constant. `add` takes a few nanoseconds, except at the few counts at which the
+//! interval is computed. The result depends only on the response times.
 
 use crate::point::mean;
 use crate::student::quantile_95;
 
-/// Fewer IOs than this tell no precision of a pattern of which nothing is known: an expensive IO
-/// in every 128 (uFLIP Figure 4) must have been seen several times.
+/// The least IOs if nothing is known about the pattern: a slow IO in every 128 (uFLIP Figure 4) must have
+/// occurred several times.
 const IOS_MIN_UNKNOWN: u64 = 1024;
-/// As above, of a pattern of which the period is known.
+/// The least IOs if the period of the pattern is known.
 const IOS_MIN_KNOWN: u64 = 256;
-/// A known period must have been seen this often.
+/// A known period must have occurred this often.
 const PERIODS_MIN: u64 = 8;
 /// Batches are joined in pairs when there are this many.
 const BATCHES_MAX: usize = 512;
-/// The interval is computed from this many batches, after joining further.
+/// The interval is computed from this many batches, after further joining.
 const BATCHES_JOINED: usize = 32;
 
-/// Watches the precision of the mean of a run's response times.
+/// Tracks the precision of the mean of a run's response times.
 #[derive(Clone, Debug)]
 pub struct Precision {
     count: u64,
@@ -51,17 +53,16 @@ impl Default for Precision {
 }
 
 impl Precision {
-    /// Nothing seen yet of a pattern of which nothing is known. Its precision is told from 1024 IOs
-    /// on.
+    /// For a pattern of which nothing is known. It has a precision from 1024 IOs on.
     pub fn new() -> Precision {
         Precision::starting(1, IOS_MIN_UNKNOWN)
     }
 
-    /// Nothing seen yet of a pattern that oscillates with this period (uFLIP section 4.2), in IOs;
-    /// 1 where it is known to have none. Its precision is told from 256 IOs and 8 periods on.
+    /// For a pattern with this period in IOs (uFLIP section 4.2); 1 if it is known to have none. It has a
+    /// precision from 256 IOs and 8 periods on.
     pub fn with_period(period_ios: u64) -> Precision {
         let period_ios = period_ios.max(1);
-        // At 8 periods there are just enough batches to compute an interval.
+        // After 8 periods there are just enough batches to compute an interval.
         let batch_ios = period_ios.div_ceil((BATCHES_JOINED as u64 / PERIODS_MIN).min(period_ios));
         Precision::starting(batch_ios, IOS_MIN_KNOWN.max(period_ios.saturating_mul(PERIODS_MIN)))
     }
@@ -97,8 +98,8 @@ impl Precision {
         self.count
     }
 
-    /// Half the width of the mean's 95 % confidence interval, relative to the mean, as of the last
-    /// count at which it was computed; none where there are too few IOs to tell.
+    /// Half the width of the mean's 95 % confidence interval, relative to the mean, at the last count at
+    /// which it was computed. `None` if there are too few IOs.
     pub fn relative_half_width(&self) -> Option<f64> {
         self.relative_half_width
     }
@@ -119,7 +120,7 @@ impl Precision {
     }
 }
 
-/// The means of groups of `group` neighbouring batches; what does not fill a group is left out.
+/// The means of groups of `group` neighbouring batches; an incomplete group is left out.
 fn joined(batches: &[f64], group: usize) -> Vec<f64> {
     batches.chunks_exact(group).map(|group| group.iter().sum::<f64>() / group.len() as f64).collect()
 }
@@ -146,8 +147,8 @@ fn relative_half_width(batches: &[f64]) -> Option<f64> {
     Some(quantile(k - 1.0, skewness / k.sqrt()) * standard_error / level)
 }
 
-/// Student's quantile, widened for the skewness of the mean as by Willink's cubic inverse of
-/// Johnson's modified t; the wider of the two sides.
+/// Student's quantile, widened for the skewness of the mean by Willink's cubic inverse of Johnson's modified
+/// t; the wider of the two sides.
 fn quantile(degrees: f64, skewness: f64) -> f64 {
     let t = quantile_95(degrees);
     let a = skewness.abs() / 6.0;
@@ -168,7 +169,7 @@ mod tests {
         name: &'static str,
         mean: f64,
         next: fn(&mut Source, usize) -> f64,
-        /// Deterministic oscillations start anywhere in their period.
+        /// Deterministic oscillations start at a random position of their period.
         period: usize,
     }
 
@@ -204,8 +205,9 @@ mod tests {
         ]
     }
 
-    /// Of `trials` runs of `truth` that each stop once `goal` is reached, or at `ios_max`: the share
-    /// whose interval holds the true mean, the mean count, and the share that reached the goal.
+    /// Runs `trials` runs of `truth`, each of which stops when `goal` is reached, or at `ios_max`. Returns
+    /// the share of intervals that contain the true mean, the mean count, and the share that reached the
+    /// goal.
     fn coverage(truth: &Truth, goal: f64, ios_max: u64, trials: u64, period: Option<u64>) -> (f64, f64, f64) {
         let (mut covered, mut total, mut reached) = (0u64, 0u64, 0u64);
         for seed in 0..trials {
@@ -232,7 +234,7 @@ mod tests {
 
     #[test]
     fn stopping_when_narrow_keeps_the_promise() {
-        // Never seen outliers are in no interval: the last truth is for the table only.
+        // No interval contains outliers that were never measured, so the last truth is only for the table.
         for truth in truths().iter().filter(|truth| !truth.name.starts_with("0.1 %")) {
             let (covered, ios, reached) = coverage(truth, 0.05, 400_000, 300, Some(truth.period as u64));
             assert!((0.9..=0.995).contains(&covered), "{}: {covered} after {ios}, seeds 0..300", truth.name);

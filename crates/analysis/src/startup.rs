@@ -1,10 +1,14 @@
-//! Where the start-up phase ends (uFLIP section 4.2): change-point analysis.
+//! Finds the end of the start-up phase (uFLIP section 4.2) by change-point analysis.
 //!
-//! Model: the level of the log response time is one in the start-up phase and another in the
-//! running phase, around which it oscillates and scatters with any autocorrelation. The boundary
-//! is the least-squares change point. Whether it is one is decided by comparing the start-up phase
-//! with stretches of the running phase that are as long: an oscillation that makes the beginning
-//! look special makes such stretches look special too.
+//! # Model
+//! The logarithm of the response time has one level in the start-up phase and another in the running phase.
+//! There it oscillates and scatters around its level, with any autocorrelation.
+//!
+//! # Method
+//! 1. The boundary is the least-squares change point.
+//! 2. To decide whether it is real, the start-up phase is compared with stretches of the running phase of the
+//!    same length. If an oscillation makes the beginning look special, it makes such stretches look special,
+//!    too.
 
 use crate::point::mean;
 use crate::student::two_sided_p;
@@ -13,16 +17,17 @@ use crate::student::two_sided_p;
 pub const STARTUP_IOS_MIN: usize = 8;
 /// Fewer IOs than this are not analysed.
 const IOS_MIN: usize = 64;
-/// The running phase is cut into at least this many stretches.
+/// The running phase is divided into at least this many stretches.
 const STRETCHES_MIN: usize = 8;
-/// Two levels whose logarithms differ by less than this count as one level, even where the difference is significant.
+/// Two levels whose logarithms differ by less than this count as equal, even if the difference is
+/// significant.
 const LEVEL_DIFFERENCE_MIN: f64 = 0.02;
-/// An IO is of a new kind if it lies this far (as a logarithm: a factor of two) beyond all others.
+/// An IO is of a new kind if it is this far (as a logarithm: a factor of two) above all others.
 const NEW_KIND: f64 = std::f64::consts::LN_2;
 
-/// What was found of a start-up phase.
+/// The result of the search for a start-up phase.
 pub(crate) struct Startup {
-    /// Its length; none where there is none.
+    /// Its length; `None` if there is none.
     pub ios: Option<usize>,
     /// The probability that a device without one looks like this.
     pub p: f64,
@@ -33,7 +38,7 @@ pub(crate) struct Startup {
 /// Finds the start-up phase in logarithms of response times.
 pub(crate) fn find(log: &[f64]) -> Startup {
     if log.len() < IOS_MIN {
-        let evidence = format!("{} IOs are too few to tell a start-up phase", log.len());
+        let evidence = format!("{} IOs are too few to find a start-up phase", log.len());
         return Startup { ios: None, p: 1.0, evidence };
     }
     let candidate = first_of_its_kind(log, change_point(log));
@@ -49,13 +54,13 @@ pub(crate) fn find(log: &[f64]) -> Startup {
     } else {
         format!(
             "no start-up phase: the most different beginning, {candidate} IOs, differs by a factor of \
-             {factor:.2}, {surprise:.1} times the scatter between stretches of the rest (p = {p:.2})"
+             {factor:.2}, {surprise:.1} times the scatter between other stretches (p = {p:.2})"
         )
     };
     Startup { ios: found.then_some(candidate), p, evidence }
 }
 
-/// No start-up phase: the first `ios` IOs are apart from the others only as the oscillation is.
+/// No start-up phase: the first `ios` IOs differ from the others only as the oscillation does.
 pub(crate) fn oscillation(ios: usize) -> Startup {
     let evidence =
         format!("no start-up phase: the first {ios} IOs differ from the others only as the oscillation does");
@@ -66,7 +71,7 @@ fn average(values: &[f64]) -> f64 {
     mean(values).unwrap_or(0.0)
 }
 
-/// The cut that leaves the least squared deviation from the means of the two parts, at most three
+/// The cut with the smallest sum of squared deviations from the means of its two parts, at most three
 /// quarters into the run.
 fn change_point(log: &[f64]) -> usize {
     let n = log.len() as f64;
@@ -83,10 +88,10 @@ fn change_point(log: &[f64]) -> usize {
     best
 }
 
-/// Moves the cut to where IOs begin that the start-up phase has none of, if the running phase has
-/// such, set apart from the others: the level tells that 27 ms among 400 us belong to it, but not
-/// exactly from which one on. The cut is the most likely one between a start-up phase in which such IOs are rare and a running
-/// phase in which they have their share.
+/// Moves the cut to the begin of IOs that occur only in the running phase, if there are such IOs, clearly
+/// separate from the others. The levels show that IOs of 27 ms among 400 us belong to the running phase, but
+/// not exactly where they begin. The new cut is the most likely one, with such IOs rare in the start-up phase
+/// and with their normal share in the running phase.
 fn first_of_its_kind(log: &[f64], cut: usize) -> usize {
     let (before, after) = log.split_at(cut);
     let direction = (average(after) - average(before)).signum();
@@ -101,7 +106,7 @@ fn first_of_its_kind(log: &[f64], cut: usize) -> usize {
         return cut;
     }
     let is_new = |value: &f64| value * direction > extreme + NEW_KIND;
-    // What moving the cut past an IO changes in the log likelihood.
+    // The change of the log-likelihood when the cut moves past an IO.
     let (new, old) =
         ((share_before / share).ln(), ((1.0 - share_before) / (1.0 - share).max(share_before)).ln());
     let (mut likelihood, mut best, mut best_likelihood) = (0.0, cut / 2, f64::NEG_INFINITY);
@@ -114,8 +119,8 @@ fn first_of_its_kind(log: &[f64], cut: usize) -> usize {
     if best_likelihood.is_finite() { best.max(STARTUP_IOS_MIN) } else { cut }
 }
 
-/// How many standard errors the level before lies from the level after, and the probability of
-/// that without a start-up phase.
+/// The distance between the levels before and after in standard errors, and its probability without a
+/// start-up phase.
 fn surprise(before: &[f64], after: &[f64]) -> (f64, f64) {
     let running_level = average(after);
     let before = &without_extremes(before, running_level);
@@ -125,26 +130,26 @@ fn surprise(before: &[f64], after: &[f64]) -> (f64, f64) {
     let (early_level, late_level) = (average(&early), average(&late));
     let gap = (early_level - late_level).abs();
     let (early_error, late_error) = (squared_error(&early), squared_error(&late));
-    // The start-up phase may scatter more than the running phase but is not believed to scatter
-    // less: it is short, and a single stretch of it shows no scatter at all.
+    // The start-up phase may scatter more than the running phase, but less is not believed: it is short, and
+    // a single stretch shows no scatter.
     let squared = early_error.max(late_error * late.len() as f64 / early.len() as f64) + late_error;
     if gap == 0.0 {
         return (0.0, 1.0);
     }
     let rounding = f64::EPSILON * late_level.abs();
     let surprise = gap / squared.sqrt().max(rounding).max(f64::MIN_POSITIVE);
-    // The cut was chosen out of all of them. Cuts a factor of two apart are nearly independent,
-    // those between are not; four for each factor of two is generous.
+    // The cut is the best of all cuts. Cuts that are a factor of two apart are nearly independent, and those
+    // between are not. Four tests for each factor of two are more than enough.
     let looks = 4.0 * ((before.len() + after.len()) as f64).log2();
     let degrees = (late.len() - 1) as f64;
     let p = (two_sided_p(surprise, degrees) * looks).min(1.0);
-    // With so few and perhaps far from normal stretches, none may lie as far out as the beginning.
+    // There are few stretches, perhaps far from normal. So none of them may be as extreme as the beginning.
     let outside = late.iter().all(|&l| (l > early_level) == (late_level > early_level));
     (surprise, if outside { p } else { 1.0 })
 }
 
-/// `before` with those IOs that lie furthest from the running phase's level set to that level: one
-/// in twenty, two at least. A phase is more than a few outliers.
+/// `before` without its extremes: the IOs farthest from the level of the running phase, one in twenty and at
+/// least two, are set to that level. A phase is more than a few outliers.
 fn without_extremes(before: &[f64], running_level: f64) -> Vec<f64> {
     let direction = (average(before) - running_level).signum();
     let mut order: Vec<usize> = (0..before.len()).collect();
@@ -156,8 +161,8 @@ fn without_extremes(before: &[f64], running_level: f64) -> Vec<f64> {
     kept
 }
 
-/// The squared standard error of the mean of neighbouring stretches; what correlation they have is
-/// taken for that of a first-order autoregression, so that a trend is not a change.
+/// The squared standard error of the mean of neighbouring stretches. Their correlation is treated as that of
+/// a first-order autoregression, so that a trend is not taken for a change.
 fn squared_error(stretches: &[f64]) -> f64 {
     let n = stretches.len() as f64;
     let level = average(stretches);

@@ -1,32 +1,35 @@
-//! Whether random writes have made a device steady.
+//! Decides whether random writes have made a device steady.
 //!
 //! # Model
-//! The device is written randomly in rounds of the same size. A device whose flash has free blocks left writes faster
-//! than it can in the long run; garbage collection slows it down until the write amplification no longer grows.
+//! The device is written randomly in rounds of the same size. While its flash has free blocks, it writes
+//! faster than it can in the long run. Then garbage collection slows it down, until the write amplification
+//! no longer grows.
 //!
 //! # Method (SNIA Solid State Storage Performance Test Specification, section 2.1.24)
-//! 1. Of the last [`WINDOW`] rounds each figure that is known is looked at: throughput, mean response time, write
+//! 1. Take the last [`WINDOW`] rounds, and each figure that is known: throughput, mean response time, write
 //!    amplification.
-//! 2. The excursion, the largest less the smallest figure, is at most [`EXCURSION_MOST`] of their mean.
-//! 3. The drift, what the least-squares line changes over the window, is at most [`DRIFT_MOST`] of their mean.
-//! 4. The window begins after [`CAPACITIES_BEFORE`] capacities of random writes: on a new device the rounds before
-//!    garbage collection begins are alike as well.
+//! 2. The excursion (the largest minus the smallest figure) is at most [`EXCURSION_MOST`] of their mean.
+//! 3. The drift (the change of the least-squares line over the window) is at most [`DRIFT_MOST`] of their
+//!    mean.
+//! 4. The window begins after [`CAPACITIES_BEFORE`] capacities of random writes, because the rounds of a new
+//!    device are also equal before garbage collection begins.
 //!
-//! The confidence is the probability that the true drift is within the limit, from the scatter around the line
-//! (Student's t with the degrees of freedom of the window). The specification has no such figure.
+//! The confidence is the probability that the true drift is within the limit. It follows from the scatter
+//! around the line (Student's t with the degrees of freedom of the window). The specification has no such
+//! figure.
 
 use crate::findings::{SteadyRound, SteadyState};
 use crate::student::upper_p;
 
-/// The rounds that have to be alike, as in the specification.
+/// The number of rounds that have to be equal, as in the specification.
 pub const WINDOW: usize = 5;
 /// The largest excursion, relative to the mean, as in the specification.
 const EXCURSION_MOST: f64 = 0.20;
 /// The largest drift over the window, relative to the mean, as in the specification.
 const DRIFT_MOST: f64 = 0.10;
-/// Random writes before the window, in capacities. The specification writes two capacities sequentially instead, and the
-/// rounds of its own tests follow. Less, and a device with over-provisioning of more than a round seems steady before
-/// garbage collection begins.
+/// Random writes before the window, in capacities. The specification writes two capacities sequentially
+/// instead, and then the rounds of its tests. With less, a device whose over-provisioning exceeds one round
+/// would seem steady before garbage collection begins.
 pub const CAPACITIES_BEFORE: f64 = 1.0;
 
 /// A figure over the window.
@@ -37,7 +40,7 @@ struct Figure {
     confidence: f64,
 }
 
-/// Judges the rounds so far, on a target of `capacity` bytes.
+/// Judges the rounds so far, for a target of `capacity` bytes.
 pub fn steady_state(rounds: Vec<SteadyRound>, capacity: u64) -> SteadyState {
     let written: u64 = rounds.iter().map(|round| round.written_bytes).sum();
     let capacities = written as f64 / capacity.max(1) as f64;
@@ -70,7 +73,7 @@ pub fn steady_state(rounds: Vec<SteadyRound>, capacity: u64) -> SteadyState {
 /// Reads one figure of a round.
 type Read = fn(&SteadyRound) -> Option<f64>;
 
-/// How far a figure is from its limits: steady up to 1.
+/// The distance of a figure from its limits: steady up to 1.
 fn strain(figure: &Figure) -> f64 {
     (figure.excursion / EXCURSION_MOST).max(figure.drift.abs() / DRIFT_MOST)
 }

@@ -1,13 +1,13 @@
-//! Student's t-distribution: how surprising a standardised difference is.
+//! Student's t-distribution: the probability of a standardised difference.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// An answer below this p is taken: one false alarm in a thousand, before the safety that the
-/// corrections for looking in many places add.
+/// The significance level: an answer with a smaller p is accepted. That allows one false alarm in a thousand;
+/// the corrections for many tests make it even safer.
 pub(crate) const SIGNIFICANT_P: f64 = 1e-3;
 
-/// The distribution with `degrees` of freedom; fewer than a half or undefined count as a half,
-/// which is wider than anything that is asked for here.
+/// The distribution with `degrees` of freedom. Less than a half, or NaN, counts as a half, which is wider
+/// than any use here.
 fn student(degrees: f64) -> StudentsT {
     StudentsT::new(0.0, 1.0, degrees.max(0.5)).expect("location 0, scale 1 and positive degrees are valid")
 }
@@ -22,13 +22,13 @@ pub fn upper_p(t: f64, degrees: f64) -> f64 {
     if t.is_nan() { 1.0 } else { student(degrees).sf(t) }
 }
 
-/// The value that is exceeded in either direction once in twenty times: half the width of a 95 %
-/// confidence interval in standard errors.
+/// The value that is exceeded in either direction once in twenty times: half the width of a 95 % confidence
+/// interval in standard errors.
 pub(crate) fn quantile_95(degrees: f64) -> f64 {
     quantile(0.95, degrees)
 }
 
-/// As above for another confidence, which is limited to what can be told from 0 and 1.
+/// As above for another confidence, limited to values that differ from 0 and 1.
 pub fn quantile(confidence: f64, degrees: f64) -> f64 {
     student(degrees).inverse_cdf(0.5 + confidence.clamp(1e-9, 1.0 - 1e-9) / 2.0)
 }

@@ -1,17 +1,17 @@
-//! Statistics of response times as they arrive, in bounded memory (uFLIP section 3.2: min, max,
-//! mean and standard deviation of a run; quantiles besides).
+//! Statistics of response times as they arrive, in bounded memory (uFLIP section 3.2: min, max, mean and
+//! standard deviation of a run; also quantiles).
 //!
 //! Invariants:
-//! - count, min and max are exact; mean and standard deviation are Welford's, which lose no
-//!   precision to large sums; quantiles are within 0.1 % of an exact order statistic;
-//! - memory depends on the largest response time (at most half a MiB), never on their number;
-//! - merging the summaries of two halves gives the summary of the whole, up to rounding.
+//! - Count, min and max are exact. Mean and standard deviation use Welford's method, which is precise for
+//!   large sums. Quantiles are within 0.1 % of an exact order statistic.
+//! - Memory depends on the largest response time (at most half a MiB), never on their number.
+//! - Merging the summaries of two halves gives the summary of the whole, up to rounding.
 
 use hdrhistogram::Histogram;
 
 use crate::findings::Distribution;
 
-/// Above this (146 years) the histogram takes response times as equal; min, max and mean do not.
+/// The histogram counts all response times above this (146 years) as equal; min, max and mean do not.
 const HISTOGRAM_NS_MAX: u64 = 1 << 62;
 
 /// Accumulates response times into a [`Distribution`].
@@ -54,7 +54,7 @@ impl Summary {
         self.deviations_ns2 += deviation * (response_ns as f64 - self.mean_ns);
     }
 
-    /// Takes everything that `other` took (Chan, Golub and LeVeque's pairwise update).
+    /// Adds all values of `other` (Chan, Golub and LeVeque's pairwise update).
     pub fn merge(&mut self, other: &Summary) {
         if other.count == 0 {
             return;
@@ -79,7 +79,7 @@ impl Summary {
         self.mean_ns
     }
 
-    /// What was taken so far; all zero for nothing.
+    /// The distribution so far; all zero if there are no values.
     pub fn distribution(&self) -> Distribution {
         if self.count == 0 {
             return Distribution::default();
@@ -98,8 +98,8 @@ impl Summary {
         }
     }
 
-    /// The middle of the histogram's bucket that holds the quantile, so that the error is at most
-    /// half a bucket's width; 0 for nothing.
+    /// The middle of the histogram's bucket with the quantile, so that the error is at most half a bucket's
+    /// width; 0 if there are no values.
     pub fn quantile(&self, quantile: f64) -> u64 {
         if self.count == 0 {
             return 0;
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_small_spread_on_a_large_level_is_not_lost() {
-        // The textbook failure of summing squares: 1e15 + {0, 1, 2} has a deviation of 1.
+        // Summing squares fails here: 1e15 + {0, 1, 2} has a deviation of 1.
         let summary: Summary = (0..3).map(|i| 1_000_000_000_000_000 + i).collect();
         assert_eq!(summary.distribution().standard_deviation_ns, 1.0);
     }

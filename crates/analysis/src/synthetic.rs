@@ -1,4 +1,4 @@
-//! Response times of which the truth is known, for the tests of the estimators.
+//! Response times with known truth, for the tests of the estimators.
 
 use flashlab_base::{Prng, Seed};
 
@@ -208,7 +208,7 @@ pub(crate) fn measure(row: &Row, source: &mut Source, noise: f64) -> (Vec<Baseli
             incr => off(incr, rw),
         })
         .collect();
-    // A pause helps by as much of the reclamation as it lasts.
+    // A pause saves its own length of garbage collection.
     let pauses: Vec<_> = (0..=8)
         .map(|i| 0.1e6 * f64::from(1u32 << i))
         .chain(row.pause_ms.map(|ms| ms * 1e6))

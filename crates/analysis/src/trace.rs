@@ -1,16 +1,15 @@
-//! Response times thinned out for a plot (uFLIP Figures 3 to 5).
+//! Thins out response times for a plot (uFLIP Figures 3 to 5).
 //!
-//! A plot of five million IOs has a thousand columns. Each column keeps its smallest and its
-//! largest response time, at the positions where they happened, so that no outlier and no cheap
-//! IO disappears; the running averages are computed from every IO before any is left out.
+//! A plot of five million IOs has a thousand columns. Each column keeps its smallest and its largest response
+//! time at their positions, so that no outlier and no fast IO disappears. The running averages are computed
+//! from all IOs, before any are left out.
 //!
-//! Invariant: positions ascend strictly and there are at most `max_points` of them.
+//! Invariant: positions are strictly ascending, and there are at most `max_points` of them.
 
 use crate::findings::{Phases, ResponseTrace};
 
-/// Thins `response_ns`, in the order of the IOs, to at most `max_points` points (at least two are
-/// always allowed). With `phases`, the start-up phase is marked and the second running average
-/// leaves it out.
+/// Thins `response_ns`, in the order of the IOs, to at most `max_points` points (at least two). With
+/// `phases`, the start-up phase is marked, and the second running average excludes it.
 pub fn trace(name: &str, response_ns: &[u64], phases: Option<&Phases>, max_points: usize) -> ResponseTrace {
     let startup = phases.map_or(0, |phases| phases.startup_ios as usize).min(response_ns.len());
     let kept = kept_positions(response_ns, max_points.max(2));

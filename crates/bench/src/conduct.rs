@@ -15,10 +15,10 @@ use flashlab_plan::{Pattern, Plan, Space};
 
 use crate::area::{Areas, baseline_area, writes_sequentially};
 use crate::error::BenchError;
-use crate::estimate::Known;
+use crate::estimate::DeviceKnowledge;
 use crate::examine::{baselines, lingering_effect};
 use crate::manifest::BenchManifest;
-use crate::observe::{Until, UntilLong, UntilPrecise};
+use crate::observe::{EndingObserver, UntilLong, UntilPrecise};
 use crate::plain::plain_schedule;
 use crate::progress::Progress;
 use crate::record::{Purpose, RunRecord};
@@ -35,11 +35,11 @@ const MOST_READS: u64 = 1 << 24;
 const FAILURES_ALLOWED: u64 = 10;
 /// If IOs take longer than estimated, a run continues until it has its least number of IOs, but for at most
 /// this many times its time.
-const PATIENCE: u64 = 8;
+const OVERTIME_FACTOR: u64 = 8;
 
 /// The most recent activity on the device. It decides about the pause before the next run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Before {
+enum PreviousActivity {
     /// Nothing, or nothing that affects the next run.
     Nothing,
     Reads,
@@ -61,7 +61,7 @@ pub(crate) struct Conduct<'a> {
     pause: Nanos,
     /// The response time of a read that follows writes without a pause, divided by that of a normal read.
     slowdown: f64,
-    before: Before,
+    before: PreviousActivity,
     /// Whether the state has to be enforced before the next run. If a resumed run has nothing left to do, it
     /// writes nothing.
     state_due: bool,
@@ -75,7 +75,7 @@ impl<'a> Conduct<'a> {
         interrupt: &'a AtomicBool,
         progress: &'a dyn Progress,
     ) -> Conduct<'a> {
-        let (settings, before, slowdown) = (&manifest.settings, Before::Nothing, 1.0);
+        let (settings, before, slowdown) = (&manifest.settings, PreviousActivity::Nothing, 1.0);
         let block = device.geometry().block;
         let space = Space { capacity: settings.target_size.round_down(block), block };
         let pause = settings.lengths().settle;
@@ -120,7 +120,7 @@ impl<'a> Conduct<'a> {
     }
 
     fn schedule(&self, plans: &[Plan], baselines: &[Baseline]) -> Schedule {
-        let known = Known {
+        let known = DeviceKnowledge {
             space: self.space,
             baselines,
             pause: self.pause,
@@ -160,7 +160,7 @@ impl<'a> Conduct<'a> {
                 let most = if pattern.writes() { lengths.baseline_ios_most } else { MOST_READS };
                 pattern.io_count = Some(most);
                 if follows {
-                    self.before = Before::Nothing;
+                    self.before = PreviousActivity::Nothing;
                 }
                 self.run(purpose, pattern, Goal::of(|| UntilLong::new(64, time)).within(Some(time * 8)))?;
             }
@@ -169,7 +169,7 @@ impl<'a> Conduct<'a> {
         self.pause = self.settings.pause(found.as_ref());
         if let Some(found) = found.filter(|found| found.affected_reads > 0) {
             // The last reads of the experiment may have ended before the effect did.
-            self.before = Before::Writes;
+            self.before = PreviousActivity::Writes;
             let affected = found.affected_ns_mean.unwrap_or(found.before_ns_mean);
             self.slowdown = (affected / found.before_ns_mean).max(1.0);
         }
@@ -215,7 +215,7 @@ impl<'a> Conduct<'a> {
             let goal = Goal {
                 io_ignore_wanted: step.io_ignore_wanted,
                 period_ios: period,
-                ..Goal::of(|| until.clone()).within(step.time_limit.map(|time| time * PATIENCE))
+                ..Goal::of(|| until.clone()).within(step.time_limit.map(|time| time * OVERTIME_FACTOR))
             };
             self.run(purpose, pattern, goal)?;
         }
@@ -239,15 +239,15 @@ impl<'a> Conduct<'a> {
     /// The pause before the next run.
     fn pause_before(&self) -> Nanos {
         match self.before {
-            Before::Nothing => Nanos::ZERO,
-            Before::Reads => self.settings.pause(None),
-            Before::Writes => self.pause,
-            Before::State => self.pause.max(self.settings.lengths().settle),
+            PreviousActivity::Nothing => Nanos::ZERO,
+            PreviousActivity::Reads => self.settings.pause(None),
+            PreviousActivity::Writes => self.pause,
+            PreviousActivity::State => self.pause.max(self.settings.lengths().settle),
         }
     }
 
     /// One run, from its pause to its record in the folder.
-    fn run<O: Until>(
+    fn run<O: EndingObserver>(
         &mut self,
         purpose: Purpose,
         pattern: Pattern,
@@ -258,7 +258,7 @@ impl<'a> Conduct<'a> {
         }
         let pause = self.pause_before();
         self.wait(pause)?;
-        self.before = if pattern.writes() { Before::Writes } else { Before::Reads };
+        self.before = if pattern.writes() { PreviousActivity::Writes } else { PreviousActivity::Reads };
         let seed = self.seed_for(&purpose);
         let placed = pattern.place(self.space, seed)?;
         let (number, lanes) = self.store.start_run(placed.processes())?;

@@ -63,8 +63,8 @@ impl fmt::Display for BenchError {
             }
             BenchError::Lost { target, run, loss } => write!(
                 f,
-                "{target} {loss}; run {run} counts for nothing, and those before it are kept: go on with the same \
-                 file as it was, or begin a new run"
+                "{target} {loss}; run {run} does not count, and earlier runs are kept: restore the file and resume, or \
+                 begin a new run"
             ),
             BenchError::Target(message) => f.write_str(message),
             BenchError::Plan(error) => error.fmt(f),

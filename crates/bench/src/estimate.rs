@@ -14,7 +14,7 @@ use crate::area::Areas;
 
 /// What is known about the device when the schedule is made.
 #[derive(Clone)]
-pub(crate) struct Known<'a> {
+pub(crate) struct DeviceKnowledge<'a> {
     pub space: Space,
     pub baselines: &'a [Baseline],
     /// The pause after a run that wrote.
@@ -29,12 +29,12 @@ pub(crate) struct Known<'a> {
     pub areas: Areas,
 }
 
-impl Known<'_> {
+impl DeviceKnowledge<'_> {
     /// A device of which only the size is known.
-    pub fn nothing(space: Space, unknown_ns: f64) -> Known<'static> {
+    pub fn nothing(space: Space, unknown_ns: f64) -> DeviceKnowledge<'static> {
         let areas = Areas::of(space);
         let (pause, state_time) = (Nanos::ZERO, Nanos::ZERO);
-        Known { space, baselines: &[], pause, slowdown: 1.0, state_time, unknown_ns, areas }
+        DeviceKnowledge { space, baselines: &[], pause, slowdown: 1.0, state_time, unknown_ns, areas }
     }
 
     /// The baselines that a basic pattern may behave like.

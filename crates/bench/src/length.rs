@@ -12,7 +12,7 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Basic, ExperimentValue, Location, Pattern, Plan, Space, Time};
 
 use crate::area::writes_sequentially;
-use crate::estimate::{Known, bytes_written_each, weighted, widest};
+use crate::estimate::{DeviceKnowledge, bytes_written_each, weighted, widest};
 use crate::settings::{Lengths, Settings, Thoroughness};
 use crate::step::Step;
 
@@ -53,7 +53,7 @@ impl Run {
         value: ExperimentValue,
         mut pattern: Pattern,
         settings: &Settings,
-        known: &Known<'_>,
+        known: &DeviceKnowledge<'_>,
     ) -> Run {
         let lengths = settings.lengths();
         let counts = |basic: &Basic| {

@@ -74,7 +74,7 @@ pub fn bench(
     check_runs(&plans, settings)?;
     check_queues(device, &plans, settings)?;
     let mut store = store::Store::open(folder.clone())?;
-    for run in store.give_up_damaged()? {
+    for run in store.withdraw_damaged()? {
         progress.step(&format!("run {run} is measured again: its samples are missing or damaged"));
     }
     // Until the run ends, readers of the folder find this warning.

@@ -13,7 +13,7 @@ use flashlab_engine::Observer;
 use flashlab_samples::Sample;
 
 /// An observer that may end its run.
-pub(crate) trait Until: Observer {
+pub(crate) trait EndingObserver: Observer {
     /// Why the run ended, if this observer ended it.
     fn end(&self) -> RunEnd;
 }
@@ -63,7 +63,7 @@ impl Observer for UntilPrecise {
     }
 }
 
-impl Until for UntilPrecise {
+impl EndingObserver for UntilPrecise {
     fn end(&self) -> RunEnd {
         if self.is_precise() { RunEnd::PrecisionReached } else { RunEnd::BudgetUsed }
     }
@@ -91,7 +91,7 @@ impl Observer for UntilLong {
     }
 }
 
-impl Until for UntilLong {
+impl EndingObserver for UntilLong {
     fn end(&self) -> RunEnd {
         RunEnd::BudgetUsed
     }
@@ -123,7 +123,7 @@ impl Observer for UntilWritten<'_> {
     }
 }
 
-impl Until for UntilWritten<'_> {
+impl EndingObserver for UntilWritten<'_> {
     fn end(&self) -> RunEnd {
         RunEnd::CountReached
     }

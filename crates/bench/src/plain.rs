@@ -3,7 +3,7 @@
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Experiment, ExperimentValue, Pattern, Plan, Space};
 
-use crate::estimate::{Known, bytes_written_each};
+use crate::estimate::{DeviceKnowledge, bytes_written_each};
 use crate::settings::Settings;
 use crate::step::{Schedule, Step, left_out_warning};
 
@@ -45,7 +45,7 @@ fn plain_step(
     space: Space,
 ) -> Step {
     let has_end = pattern.io_count.is_some() || pattern.duration.is_some();
-    let per_io_ns = Known::nothing(space, 1e6).per_io_ns(&pattern);
+    let per_io_ns = DeviceKnowledge::nothing(space, 1e6).per_io_ns(&pattern);
     let counted = pattern.io_count.map(|count| Nanos((count as f64 * per_io_ns) as u64));
     let time = [pattern.duration, counted].into_iter().flatten().min().unwrap_or(PLAIN_TIME);
     let ios = pattern.io_count.unwrap_or((time.0 as f64 / per_io_ns) as u64) as f64;

@@ -62,7 +62,7 @@ pub(crate) fn records(path: &Path, records: &[RunRecord]) -> Result<(), SamplesE
     for (name, figure) in SUMS {
         let sum = records.iter().try_fold(0u64, |sum, record| sum.checked_add(figure(record)?));
         if sum.is_none_or(|sum| sum > u64::MAX - MOST_BYTES) {
-            return wrong(format!("{name} of all runs are more than can be"));
+            return wrong(format!("{name} of all runs together is impossibly large"));
         }
     }
     Ok(())

@@ -19,7 +19,7 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Plan, Space};
 
 use crate::area::{Areas, baseline_area, state_size};
-use crate::estimate::Known;
+use crate::estimate::DeviceKnowledge;
 use crate::length::{Allowance, Run};
 use crate::plain::plain_schedule;
 use crate::settings::{CAPACITIES_MOST, IO_SIZE, ROUNDS_PER_CAPACITY, Settings, State};
@@ -50,7 +50,7 @@ pub fn most_written(plans: &[Plan], settings: &Settings, block: Bytes) -> Option
     let mut areas = Areas::of(space);
     let baseline = baseline_area(space, lengths);
     areas.take(baseline);
-    let known = Known { areas, ..Known::nothing(space, 1.0) };
+    let known = DeviceKnowledge { areas, ..DeviceKnowledge::nothing(space, 1.0) };
     let (runs, _) = runs(plans, settings, &known);
     let endless = Allowance { run: Nanos(u64::MAX / 4), startup: Nanos::ZERO };
     let once = runs.iter().map(|run| run.most_written().0).fold(0, u64::saturating_add);
@@ -84,7 +84,7 @@ pub fn expected_written(plans: &[Plan], settings: &Settings, block: Bytes) -> By
     let mut areas = Areas::of(space);
     let baseline = baseline_area(space, lengths);
     areas.take(baseline);
-    let known = Known { areas, ..Known::nothing(space, USUAL_NS as f64) };
+    let known = DeviceKnowledge { areas, ..DeviceKnowledge::nothing(space, USUAL_NS as f64) };
     let long = in_time(lengths.baseline).max(IO_SIZE * lengths.baseline_ios);
     let lingering = in_time(lengths.lingering[1]);
     let most = IO_SIZE * lengths.baseline_ios_most;
@@ -96,10 +96,10 @@ pub fn expected_written(plans: &[Plan], settings: &Settings, block: Bytes) -> By
 const USUAL_NS: u64 = 200_000;
 
 /// Makes the schedule for these plans.
-pub(crate) fn schedule(plans: &[Plan], settings: &Settings, known: &Known<'_>) -> Schedule {
+pub(crate) fn schedule(plans: &[Plan], settings: &Settings, known: &DeviceKnowledge<'_>) -> Schedule {
     let (runs, left_out) = runs(plans, settings, known);
     let pause = affordable_pause(&runs, settings, known);
-    let known = &Known { pause, ..known.clone() };
+    let known = &DeviceKnowledge { pause, ..known.clone() };
     let steps = in_order(&runs, settings, allowance(&runs, settings, known));
     let resets = count_resets(&steps, settings, known);
     let time = total_time(&steps, settings, known);
@@ -109,7 +109,7 @@ pub(crate) fn schedule(plans: &[Plan], settings: &Settings, known: &Known<'_>) -
 }
 
 /// All runs that the device supports, and those that were left out.
-fn runs(plans: &[Plan], settings: &Settings, known: &Known<'_>) -> (Vec<Run>, Vec<Warning>) {
+fn runs(plans: &[Plan], settings: &Settings, known: &DeviceKnowledge<'_>) -> (Vec<Run>, Vec<Warning>) {
     let (mut runs, mut left_out) = (Vec::new(), Vec::new());
     for plan in plans {
         for experiment in &plan.experiments {
@@ -128,7 +128,7 @@ fn runs(plans: &[Plan], settings: &Settings, known: &Known<'_>) -> (Vec<Run>, Ve
 const PAUSES_SHARE: f64 = 0.25;
 
 /// The pause after a run that wrote: what the device needs, within the budget.
-fn affordable_pause(runs: &[Run], settings: &Settings, known: &Known<'_>) -> Nanos {
+fn affordable_pause(runs: &[Run], settings: &Settings, known: &DeviceKnowledge<'_>) -> Nanos {
     let Some(budget) = settings.budget else { return known.pause };
     let writing = runs.iter().filter(|run| run.pattern.writes()).count() as f64;
     let each = budget.0 as f64 * PAUSES_SHARE / (writing * f64::from(settings.repetitions)).max(1.0);
@@ -136,7 +136,7 @@ fn affordable_pause(runs: &[Run], settings: &Settings, known: &Known<'_>) -> Nan
 }
 
 /// The time of everything: the runs, a pause after each, and the resets, as far as it can be estimated.
-fn total_time(steps: &[Step], settings: &Settings, known: &Known<'_>) -> Nanos {
+fn total_time(steps: &[Step], settings: &Settings, known: &DeviceKnowledge<'_>) -> Nanos {
     let pause = |step: &Step| if step.pattern.writes() { known.pause } else { settings.pause(None) };
     let each = |sum: Nanos, step: &Step| sum.saturating_add(step.time).saturating_add(pause(step));
     let reset = known.state_time.saturating_add(settings.lengths().settle.max(known.pause));
@@ -146,7 +146,7 @@ fn total_time(steps: &[Step], settings: &Settings, known: &Known<'_>) -> Nanos {
 
 /// How long a run may take so that all runs stay within the budget. If even the shortest runs exceed it,
 /// their start-up phases get less time. If that is not enough, the budget is exceeded.
-fn allowance(runs: &[Run], settings: &Settings, known: &Known<'_>) -> Allowance {
+fn allowance(runs: &[Run], settings: &Settings, known: &DeviceKnowledge<'_>) -> Allowance {
     let [shortest, longest] = settings.lengths().run;
     let startup = runs.iter().map(Run::startup).max().unwrap_or_default();
     let Some(budget) = settings.budget else { return Allowance { run: longest, startup } };
@@ -189,7 +189,7 @@ fn in_order(runs: &[Run], settings: &Settings, allowance: Allowance) -> Vec<Step
 
 /// How often the state will be enforced again because the target is used up. The baseline has already taken
 /// its area.
-fn count_resets(steps: &[Step], settings: &Settings, known: &Known<'_>) -> u32 {
+fn count_resets(steps: &[Step], settings: &Settings, known: &DeviceKnowledge<'_>) -> u32 {
     if settings.state == State::None {
         return 0;
     }
@@ -258,7 +258,12 @@ mod tests {
             let mut areas = Areas::of(space);
             areas.take(baseline_area(space, lengths));
             let state_time = Nanos::from_secs(prng.below(20));
-            let known = Known { baselines: &baselines, state_time, areas, ..Known::nothing(space, 1e6) };
+            let known = DeviceKnowledge {
+                baselines: &baselines,
+                state_time,
+                areas,
+                ..DeviceKnowledge::nothing(space, 1e6)
+            };
             let schedule = schedule(&plans, &settings, &known);
             // Every run does all of its IOs.
             let each = |step: &Step| {

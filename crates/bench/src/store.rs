@@ -31,7 +31,7 @@ impl Store {
 
     /// Marks finished runs as unfinished if their samples are missing or damaged, so that they are measured
     /// again. Returns their numbers. The samples of a state are not checked, because no figure counts them.
-    pub fn give_up_damaged(&mut self) -> Result<Vec<u32>, BenchError> {
+    pub fn withdraw_damaged(&mut self) -> Result<Vec<u32>, BenchError> {
         let counts = |record: &RunRecord| record.ended.is_some() && !record.purpose.is_state();
         let mut given_up = Vec::new();
         for index in 0..self.records.len() {

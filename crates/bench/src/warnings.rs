@@ -17,7 +17,8 @@ pub(crate) fn of_preparation(
     let mut warnings: Vec<Warning> =
         manifest.warnings.iter().map(|(kind, message)| general(kind, message.clone())).collect();
     for torn in torn {
-        let message = format!("samples that were being written when the program ended are set aside: {torn}");
+        let message =
+            format!("incomplete files of samples from an earlier end of the program were renamed: {torn}");
         warnings.push(general("torn_samples", message));
     }
     let in_part = |record: &&RunRecord| {
@@ -27,7 +28,7 @@ pub(crate) fn of_preparation(
         warnings.push(general(
             "state_in_part",
             format!(
-                "the state was enforced on {} of {} only, for want of time; --full has no limit",
+                "the state was enforced on {} of {} only, because time was short; --full has no limit",
                 Bytes(record.written_bytes),
                 manifest.settings.target_size
             ),
@@ -43,7 +44,7 @@ pub(crate) fn of_pause(lingering: Option<&Lingering>, kept: Nanos) -> Option<War
         kind: "pause_shortened".to_owned(),
         run: None,
         message: format!(
-            "the device asks for a pause of {asked} after random writes, but a quick run has time for {kept} only: \
+            "the device needs a pause of {asked} after random writes, but a quick run has time for {kept} only: \
              runs may disturb each other; measure with --full"
         ),
     })
@@ -61,16 +62,20 @@ const CHECKS: [Check; 6] = [
     Check {
         kind: "interference",
         find: interference,
-        advice: "something else used the device: stop it and measure again",
+        advice: "another program used the device: stop it and measure again",
     },
-    Check { kind: "processor_starved", find: starvation, advice: "leave the measuring threads a processor" },
+    Check {
+        kind: "processor_starved",
+        find: starvation,
+        advice: "leave a CPU free for the measuring threads",
+    },
     Check {
         kind: "startup_shortened",
         find: startup,
-        advice: "the device's start-up phase is longer than such a run has time or room for, and is in the \
-                 figures in part: measure with --full, or a larger target",
+        advice: "the start-up phase of the device is longer than the run allows, so the figures contain a part of \
+                 it: measure with --full, or a larger target",
     },
-    Check { kind: "thermal", find: heat, advice: "heat slowed a processor down: cool the machine" },
+    Check { kind: "thermal", find: heat, advice: "heat slowed a CPU down: cool the machine" },
     Check {
         kind: "recording_stalled",
         find: stalls,
@@ -112,19 +117,19 @@ fn interference(record: &RunRecord) -> Option<(f64, String)> {
     let own = Bytes(record.read_bytes + record.written_bytes);
     let others = Bytes(record.other_traffic_bytes?);
     let share = disturbance::interference(others, own)?;
-    Some((share, format!("{others} of other IO beside the run's own {own}")))
+    Some((share, format!("{others} of other IO, next to the run's own {own}")))
 }
 
 fn starvation(record: &RunRecord) -> Option<(f64, String)> {
     let elapsed = Nanos(record.end_ns - record.begin_ns);
     let wait = Nanos(record.processor_wait_ns?);
     let share = disturbance::starvation(wait, elapsed)?;
-    Some((share, format!("waited {wait} of {elapsed} for a processor")))
+    Some((share, format!("waited {wait} of {elapsed} for a CPU")))
 }
 
 fn startup(record: &RunRecord) -> Option<(f64, String)> {
     let RunRecord { io_ignore, io_ignore_wanted, .. } = record;
-    let figures = format!("left {io_ignore} IOs out at its start instead of {io_ignore_wanted}");
+    let figures = format!("left {io_ignore} IOs out at the start instead of {io_ignore_wanted}");
     let missing = io_ignore_wanted.saturating_sub(*io_ignore);
     (missing > 0).then_some((missing as f64, figures))
 }

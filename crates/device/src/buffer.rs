@@ -17,7 +17,7 @@ pub struct Arena {
     layout: Layout,
 }
 
-// SAFETY: the arena hands out no reference to its memory. Buffers do, each to a range of its own.
+// SAFETY: the arena hands out no reference to its memory. Buffers do, each to a different range.
 unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}

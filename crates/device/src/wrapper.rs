@@ -1,4 +1,4 @@
-//! The trait [`Wrapper`]: a device that stands in front of another one.
+//! The trait [`Wrapper`]: a device in front of another one.
 //!
 //! # Model
 //! Each method of [`Device`] has a twin in [`Wrapper`] which by default calls the inner device. A wrapper overrides what
@@ -20,7 +20,7 @@ use crate::device::{Conditioning, Device, Health, Parallel, Telemetry, VirtualTi
 use crate::geometry::Geometry;
 use crate::io::{Completion, Request};
 
-/// A device that forwards to an inner device whatever it does not override.
+/// A device that forwards everything that it does not override to an inner device.
 pub trait Wrapper {
     /// The inner device.
     type Inner: Device + ?Sized;

@@ -37,7 +37,7 @@ pub enum ExportError {
     /// Another server uses the backing file.
     #[error("another flashlab serves {}: end it first, or give another file", .0.display())]
     Busy(PathBuf),
-    /// The backing file holds a disk of another size.
+    /// The backing file contains a disk of another size.
     #[error("{}: {}; give that --size, or another --backing file", .0.display(), .1)]
     Size(PathBuf, String),
     /// flashlab did not make the backing file.
@@ -78,7 +78,7 @@ fn control_socket_advice(error: &io::Error) -> String {
 impl ExportError {
     /// A saved state fixes the size of its device.
     pub const STATE_AND_SIZE: &str =
-        "--size makes another device than the one that the state is of: leave one of them away";
+        "--size makes another device than the one that the state is of: leave out one of them";
 
     /// Adds the attempt to an error of the operating system.
     pub(crate) fn io(action: &'static str, what: impl fmt::Display) -> impl FnOnce(io::Error) -> ExportError {

@@ -146,7 +146,7 @@ impl FromStr for FaultRule {
             }
         }
         if given.contains(&"on") && matches!(kind, "torn" | "worn" | "lost-flush" | "corrupt") {
-            return Err(wrong(format!("{kind} strikes one kind of IO only: leave on out")));
+            return Err(wrong(format!("{kind} affects one kind of IO only: leave out `on`")));
         }
         if fault.nth.is_some() && (fault.share.is_some() || kind == "worn") {
             return Err(wrong("nth names one IO: it goes neither with share nor with worn".to_owned()));
@@ -206,7 +206,7 @@ mod tests {
         let message = |text: &str| text.parse::<FaultRule>().unwrap_err().to_string();
         insta::assert_snapshot!(message("explode"), @r#""explode" is no fault: there is no kind "explode"; there are error, torn, lost-flush, stall, slow, corrupt, dead, worn, power-loss"#);
         insta::assert_snapshot!(message("error,share=1.5"), @r#""error,share=1.5" is no fault: share=1.5: it is from 0 to 1"#);
-        insta::assert_snapshot!(message("torn,on=read"), @r#""torn,on=read" is no fault: torn strikes one kind of IO only: leave on out"#);
+        insta::assert_snapshot!(message("torn,on=read"), @r#""torn,on=read" is no fault: torn affects one kind of IO only: leave out `on`"#);
         insta::assert_snapshot!(message("error,errno=ESTRANGE"), @r#""error,errno=ESTRANGE" is no fault: errno=ESTRANGE: a number from 1 to 4095, or EIO, ENXIO, ENOMEM, EINVAL, ENOSPC, EROFS, ENODATA, ETIMEDOUT, EREMOTEIO"#);
         insta::assert_snapshot!(message("error,from=2MiB,to=1MiB"), @r#""error,from=2MiB,to=1MiB" is no fault: from is before to, or nothing lies between them"#);
         insta::assert_snapshot!(message("slow,by=-1"), @r#""slow,by=-1" is no fault: by=-1: a factor from 0 to 1000000"#);

@@ -115,7 +115,7 @@ impl Setup {
         let data = match (backing, no_data) {
             (Some(_), true) => {
                 return Err(ExportError::Key(
-                    "backing keeps data, and no-data keeps none: leave one away".to_owned(),
+                    "backing keeps data, and no-data keeps none: leave out one of them".to_owned(),
                 ));
             }
             (Some(path), false) => DataPlacement::File { path, may_overwrite },
@@ -232,6 +232,6 @@ mod tests {
         insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("size", "0")]), @"size=0: it must be more than 0");
         insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("no-data", "perhaps")]), @"no-data=perhaps: give true or false");
         insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("target", "sim:smi")]), @"target=sim:smi: a device is given already");
-        insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("backing", "a"), ("no-data", "1")]), @"backing keeps data, and no-data keeps none: leave one away");
+        insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("backing", "a"), ("no-data", "1")]), @"backing keeps data, and no-data keeps none: leave out one of them");
     }
 }

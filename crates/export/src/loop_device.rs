@@ -33,7 +33,7 @@ impl LoopDevice {
         Ok(LoopDevice { path, backing_file })
     }
 
-    /// All loop devices over this file, whoever attached them. Dropping them detaches them.
+    /// All loop devices over this file, also those of other programs. Dropping them detaches them.
     pub fn all_over(file: &Path) -> Vec<LoopDevice> {
         let names = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
         let over = names.filter_map(|name| {

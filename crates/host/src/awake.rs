@@ -19,7 +19,7 @@ pub struct IdleProcessors {
 }
 
 /// The value that the kernel takes for "no request": PM_QOS_CPU_LATENCY_DEFAULT_VALUE, in microseconds.
-const NO_WISH: i32 = 2_000_000_000;
+const NO_REQUEST: i32 = 2_000_000_000;
 
 impl IdleProcessors {
     /// No wish yet.
@@ -29,7 +29,7 @@ impl IdleProcessors {
     pub fn open() -> io::Result<IdleProcessors> {
         let mut wishes = OpenOptions::new().write(true).open("/dev/cpu_dma_latency")?;
         // Opening the file is a request for 0 us, until a value is written.
-        wishes.write_all(&NO_WISH.to_ne_bytes())?;
+        wishes.write_all(&NO_REQUEST.to_ne_bytes())?;
         Ok(IdleProcessors { wishes })
     }
 
@@ -38,7 +38,7 @@ impl IdleProcessors {
     /// # Errors
     /// The kernel's.
     pub fn stay_awake(&mut self, awake: bool) -> io::Result<()> {
-        let microseconds = if awake { 0 } else { NO_WISH };
+        let microseconds = if awake { 0 } else { NO_REQUEST };
         self.wishes.write_all(&microseconds.to_ne_bytes())
     }
 }

@@ -100,7 +100,7 @@ pub enum HostError {
         most: u32,
     },
     /// The file system has too little room for a scratch file.
-    #[error("no room for a scratch file of {needed} in {}: {free} are free, of which flashlab leaves {reserve} alone; choose \
+    #[error("too little space for a scratch file of {needed} in {}: {free} are free, of which flashlab leaves {reserve} free; choose \
          a smaller size or another directory", .directory.display())]
     NoSpace {
         /// The directory.

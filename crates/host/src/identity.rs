@@ -10,13 +10,13 @@ use std::time::UNIX_EPOCH;
 
 use flashlab_base::{Bytes, Identity};
 
-use crate::beneath::{device_beneath, is_in_memory};
 use crate::block_device::BlockDevice;
 use crate::machine;
 use crate::node::{DeviceNumber, Node};
 use crate::nvme;
 use crate::scsi;
 use crate::surroundings::Surroundings;
+use crate::underlying::{is_in_memory, underlying_device};
 
 /// Everything that can be found out about the identity of a target.
 pub(crate) fn identify(
@@ -35,16 +35,16 @@ pub(crate) fn identify(
             identity.file_system = surroundings.mount_of(file_system, mount).map(|mount| mount.kind.clone());
         }
     }
-    if let Some(device) = device_beneath(node, mount, surroundings) {
+    if let Some(device) = underlying_device(node, mount, surroundings) {
         let disk = device.disk();
         identity.backing_device = match node {
             Node::File { .. } => Some(device.path().display().to_string()),
-            Node::Device(_) => beneath_of_device(&device, &disk),
+            Node::Device(_) => backing_of_device(&device, &disk),
         };
         describe_queue(&disk, &mut identity);
         let disk = device.physical();
         describe_make(&disk, &mut identity);
-        if let Some(beneath) = disk.loop_file().and_then(|file| attached_beneath(&file, surroundings)) {
+        if let Some(beneath) = disk.loop_file().and_then(|file| underlying_transport(&file, surroundings)) {
             identity.transport = Some(format!("loop over {beneath}"));
         }
     }
@@ -53,14 +53,14 @@ pub(crate) fn identify(
 
 /// How the disk under a file is attached, which may be memory. `None` if no disk is known, for example for a
 /// file that a process serves.
-fn attached_beneath(path: &Path, surroundings: &Surroundings) -> Option<String> {
+fn underlying_transport(path: &Path, surroundings: &Surroundings) -> Option<String> {
     let node = Node::at(path).ok()?;
     if File::open(path).is_ok_and(|file| is_in_memory(&file, node, surroundings)) {
         return Some("memory".to_owned());
     }
-    let disk = device_beneath(node, None, surroundings)?.physical();
+    let disk = underlying_device(node, None, surroundings)?.physical();
     match disk.loop_file() {
-        Some(file) => attached_beneath(&file, surroundings),
+        Some(file) => underlying_transport(&file, surroundings),
         None => transport(&disk, &UdevNotes::of(disk.number())),
     }
 }
@@ -75,7 +75,7 @@ pub(crate) fn file(metadata: &Metadata) -> Option<String> {
 }
 
 /// What lies under a block device: the disk of a partition, or the file of a loop device.
-fn beneath_of_device(device: &BlockDevice, disk: &BlockDevice) -> Option<String> {
+fn backing_of_device(device: &BlockDevice, disk: &BlockDevice) -> Option<String> {
     let beneath = if device.is_partition() { Some(disk.path()) } else { device.loop_file() };
     beneath.map(|path| path.display().to_string())
 }

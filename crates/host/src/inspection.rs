@@ -18,16 +18,16 @@ use std::path::{Path, PathBuf};
 
 use flashlab_base::{Bytes, Identity};
 
-use crate::beneath::is_in_memory;
 use crate::block_device::BlockDevice;
 use crate::error::HostError;
 use crate::identity;
 use crate::node::Node;
-use crate::patience::claim_block_device;
 use crate::refusal::{Reason, Refusal};
+use crate::retry::claim_block_device;
 use crate::signature::Content;
 use crate::surroundings::Surroundings;
 use crate::system::{self, DirectAlignment};
+use crate::underlying::is_in_memory;
 
 /// The result of inspecting a target, without opening it for writing.
 #[derive(Clone, Debug)]
@@ -114,7 +114,7 @@ fn look(path: &Path, surroundings: &Surroundings) -> Result<Inspection, HostErro
             inspection.warnings = warnings(&opened, path, node, surroundings);
             if content.is_some_and(|content| !content.is_blank()) && inspection.refusals.is_empty() {
                 inspection.warnings.push(format!(
-                    "{name} is not blank: it holds data of a kind that flashlab does not know"
+                    "{name} is not blank: it contains data in a format that flashlab does not know"
                 ));
             }
         }
@@ -221,7 +221,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Refusal {
     };
     Refusal::new(
         Reason::Unknown,
-        format!("{} cannot be read ({error}), so that what it carries is not known", path.display()),
+        format!("{} cannot be read ({error}), so its content is not known", path.display()),
         remedy,
     )
 }
@@ -247,11 +247,11 @@ fn warnings(file: &File, path: &Path, node: Node, surroundings: &Surroundings) -
     let name = path.display();
     let mut warnings = Vec::new();
     if is_in_memory(file, node, surroundings) {
-        warnings.push(format!("{name} lies in the machine's memory: what is measured is no disk"));
+        warnings.push(format!("{name} is in the machine's memory: the measurement is not of a disk"));
     }
     if !takes_direct_io(file, path) {
         warnings.push(format!(
-            "{name} lies on a file system without O_DIRECT: what is measured is the page cache"
+            "{name} is on a file system without O_DIRECT: the measurement is of the page cache"
         ));
     }
     warnings

@@ -20,7 +20,6 @@ compile_error!(
 );
 
 mod awake;
-mod beneath;
 mod block_device;
 mod clock;
 mod consent;
@@ -37,8 +36,8 @@ mod node;
 mod nvme;
 mod open;
 mod options;
-mod patience;
 mod refusal;
+mod retry;
 mod ring;
 mod scratch;
 mod scsi;
@@ -49,6 +48,7 @@ mod synchronous;
 mod system;
 mod target;
 mod ublk;
+mod underlying;
 
 pub use awake::IdleProcessors;
 pub use clock::{Clock, SPIN, use_precise_timers};
@@ -62,8 +62,8 @@ pub use mounts::mounted_on;
 pub use never_written::{NeverWritten, never_written};
 pub use open::open;
 pub use options::{IoEngine, OpenOptions};
-pub use patience::claim_block_device;
 pub use refusal::{Reason, Refusal};
+pub use retry::claim_block_device;
 pub use ring::RingDevice;
 pub use scratch::{ScratchFile, check_room, stale_scratch_files};
 pub use synchronous::SyncDevice;

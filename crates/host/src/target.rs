@@ -17,7 +17,6 @@ use std::path::Path;
 use flashlab_base::{Bytes, Identity};
 use flashlab_device::{Arena, DataHandling, Geometry, IoError, Operation, Request};
 
-use crate::beneath::{device_beneath, is_in_memory};
 use crate::block_device::BlockDevice;
 use crate::clock::Clock;
 use crate::consent::Consent;
@@ -27,9 +26,10 @@ use crate::inspection::{self, generation, held_refusal};
 use crate::node::Node;
 use crate::nvme;
 use crate::options::{IoEngine, OpenOptions};
-use crate::patience::{A_LOOK, open_exclusively, patiently};
+use crate::retry::{CLAIM_TIME, open_exclusively, retry};
 use crate::surroundings::Surroundings;
 use crate::system::{self, DirectAlignment};
+use crate::underlying::{is_in_memory, underlying_device};
 
 /// The smallest IO of a pattern, if the device does not require a larger one.
 const SMALLEST_BLOCK: Bytes = Bytes(512);
@@ -40,7 +40,7 @@ pub(crate) struct Target {
     pub(crate) clock: Clock,
     pub(crate) geometry: Geometry,
     pub(crate) identity: Identity,
-    /// The whole disk beneath everything.
+    /// The whole underlying disk.
     pub(crate) disk: Option<BlockDevice>,
     is_device: bool,
     /// Whether it had a name when it was opened. A nameless scratch file cannot lose its name.
@@ -71,7 +71,7 @@ impl Target {
             check_when_open(path, node, consent, &file, capacity)?;
         }
         let mount = system::mount_id(&file);
-        let beneath = device_beneath(node, mount, &surroundings);
+        let beneath = underlying_device(node, mount, &surroundings);
         let block = if direct { block(&file, node, beneath.as_ref()) } else { SMALLEST_BLOCK };
         let capacity = capacity.round_down(block);
         if capacity == Bytes::ZERO {
@@ -154,7 +154,7 @@ impl Target {
 /// thread of the former owner is just starting a program, that program still has the lock until it has
 /// started.
 fn lock(file: &File, path: &Path) -> Result<(), HostError> {
-    let locked = patiently(ErrorKind::WouldBlock, A_LOOK, || match file.try_lock() {
+    let locked = retry(ErrorKind::WouldBlock, CLAIM_TIME, || match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(ErrorKind::WouldBlock.into()),
         other => Ok(other),
     });

@@ -25,7 +25,7 @@ use std::time::Duration;
 use flashlab_base::Bytes;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
-use crate::patience::patiently;
+use crate::retry::retry;
 
 pub use queue::{UblkOperation, UblkQueue, UblkRequest};
 
@@ -157,10 +157,10 @@ impl UblkDevice {
     pub fn recover(number: u32) -> io::Result<UblkDevice> {
         let control = Control::open()?;
         // The kernel notices the end of a server a moment later.
-        patiently(ErrorKind::ResourceBusy, SOME_SECONDS, || control.tell(START_RECOVERY, number, 0))?;
+        retry(ErrorKind::ResourceBusy, SOME_SECONDS, || control.tell(START_RECOVERY, number, 0))?;
         let mut info = Info::default();
         control.give(GET_INFO, number, &mut info)?;
-        let channel = patiently(ErrorKind::ResourceBusy, SOME_SECONDS, || open_channel(number))?;
+        let channel = retry(ErrorKind::ResourceBusy, SOME_SECONDS, || open_channel(number))?;
         Ok(UblkDevice { channel, control, info, recovered: true })
     }
 
@@ -308,7 +308,7 @@ impl Control {
 /// The character device of a ublk device; its node appears a moment after the device.
 fn open_channel(number: u32) -> io::Result<File> {
     let path = format!("/dev/ublkc{number}");
-    patiently(ErrorKind::NotFound, SOME_SECONDS, || OpenOptions::new().read(true).write(true).open(&path))
+    retry(ErrorKind::NotFound, SOME_SECONDS, || OpenOptions::new().read(true).write(true).open(&path))
 }
 
 #[cfg(test)]

@@ -335,7 +335,7 @@ fn caption(name: &str) -> &'static str {
                           as fast as IOSize, they gain nothing."
         }
         "alignment" => {
-            "What an IO costs that does not begin at a boundary. A dip shows a boundary of the device."
+            "Response times of IOs that do not begin at a boundary. A dip shows a boundary of the device."
         }
         "locality" => {
             "How large an area random IOs may cover before they become expensive. At 1 a write costs as much \

@@ -207,10 +207,7 @@ fn identity(identity: &Identity) -> Vec<(&str, Option<String>)> {
 /// The last section: how each figure is defined.
 pub fn definitions(findings: &Findings) -> Section {
     const TERMS: [(&str, &str); 10] = [
-        (
-            "Response time",
-            "From the moment the pattern wants an IO to start to its completion, as the program sees it.",
-        ),
+        ("Response time", "From the intended start of an IO to its completion, as the program sees it."),
         (
             "SR, RR, SW, RW",
             "Sequential reads, random reads, sequential writes, random writes of the baseline IOSize, one after the other.",
@@ -233,7 +230,7 @@ pub fn definitions(findings: &Findings) -> Section {
         ),
         (
             "Precision",
-            "Half the width of the mean's 95 % confidence interval, relative to the mean, honest for IOs that depend on those before.",
+            "Half the width of the mean's 95 % confidence interval, relative to the mean, valid for IOs that depend on each other.",
         ),
         ("Throughput, IOs a second", "From the start of the first counted IO to the end of the last one."),
         (

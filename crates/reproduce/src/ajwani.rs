@@ -114,7 +114,7 @@ fn pattern(mode: Mode, sequential: bool, size: Bytes) -> Pattern {
 fn bandwidth(device: &mut dyn Device, pattern: &Pattern, seed: Seed) -> Result<f64> {
     let (mut bytes, mut seconds) = (0, 0.0);
     for phase in 0..3 {
-        let samples = start_anywhere(device, pattern, seed.derive("phase", phase))?;
+        let samples = run_at_random_start(device, pattern, seed.derive("phase", phase))?;
         bytes += samples.iter().map(|sample| sample.size.0).sum::<u64>();
         seconds += elapsed(&samples).as_secs_f64();
     }
@@ -123,7 +123,7 @@ fn bandwidth(device: &mut dyn Device, pattern: &Pattern, seed: Seed) -> Result<f
 
 /// Runs a pattern. A sequential one starts at a random multiple of its size, with at least half of the device
 /// or 8 GB after it.
-fn start_anywhere(device: &mut dyn Device, pattern: &Pattern, seed: Seed) -> Result<Vec<Sample>> {
+fn run_at_random_start(device: &mut dyn Device, pattern: &Pattern, seed: Seed) -> Result<Vec<Sample>> {
     let mut pattern = pattern.clone();
     if pattern.first.location == Location::Sequential {
         let size = pattern.first.io_size.largest();

@@ -8,7 +8,7 @@ use flashlab_sim::SimulatedDevice;
 
 use crate::lab::{Result, bytes_per_s, condition, consecutive, device, numbered, on_all_processors, run};
 use crate::papers::{Measurement, paper};
-use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
+use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Scale, SeriesStyle};
 use crate::reproduction::{Measured, Reproduction};
 
 /// Figures 1 and 4a.
@@ -27,7 +27,7 @@ const THREADS: u32 = 15;
 /// 16 times the drive's 160 GB.
 const DAY: u64 = 16;
 /// The number of measurements in a day, and the IOs that each of them times.
-const LOOKS: u64 = 48;
+const MEASUREMENTS: u64 = 48;
 const TIMED: u64 = 10_000;
 const HOUR: f64 = 3600.0;
 const MIB: f64 = (1 << 20) as f64;
@@ -126,17 +126,17 @@ fn aged(times: u64, seed: Seed) -> Result<SimulatedDevice> {
 fn day(drive: &mut SimulatedDevice, mode: ModeRule, writes: f64, seed: Seed) -> Result<Vec<(f64, f64)>> {
     // The drive of the zoo is smaller, and an hour of the paper takes proportionally less time.
     let scale = 160e9 / drive.geometry().capacity.0 as f64;
-    let between = DAY * (drive.geometry().capacity.0 / PAGE.0) / LOOKS;
+    let between = DAY * (drive.geometry().capacity.0 / PAGE.0) / MEASUREMENTS;
     let mut random = Prng::new(seed.derive("between", 0));
     let (mut hours, mut points) = (0.0, Vec::<(f64, f64)>::new());
-    for look in 0..=LOOKS {
+    for index in 0..=MEASUREMENTS {
         if let Some(&(_, rate)) = points.last() {
             age(drive, between, &mut random)?;
             let ios = between as f64 / writes + TIMED as f64;
             hours += scale * ios * PAGE.0 as f64 / MIB / rate / HOUR;
         }
         let timed = pattern(mode, Location::Random, PAGE, THREADS, TIMED);
-        points.push((hours, mib_s(&run(drive, &timed, seed.derive("look", look))?)));
+        points.push((hours, mib_s(&run(drive, &timed, seed.derive("look", index))?)));
     }
     Ok(points)
 }
@@ -173,12 +173,14 @@ fn random_then_sequential(seed: Seed) -> Result<Measured> {
     let recovered = mib_s(&second);
 
     let names = ["random 8 KiB write at first", "random 8 KiB write after 24 hours", RECOVERED];
-    let mut series = vec![FigureSeries::new("random writes of 8 KiB", Look::Curve, decline)];
+    let mut series = vec![FigureSeries::new("random writes of 8 KiB", SeriesStyle::Curve, decline)];
     series.extend(names[..2].iter().map(|name| level(name, "MiB/s")));
     let decline = over_hours("iodrive-fig1a", "Random writes on the ioDrive, 15 threads", series);
     let passes = over_bytes(&[during, second].concat(), capacity);
-    let series =
-        vec![FigureSeries::new("sequential writes of 1 MiB", Look::Curve, passes), level(RECOVERED, "MiB/s")];
+    let series = vec![
+        FigureSeries::new("sequential writes of 1 MiB", SeriesStyle::Curve, passes),
+        level(RECOVERED, "MiB/s"),
+    ];
     let x = FigureAxis::new("written since the random writes (capacities)", Scale::Linear);
     let y = FigureAxis::new("throughput (MiB/s)", Scale::Linear);
     let recovery =
@@ -219,7 +221,7 @@ const RECOVERED: &str = "sequential write recovered after one full sequential wr
 fn even_mix(seed: Seed) -> Result<Measured> {
     let points = day(&mut device(NAME)?, ModeRule::WriteProbability(0.5), 0.5, numbered(seed, 12))?;
     let series = vec![
-        FigureSeries::new("half reads, half writes", Look::Curve, points),
+        FigureSeries::new("half reads, half writes", SeriesStyle::Curve, points),
         level("baseline_mib_s 50/50", "MiB/s"),
     ];
     let title = "Random reads and writes of 8 KiB on the ioDrive, 15 threads";

@@ -25,7 +25,7 @@ mod zeus;
 
 pub use figure::{Agreement, Figure};
 pub use lab::ReproduceError;
-pub use picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
+pub use picture::{FigureAxis, FigurePicture, FigureSeries, Scale, SeriesStyle};
 pub use reproduction::{Reproduced, Reproduction};
 
 /// Every table and figure that flashlab reproduces.

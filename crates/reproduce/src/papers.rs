@@ -128,11 +128,11 @@ pub(crate) fn paper(reproduction: &str, zoo: &str, quantity: &str) -> f64 {
 /// # Errors
 /// If a row has no measurement, or a measurement no row.
 pub(crate) fn beside(reproduction: &str, values: Vec<Measurement>) -> Result<Vec<Figure>> {
-    lay(reproduction, |_| true, values)
+    compare_with_paper(reproduction, |_| true, values)
 }
 
 /// As [`beside`], for some of the devices.
-pub(crate) fn lay(
+pub(crate) fn compare_with_paper(
     reproduction: &str,
     devices: impl Fn(&str) -> bool,
     mut values: Vec<Measurement>,

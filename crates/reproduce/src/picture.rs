@@ -44,7 +44,7 @@ impl FigureAxis {
 
 /// How a series is drawn, and whether it is flashlab's or the paper's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum SeriesStyle {
     /// Measured: a line through the points.
     Line,
     /// Measured: a dot at each point.
@@ -69,29 +69,29 @@ pub struct FigureSeries {
     /// What the legend calls it.
     pub name: String,
     /// How it is drawn.
-    pub look: Look,
+    pub style: SeriesStyle,
     /// Horizontal and vertical value of each point. A horizontal line uses only the vertical value, a
     /// vertical line only the horizontal one.
     pub points: Vec<(f64, f64)>,
 }
 
 impl FigureSeries {
-    pub(crate) fn new(name: impl Into<String>, look: Look, points: Vec<(f64, f64)>) -> FigureSeries {
-        FigureSeries { name: name.into(), look, points }
+    pub(crate) fn new(name: impl Into<String>, style: SeriesStyle, points: Vec<(f64, f64)>) -> FigureSeries {
+        FigureSeries { name: name.into(), style, points }
     }
 
     /// A value of the paper on the vertical axis.
     pub(crate) fn level(name: impl Into<String>, value: f64) -> FigureSeries {
-        FigureSeries::new(name, Look::PaperLevel, vec![(f64::NAN, value)])
+        FigureSeries::new(name, SeriesStyle::PaperLevel, vec![(f64::NAN, value)])
     }
 
     /// A value of the paper on the horizontal axis.
     pub(crate) fn place(name: impl Into<String>, value: f64) -> FigureSeries {
-        FigureSeries::new(name, Look::PaperPlace, vec![(value, f64::NAN)])
+        FigureSeries::new(name, SeriesStyle::PaperPlace, vec![(value, f64::NAN)])
     }
 
     pub(crate) fn is_the_papers(&self) -> bool {
-        !matches!(self.look, Look::Line | Look::Dots | Look::Curve)
+        !matches!(self.style, SeriesStyle::Line | SeriesStyle::Dots | SeriesStyle::Curve)
     }
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn of_table(name: &str, title: &str, figures: &[Figure]) -> FigurePic
         let (name, point) = (group(figure), (paper, 1.0 + difference));
         match groups.iter_mut().find(|series| series.name == name) {
             Some(series) => series.points.push(point),
-            None => groups.push(FigureSeries::new(name, Look::Dots, vec![point])),
+            None => groups.push(FigureSeries::new(name, SeriesStyle::Dots, vec![point])),
         }
     }
     let mut tolerances: Vec<f64> = Vec::new();
@@ -149,7 +149,8 @@ pub(crate) fn of_table(name: &str, title: &str, figures: &[Figure]) -> FigurePic
         }
     }
     let said: Vec<String> = tolerances.iter().map(|share| format!("{:.0} %", 100.0 * share)).collect();
-    let tolerance = |name: &str, share| FigureSeries::new(name, Look::Tolerance, vec![(f64::NAN, share)]);
+    let tolerance =
+        |name: &str, share| FigureSeries::new(name, SeriesStyle::Tolerance, vec![(f64::NAN, share)]);
     let mut series = vec![FigureSeries::level("the paper's value", 1.0)];
     for (i, share) in tolerances.into_iter().enumerate() {
         let name = if i == 0 { format!("{} apart", said.join(" and ")) } else { String::new() };

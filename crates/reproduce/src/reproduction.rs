@@ -27,7 +27,7 @@ pub(crate) struct Measured {
 /// A table or figure of a paper.
 #[derive(Clone, Copy)]
 pub struct Reproduction {
-    /// What it is asked for by.
+    /// Its name on the command line.
     pub name: &'static str,
     /// What it is.
     pub title: &'static str,

@@ -17,17 +17,17 @@ use crate::reproduction::{Measured, Reproduction};
 /// Every calibrated device of today.
 pub(crate) const CALIBRATED: Reproduction = Reproduction {
     name: "today",
-    title: "Today's drives, cards and cloud volumes beside what was measured of real ones",
+    title: "Today's drives, cards and cloud volumes, compared with measurements of real ones",
     source: "iocost-benchmarks b2fc8dd, scylla-machine-image f25b2c5, diskplorer 33a5db3, flashbench's README",
     measure,
 };
 
 /// A rate: the quantity, mode and location, and the size of an IO.
-type Most = (&'static str, Mode, Location, u64);
+type RateMeasurement = (&'static str, Mode, Location, u64);
 
 /// The kernel's linear model: bytes per second with IOs of 128 MiB, one at a time, and IOs per second of 4
 /// KiB with 64 in flight.
-const IOCOST: [Most; 6] = [
+const IOCOST: [RateMeasurement; 6] = [
     ("rbps", Mode::Read, Location::Sequential, 128 << 20),
     ("rseqiops", Mode::Read, Location::Sequential, 4 << 10),
     ("rrandiops", Mode::Read, Location::Random, 4 << 10),
@@ -37,7 +37,7 @@ const IOCOST: [Most; 6] = [
 ];
 
 /// What ScyllaDB measures on a drive before it starts.
-const SCYLLA: [Most; 4] = [
+const SCYLLA: [RateMeasurement; 4] = [
     ("read_iops", Mode::Read, Location::Random, 4 << 10),
     ("read_bandwidth", Mode::Read, Location::Sequential, 1 << 20),
     ("write_iops", Mode::Write, Location::Random, 4 << 10),
@@ -91,7 +91,7 @@ fn rate(samples: &[Sample]) -> f64 {
 /// of large IOs in flight.
 fn most(
     name: &'static str,
-    quantities: &[Most],
+    quantities: &[RateMeasurement],
     (small, large): (u32, u32),
     seed: Seed,
 ) -> Result<Vec<Measurement>> {

@@ -97,11 +97,12 @@ fn table(names: &[&'static str], seed: Seed) -> Result<Vec<Measurement>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers::lay;
+    use crate::papers::compare_with_paper;
 
     /// The cells of a row that do not agree, with the measured values.
     fn differing(name: &'static str) -> Vec<String> {
-        let figures = lay(TABLE_3.name, |zoo| zoo == name, table(&[name], Seed(1)).unwrap()).unwrap();
+        let figures =
+            compare_with_paper(TABLE_3.name, |zoo| zoo == name, table(&[name], Seed(1)).unwrap()).unwrap();
         assert_eq!(figures.len(), COLUMNS.len());
         assert!(figures.iter().filter(|figure| figure.paper.is_some()).count() >= 10, "{name}");
         let differing = figures.into_iter().filter(|figure| !figure.agrees());

@@ -14,7 +14,7 @@ use crate::lab::{
     ReproduceError, Result, Run, condition, consecutive, device, mean, mean_us, on_all_processors, plan, run,
 };
 use crate::papers::{Measurement, paper};
-use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
+use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Scale, SeriesStyle};
 use crate::reproduction::{Measured, Reproduction};
 use crate::uflip::measured;
 
@@ -109,7 +109,7 @@ fn lingering_picture(traces: &Traces) -> FigurePicture {
         }
         let shown = trace.position.iter().zip(&trace.response_ns).take_while(|(at, _)| **at < 15_000);
         let points = shown.map(|(at, ns)| (*at as f64, *ns as f64 / 1e6)).collect();
-        series.push(FigureSeries::new("response time of each IO", Look::Line, points));
+        series.push(FigureSeries::new("response time of each IO", SeriesStyle::Line, points));
     }
     let title = "Sequential reads, random writes, sequential reads on the Mtron";
     trace_picture("uflip-fig5", title, Scale::Decimal, series)
@@ -183,12 +183,12 @@ pub(crate) const FIGURE_8: Reproduction = reproduction(
             let label = found.identity.model.clone().unwrap_or_else(|| name.to_owned());
             series.push(FigureSeries::new(
                 label,
-                Look::Curve,
+                SeriesStyle::Curve,
                 points(found, "RW").iter().map(relative).collect(),
             ));
             let of_paper = |column| paper("uflip-fig8", name, column);
             let cross = vec![(of_paper("locality_mb"), of_paper("locality_ratio"))];
-            series.push(FigureSeries::new("paper: area and cost", Look::PaperCrosses, cross));
+            series.push(FigureSeries::new("paper: area and cost", SeriesStyle::PaperCrosses, cross));
         }
         let x = FigureAxis::new("TargetSize (MiB)", Scale::Binary);
         let y = FigureAxis::new("random write / sequential write", Scale::Linear);
@@ -220,9 +220,13 @@ pub(crate) const STATE: Reproduction = reproduction(
         };
         let level = |quantity| paper("uflip-state", SAMSUNG, quantity);
         let series = vec![
-            FigureSeries::new("out of the box, mean so far", Look::Line, running(&new)),
+            FigureSeries::new("out of the box, mean so far", SeriesStyle::Line, running(&new)),
             FigureSeries::level("paper: 1 ms", level(out_of_the_box)),
-            FigureSeries::new("after writing the whole device, mean so far", Look::Line, running(&written)),
+            FigureSeries::new(
+                "after writing the whole device, mean so far",
+                SeriesStyle::Line,
+                running(&written),
+            ),
             FigureSeries::level("paper: 8 ms", level(after)),
         ];
         let title = "Random writes of 16 KiB on the Samsung";
@@ -258,7 +262,7 @@ pub(crate) const ALIGNMENT: Reproduction = reproduction(
         let points = measured.iter().map(|(shift, ms)| (shift.0 as f64 / 1024.0, *ms)).collect();
         let level = |quantity| paper("uflip-alignment", SAMSUNG, quantity);
         let series = vec![
-            FigureSeries::new("random writes of 32 KiB", Look::Curve, points),
+            FigureSeries::new("random writes of 32 KiB", SeriesStyle::Curve, points),
             FigureSeries::level("paper: 18 ms aligned, 32 ms not", level(aligned)),
             FigureSeries::level("", level(not)),
         ];
@@ -292,11 +296,11 @@ fn first_ios(run: &Run, pattern: &str, most: u64) -> Result<Vec<FigureSeries>> {
     let without = at().zip(&trace.running_mean_without_startup_ns);
     let without = without.filter_map(|(at, ns)| Some((at, (*ns)? / 1e6))).collect();
     let mut series = vec![
-        FigureSeries::new("response time", Look::Dots, responses),
-        FigureSeries::new("mean so far", Look::Line, means),
+        FigureSeries::new("response time", SeriesStyle::Dots, responses),
+        FigureSeries::new("mean so far", SeriesStyle::Line, means),
     ];
     if baseline.phases.startup_ios > 0 {
-        series.push(FigureSeries::new("the same without the start-up phase", Look::Line, without));
+        series.push(FigureSeries::new("the same without the start-up phase", SeriesStyle::Line, without));
     }
     Ok(series)
 }
@@ -316,7 +320,7 @@ fn granularity_series(found: &Findings, patterns: &[&str]) -> Vec<FigureSeries> 
     let series = |pattern: &&str| {
         let points = points(found, pattern).iter();
         let points = points.map(|point| (point.value / 1024.0, point.response_ns_mean / 1e6)).collect();
-        FigureSeries::new(*pattern, Look::Curve, points)
+        FigureSeries::new(*pattern, SeriesStyle::Curve, points)
     };
     patterns.iter().map(series).collect()
 }

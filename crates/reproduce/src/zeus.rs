@@ -17,7 +17,7 @@ use crate::lab::{
     ReproduceError, Result, consecutive, mean, mean_us, numbered, on_all_processors, profile, run,
 };
 use crate::papers::{Measurement, paper};
-use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
+use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Scale, SeriesStyle};
 use crate::reproduction::{Measured, Reproduction};
 
 /// Tables 1 and 2.
@@ -66,12 +66,12 @@ fn measure(seed: Seed) -> Result<Measured> {
             value("simulator_error_pct", "percent", error),
         ]);
         let mb_s = |(kb, us): (f64, f64)| (kb, kb * 1024.0 / us);
-        series.push(FigureSeries::new(class, Look::Curve, points.iter().copied().map(mb_s).collect()));
+        series.push(FigureSeries::new(class, SeriesStyle::Curve, points.iter().copied().map(mb_s).collect()));
         let of_paper = |quantity| paper(NAME, NAME, &format!("{class} {quantity}"));
         let (a, b) = (of_paper("a_us"), of_paper("b_us_per_kb"));
         let of_table_1 = points.iter().map(|&(kb, _)| mb_s((kb, a + b * kb))).collect();
         let name = if i == 0 { "paper: the lines of Table 1" } else { "" };
-        series.push(FigureSeries::new(name, Look::PaperLine, of_table_1));
+        series.push(FigureSeries::new(name, SeriesStyle::PaperLine, of_table_1));
     }
     let x = FigureAxis::new("block size (KiB)", Scale::Binary);
     let y = FigureAxis::new("throughput (MB/s)", Scale::Linear);

@@ -30,7 +30,7 @@ pub enum SamplesError {
     },
     /// The name for the folder of a new run is taken.
     #[error(
-        "{} is there already: choose another name with --output; flashlab resume continues a run of bench, run or infer",
+        "{} already exists: choose another name with --output; flashlab resume continues a run of bench, run or infer",
         path.display()
     )]
     Exists {

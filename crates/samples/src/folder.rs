@@ -57,7 +57,7 @@ pub struct Manifest<Settings> {
 
 /// A torn file that was renamed, so that no reader takes it for a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SetAside {
+pub struct TornSegment {
     /// Its new name.
     pub path: PathBuf,
     /// What was wrong with it.
@@ -128,7 +128,7 @@ impl RunFolder {
         let file = path.join(MANIFEST);
         if !file.is_file() {
             let message = match path.symlink_metadata() {
-                Ok(_) if path.is_dir() => format!("holds no run: there is no {MANIFEST} in it"),
+                Ok(_) if path.is_dir() => format!("contains no run: there is no {MANIFEST} in it"),
                 Ok(_) => "is no folder: give the folder of a run, as flashlab-runs/TIME-TARGET".to_owned(),
                 Err(error) if error.kind() != ErrorKind::NotFound => format!("cannot be looked at: {error}"),
                 Err(_) => "is not there: give the folder of a run, as flashlab-runs/TIME-TARGET".to_owned(),
@@ -296,7 +296,7 @@ impl RunFolder {
 
     /// Renames torn segments, which a process leaves if it is killed while it writes one. Call it only to
     /// resume the run: a run in progress has an incomplete segment, too.
-    pub fn set_torn_segments_aside(&self) -> Result<Vec<SetAside>, SamplesError> {
+    pub fn rename_torn_segments(&self) -> Result<Vec<TornSegment>, SamplesError> {
         let mut aside = Vec::new();
         for path in self.entries()? {
             let reason = match path.extension().and_then(|extension| extension.to_str()) {
@@ -309,7 +309,7 @@ impl RunFolder {
             };
             let renamed = path.with_extension("torn");
             fs::rename(&path, &renamed).map_err(|source| SamplesError::io("rename", &path, source))?;
-            aside.push(SetAside { path: renamed, reason });
+            aside.push(TornSegment { path: renamed, reason });
         }
         Ok(aside)
     }

@@ -31,7 +31,7 @@ mod writer;
 
 pub use columns::{Column, Columns};
 pub use error::SamplesError;
-pub use folder::{FolderLock, MANIFEST_VERSION, Manifest, RunFolder, SegmentIndex, SetAside, write_json};
+pub use folder::{FolderLock, MANIFEST_VERSION, Manifest, RunFolder, SegmentIndex, TornSegment, write_json};
 pub use lane::Lane;
 pub use recording::Recording;
 pub use recording_manifest::{RecordedRun, RecordingSettings};

@@ -97,7 +97,7 @@ fn open(mut file: File) -> Result<SerializedFileReader<File>, ParquetError> {
     let reader = SerializedFileReader::new(file.try_clone()?)?;
     let metadata = reader.metadata().file_metadata();
     if metadata.schema().get_fields() != COLUMNS.get_fields() {
-        return Err(general("its columns are not those of samples"));
+        return Err(general("it does not have the columns of samples"));
     }
     let version = metadata.key_value_metadata().into_iter().flatten().find(|pair| pair.key == VERSION_KEY);
     match version.and_then(|pair| pair.value.as_deref()) {

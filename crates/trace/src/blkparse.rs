@@ -9,7 +9,7 @@ use flashlab_base::{Bytes, Operation};
 
 use crate::TraceIo;
 use crate::fields::{Expected, next_number, number, sectors, words};
-use crate::parsed_line::{Found, Said};
+use crate::parsed_line::{FoundIo, LineContent};
 
 pub(crate) const LINE: Expected =
     "MAJOR,MINOR CPU SEQUENCE SECONDS.NANOSECONDS PID ACTION RWBS SECTOR + SECTORS [COMMAND]";
@@ -63,25 +63,27 @@ fn seconds(word: &[u8]) -> Option<u64> {
 }
 
 impl Blkparse {
-    pub(crate) fn line<'a>(&mut self, line: &'a [u8]) -> Result<Said<'a>, Expected> {
+    pub(crate) fn line<'a>(&mut self, line: &'a [u8]) -> Result<LineContent<'a>, Expected> {
         let mut words = words(line);
         let Some(record) = Record::read(&mut words) else {
             // The summary after the trace: `CPU0 (8,0):`, or `Total (8,0):`.
             let is_summary = self.has_begun && (line.starts_with(b"CPU") || line.starts_with(b"Total"));
-            return if is_summary { Ok(Said::End) } else { Err(LINE) };
+            return if is_summary { Ok(LineContent::End) } else { Err(LINE) };
         };
         self.has_begun = true;
         let is_queued = record.action == b"Q";
         if !is_queued && record.action != b"D" {
-            return Ok(Said::Nothing);
+            return Ok(LineContent::Nothing);
         }
         let rwbs = words.next().ok_or(LINE)?;
-        let Some((operation, (offset, size))) = asked(rwbs, &mut words)? else { return Ok(Said::Nothing) };
+        let Some((operation, (offset, size))) = asked(rwbs, &mut words)? else {
+            return Ok(LineContent::Nothing);
+        };
         if is_queued {
             self.queued.push(self.ios);
         }
         self.ios += 1;
-        Ok(Said::Io(Found { arrival: record.time, operation, offset, size, source: record.device }))
+        Ok(LineContent::Io(FoundIo { arrival: record.time, operation, offset, size, source: record.device }))
     }
 
     /// Keeps one arrival of each IO: removes those whose IO had already arrived with another action.

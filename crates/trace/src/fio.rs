@@ -8,7 +8,7 @@
 use flashlab_base::{Bytes, Operation};
 
 use crate::fields::{Expected, next_number, range, words};
-use crate::parsed_line::{Found, Said};
+use crate::parsed_line::{FoundIo, LineContent};
 
 pub(crate) const HEADER: Expected = "`fio version 2 iolog` or `fio version 3 iolog`";
 const LINE_2: Expected = "FILE ACTION [OFFSET LENGTH]";
@@ -36,14 +36,14 @@ enum Version {
 }
 
 impl Fio {
-    pub(crate) fn line<'a>(&mut self, line: &'a [u8]) -> Result<Said<'a>, Expected> {
+    pub(crate) fn line<'a>(&mut self, line: &'a [u8]) -> Result<LineContent<'a>, Expected> {
         let Some(version) = self.version else {
             self.version = Some(match line {
                 b"fio version 2 iolog" => Version::Two,
                 b"fio version 3 iolog" => Version::Three,
                 _ => return Err(HEADER),
             });
-            return Ok(Said::Nothing);
+            return Ok(LineContent::Nothing);
         };
         let mut words = words(line);
         let (arrival, expected, actions) = match version {
@@ -52,11 +52,11 @@ impl Fio {
         };
         let (Some(source), Some(action)) = (words.next(), words.next()) else { return Err(expected) };
         let operation = match action {
-            b"add" | b"open" | b"close" => return Ok(Said::Nothing),
+            b"add" | b"open" | b"close" => return Ok(LineContent::Nothing),
             b"wait" if version == Version::Two => {
                 let wait = nanos(next_number(&mut words, WAIT)?)?;
                 self.waited = self.waited.checked_add(wait).ok_or(WAIT)?;
-                return Ok(Said::Nothing);
+                return Ok(LineContent::Nothing);
             }
             b"read" => Operation::Read,
             b"write" => Operation::Write,
@@ -68,7 +68,7 @@ impl Fio {
             Operation::Flush => (Bytes::ZERO, Bytes::ZERO),
             _ => range(next_number(&mut words, RANGE)?, next_number(&mut words, RANGE)?, RANGE)?,
         };
-        Ok(Said::Io(Found { arrival, operation, offset, size, source }))
+        Ok(LineContent::Io(FoundIo { arrival, operation, offset, size, source }))
     }
 }
 

@@ -3,7 +3,7 @@
 use flashlab_base::Operation;
 
 use crate::fields::{Expected, next_number, number, sectors, words};
-use crate::parsed_line::Found;
+use crate::parsed_line::FoundIo;
 
 pub(crate) const LINE: Expected =
     "NANOSECONDS DEVICE SECTOR SECTORS TYPE, where TYPE is 0 (write) or 1 (read)";
@@ -12,7 +12,7 @@ pub(crate) fn is_line(line: &[u8]) -> bool {
     words(line).count() == 5 && words(line).all(|word| number(word).is_some())
 }
 
-pub(crate) fn line(line: &[u8]) -> Result<Found<'_>, Expected> {
+pub(crate) fn line(line: &[u8]) -> Result<FoundIo<'_>, Expected> {
     let mut words = words(line);
     let arrival = next_number(&mut words, LINE)?;
     let source = words.next().filter(|source| number(source).is_some()).ok_or(LINE)?;
@@ -26,5 +26,5 @@ pub(crate) fn line(line: &[u8]) -> Result<Found<'_>, Expected> {
     if words.next().is_some() {
         return Err(LINE);
     }
-    Ok(Found { arrival, operation, offset, size, source })
+    Ok(FoundIo { arrival, operation, offset, size, source })
 }

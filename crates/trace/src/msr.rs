@@ -5,7 +5,7 @@
 use flashlab_base::Operation;
 
 use crate::fields::{Expected, number, range};
-use crate::parsed_line::{Found, Said};
+use crate::parsed_line::{FoundIo, LineContent};
 
 pub(crate) const LINE: Expected = "TIMESTAMP,HOST,DISK,Read or Write,OFFSET,SIZE,RESPONSETIME";
 /// Nanoseconds of a unit of time.
@@ -21,10 +21,10 @@ fn is_header(line: &[u8]) -> bool {
     line.to_ascii_lowercase().starts_with(b"timestamp,")
 }
 
-pub(crate) fn line(line: &[u8]) -> Result<Said<'_>, Expected> {
+pub(crate) fn line(line: &[u8]) -> Result<LineContent<'_>, Expected> {
     let comma = line.iter().position(|&byte| byte == b',').ok_or(LINE)?;
     let Some(time) = number(&line[..comma]) else {
-        return if is_header(line) { Ok(Said::Nothing) } else { Err(LINE) };
+        return if is_header(line) { Ok(LineContent::Nothing) } else { Err(LINE) };
     };
     let rest = &line[comma + 1..];
     let mut fields = rest.split(|&byte| byte == b',');
@@ -33,7 +33,7 @@ pub(crate) fn line(line: &[u8]) -> Result<Said<'_>, Expected> {
     if host.is_empty() || number(disk).is_none() {
         return Err(LINE);
     }
-    // They stand side by side.
+    // The columns are next to each other.
     let source = &rest[..host.len() + 1 + disk.len()];
     let operation = match next()? {
         kind if kind.eq_ignore_ascii_case(b"read") => Operation::Read,
@@ -45,5 +45,5 @@ pub(crate) fn line(line: &[u8]) -> Result<Said<'_>, Expected> {
     let (offset, size) = range(offset, size, LINE)?;
     // Shortened traces may count from another origin.
     let arrival = time.checked_sub(ORIGIN).unwrap_or(time).checked_mul(TICK).ok_or(LINE)?;
-    Ok(Said::Io(Found { arrival, operation, offset, size, source }))
+    Ok(LineContent::Io(FoundIo { arrival, operation, offset, size, source }))
 }

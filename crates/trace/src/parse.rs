@@ -9,7 +9,7 @@ use crate::blkparse::Blkparse;
 use crate::fields::Expected;
 use crate::fio::Fio;
 use crate::format::Format;
-use crate::parsed_line::{Found, Said};
+use crate::parsed_line::{FoundIo, LineContent};
 use crate::{Trace, TraceError, TraceIo, mqsim, msr};
 
 /// The longest line. A file with longer lines is not a trace.
@@ -35,12 +35,12 @@ impl Parser {
         }
     }
 
-    fn line<'a>(&mut self, line: &'a [u8]) -> Result<Said<'a>, Expected> {
+    fn line<'a>(&mut self, line: &'a [u8]) -> Result<LineContent<'a>, Expected> {
         match self {
             Parser::Fio(fio) => fio.line(line),
             Parser::Blkparse(blkparse) => blkparse.line(line),
             Parser::Msr => msr::line(line),
-            Parser::Mqsim => mqsim::line(line).map(Said::Io),
+            Parser::Mqsim => mqsim::line(line).map(LineContent::Io),
         }
     }
 }
@@ -69,12 +69,12 @@ pub fn parse(mut text: impl BufRead, file: &str, format: Option<Format>) -> Resu
         }
         let Some(parser) = &mut parser else { continue };
         match parser.line(line) {
-            Ok(Said::Io(Found { arrival, operation, offset, size, source })) => {
+            Ok(LineContent::Io(FoundIo { arrival, operation, offset, size, source })) => {
                 let source = sources.number(source);
                 ios.push(TraceIo { arrival: Nanos(arrival), operation, offset, size, source, line: number });
             }
-            Ok(Said::Nothing) => {}
-            Ok(Said::End) => break,
+            Ok(LineContent::Nothing) => {}
+            Ok(LineContent::End) => break,
             Err(expected) => {
                 return Err(TraceError::Line {
                     file: file.to_owned(),

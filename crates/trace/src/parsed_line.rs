@@ -3,7 +3,7 @@
 use flashlab_base::{Bytes, Operation};
 
 /// An IO that a format's parser found in a line.
-pub(crate) struct Found<'a> {
+pub(crate) struct FoundIo<'a> {
     /// Nanoseconds from any origin.
     pub arrival: u64,
     pub operation: Operation,
@@ -13,8 +13,8 @@ pub(crate) struct Found<'a> {
 }
 
 /// The meaning of a line: an IO, something to ignore, or the end of the trace.
-pub(crate) enum Said<'a> {
-    Io(Found<'a>),
+pub(crate) enum LineContent<'a> {
+    Io(FoundIo<'a>),
     Nothing,
     End,
 }

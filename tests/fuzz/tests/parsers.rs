@@ -1,10 +1,13 @@
-//! Bytes from outside make no parser panic: they give a value or an error.
+//! Fuzzes every parser of outside bytes: it must return a value or an error, and never panic.
 //!
 //! # Method
-//! A target takes a valid example and edits it at random: bytes are overwritten, inserted, removed and repeated. Valid
-//! examples get further into a parser than noise does. Each target runs for [`SECONDS`]; `BOLERO_RANDOM_TEST_TIME_MS` makes
-//! it longer. A failure prints the smallest input that fails and `BOLERO_RANDOM_SEED`, with which the same test repeats it.
-//! With cargo-bolero installed, `cargo bolero test --manifest-path tests/fuzz/Cargo.toml NAME` runs a target on libFuzzer.
+//! 1. A target takes a valid example and edits it at random: bytes are overwritten, inserted, removed and
+//!    repeated. Edited examples get further into a parser than noise does.
+//! 2. Each target runs for [`SECONDS`]; `BOLERO_RANDOM_TEST_TIME_MS` sets another time.
+//! 3. A failure prints the smallest failing input, and the `BOLERO_RANDOM_SEED` that repeats it.
+//!
+//! With cargo-bolero installed, `cargo bolero test --manifest-path tests/fuzz/Cargo.toml NAME` runs a target
+//! on libFuzzer.
 
 use std::time::Duration;
 
@@ -88,7 +91,7 @@ fn plans() {
     fuzz(&examples, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         if let Ok(plan) = Plan::parse(&text, "plan.toml") {
-            // An accepted plan can be written and parsed once more.
+            // An accepted plan can be printed and parsed again.
             assert!(Plan::parse(&plan.to_toml(), "again.toml").is_ok(), "{}", plan.to_toml());
         }
     });
@@ -128,7 +131,7 @@ fn saved_states() {
     fuzz(&examples, |bytes| {
         let mut bytes = bytes.to_vec();
         drop(FlashDevice::restore(&profile, &bytes));
-        // Behind the checksum: magic, version, fingerprint, length and checksum of what follows.
+        // After the checksum come magic, version, fingerprint, length and the checksum of the payload.
         if bytes.len() > 32 {
             let (length, checksum) = (bytes.len() as u64 - 32, crc32fast::hash(&bytes[32..]));
             bytes[20..28].copy_from_slice(&length.to_le_bytes());

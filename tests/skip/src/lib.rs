@@ -1,8 +1,9 @@
-//! Says that a test was skipped, and fails where that is forbidden.
+//! Reports that a test was skipped, and fails if that is forbidden.
 //!
-//! A test that needs something which a machine may lack calls [`skip`] and returns. The line goes to standard error past
-//! the capture of the test harness, so that a green run shows what it did not test. `FLASHLAB_REQUIRE` names the needs,
-//! separated by commas, whose absence is a failure: `.ci/run` names all that it installs.
+//! A test that needs something which a machine may lack calls [`skip`] and returns. The message goes to
+//! standard error, past the capture of the test harness, so that a green run shows what it did not test.
+//! `FLASHLAB_REQUIRE` lists needs, separated by commas; if one of them is missing, the test fails. `.ci/run`
+//! lists everything that it installs.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -16,7 +17,7 @@ pub enum Need {
     Fuse,
     /// A browser of the Chromium family.
     Chromium,
-    /// A Python with the readers of Parquet that the test names.
+    /// A Python with the Parquet readers that the test names.
     Python,
     /// nbdkit with its clients, and the plugin for it.
     Nbdkit,
@@ -24,7 +25,7 @@ pub enum Need {
     Programs,
     /// The papers' tables beside the project.
     Reference,
-    /// A feature of the kernel or a file system that flashlab can do without.
+    /// A feature of the kernel or a file system that flashlab does not need.
     Kernel,
 }
 
@@ -42,10 +43,10 @@ impl Need {
     ];
 }
 
-/// Says that the calling test is skipped, or a part of it.
+/// Reports that the calling test, or a part of it, is skipped.
 ///
 /// # Panics
-/// Where `FLASHLAB_REQUIRE` names the need, or something that is no need.
+/// If `FLASHLAB_REQUIRE` contains the need, or an unknown name.
 pub fn skip(need: Need, reason: impl Display) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");
@@ -53,11 +54,11 @@ pub fn skip(need: Need, reason: impl Display) {
     if is_required(need, &required) {
         panic!("{test} needs {need:?}, which FLASHLAB_REQUIRE names: {reason}");
     }
-    // A closed standard error is no reason to fail.
+    // If standard error is closed, the test does not fail.
     let _ = writeln!(std::io::stderr(), "skipped {test}: {reason}");
 }
 
-/// Whether a list of names has this need.
+/// Whether a list of names contains this need.
 fn is_required(need: Need, list: &str) -> bool {
     let named = |name: &str| {
         let found = Need::ALL.into_iter().find(|(_, known)| *known == name);

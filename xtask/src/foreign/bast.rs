@@ -1,6 +1,7 @@
-//! Log blocks of one data block each, as Kim et al. wrote them down ("A space-efficient flash translation layer for
-//! CompactFlash systems", IEEE Transactions on Consumer Electronics 48(2), 2002): a block map, and a few log blocks whose
-//! pages are mapped. One chip, one operation after the other. The least recently used log is evicted.
+//! Log blocks with one data block each, as Kim et al. describe them ("A space-efficient flash translation
+//! layer for CompactFlash systems", IEEE Transactions on Consumer Electronics 48(2), 2002): a block map, and
+//! a few log blocks with page maps. There is one chip, which does one operation after the other. The least
+//! recently used log is evicted.
 
 use flashlab_analysis::inference::Parameter;
 use flashlab_base::{Bytes, Prng};
@@ -25,11 +26,11 @@ pub struct Bast {
     read: u64,
     program: u64,
     erase: u64,
-    /// A byte over the link, in picoseconds.
+    /// The time of a byte on the link, in picoseconds.
     link: u64,
     /// The least recently used one first.
     logs: Vec<Log>,
-    /// By block: whether it was ever written, and how far in order.
+    /// For each block: whether it was ever written, and how far in order.
     filled: Vec<u64>,
     free_at: u64,
 }
@@ -55,8 +56,8 @@ impl Bast {
         }
     }
 
-    /// What merging a log with its data block takes: a log that is in order becomes the data block, after the rest was
-    /// copied behind it; otherwise all pages are copied.
+    /// The time to merge a log with its data block. A log in order becomes the data block, after the
+    /// remaining pages were copied into it. Otherwise all pages are copied.
     fn merge(&self, log: &Log) -> u64 {
         let copied = if log.in_order { self.pages - log.written } else { self.pages };
         let erased = if log.in_order { 1 } else { 2 };
@@ -132,7 +133,8 @@ impl Model for Bast {
             Parameter::ChunkSize | Parameter::StripeSize => {
                 Truth::NotIdentifiable("with one die there is no other to tell it from")
             }
-            // Every page is read by itself, and the link works before it: a line, to the nanosecond.
+            // Every page is read separately, and the link does not overlap with the flash. So response times
+            // are a line, to the nanosecond.
             Parameter::ReadCostPerIo => self.command.into(),
             Parameter::EraseBlockSize | Parameter::MappingGranularity => (self.pages * self.page).into(),
             Parameter::OpenBlocks => (self.most_logs as u64).into(),

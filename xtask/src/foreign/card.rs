@@ -1,7 +1,8 @@
-//! An SD card as flashbench's documentation describes them (Bergmann, "Optimizing Linux with cheap flash drives",
-//! LWN 2011): allocation units of some MiB, a few of which are open and take writes in ascending order only. Opening one
-//! more, or going back in an open one, copies the rest of the unit to a new one. Reads bring a row of two planes at a time;
-//! going to another allocation unit takes a look into the map.
+//! An SD card as flashbench's documentation describes it (Bergmann, "Optimizing Linux with cheap flash
+//! drives", LWN 2011). It has allocation units of some MiB. A few of them are open, and can be written only
+//! in ascending order. To open one more, or to go back in an open one, the card copies the remaining part of
+//! the unit to a new one. A read senses a multi-plane page of two planes. A read of another allocation unit
+//! looks it up in the map.
 
 use flashlab_analysis::inference::Parameter;
 use flashlab_base::{Bytes, Prng};
@@ -26,9 +27,9 @@ pub struct Card {
     sense: u64,
     program: u64,
     erase: u64,
-    /// A byte over the bus, in picoseconds.
+    /// The time of a byte on the bus, in picoseconds.
     bus: u64,
-    /// The one that was opened first comes first.
+    /// In the order of their opening, the oldest first.
     open: Vec<Open>,
     written: Vec<bool>,
     free_at: u64,
@@ -64,7 +65,7 @@ impl Card {
         to.div_ceil(self.row()) - from / self.row()
     }
 
-    /// Closes an open unit: the rest of it is copied from the old one, if there is one.
+    /// Closes an open unit: copies its remaining part from the old unit, if there is one.
     fn close(&mut self, index: usize) -> u64 {
         let open = self.open.remove(index);
         let old = std::mem::replace(&mut self.written[open.unit as usize], true);
@@ -92,7 +93,7 @@ impl Card {
         let row = self.row();
         let (old, sense, program) = (self.written[unit as usize], self.sense, self.program);
         let open = self.open.iter_mut().find(|open| open.unit == unit).expect("it was opened");
-        // What lies between is copied, and the part of a row that is not written is read.
+        // The gap is copied, and the unwritten part of a multi-plane page is read.
         if old && open.written < from {
             time += (from.div_ceil(row) - open.written / row) * (sense + program);
         } else if !from.is_multiple_of(row) {
@@ -142,7 +143,7 @@ impl Model for Card {
 
     fn truth(&self, parameter: Parameter) -> Truth {
         match parameter {
-            // A row is read and written as one: its planes cannot be told apart.
+            // A multi-plane page is read and written as a whole, so its planes cannot be distinguished.
             Parameter::ReadPageSize | Parameter::WritePageSize | Parameter::PlanesReadAtOnce
                 if self.planes > 1 =>
             {

@@ -1,7 +1,7 @@
-//! A textbook page map (Birrell et al., "A Design for High-Performance Flash Disks", 2007; Agrawal et al., "Design
-//! Tradeoffs for SSD Performance", USENIX ATC 2008) that allocates superblocks: one block of each die, filled page by page
-//! over the dies. When one superblock is left free, the one with the fewest valid pages is copied and erased (greedy).
-//! Dies work at the same time, each on a channel of its own; commands come one after the other.
+//! A textbook page map (Birrell et al., "A Design for High-Performance Flash Disks", 2007; Agrawal et al.,
+//! "Design Tradeoffs for SSD Performance", USENIX ATC 2008). It allocates superblocks: one block of each die,
+//! filled page by page across the dies. When one free superblock is left, the one with the fewest valid pages
+//! is copied and erased (greedy). Dies work in parallel, each on a separate channel; commands are sequential.
 
 use flashlab_analysis::inference::Parameter;
 use flashlab_base::{Bytes, Prng};
@@ -32,10 +32,10 @@ pub struct Superblocks {
     free: Vec<u32>,
     open: u32,
     next: u32,
-    /// Until when each die is busy, and the controller.
+    /// The times until which each die, and the controller, are busy.
     busy: Vec<u64>,
     taken: u64,
-    /// What was programmed for the host before the first collection.
+    /// The bytes programmed for the host before the first collection.
     onset: Option<u64>,
     programmed: u64,
 }
@@ -45,7 +45,7 @@ impl Superblocks {
         let page = of(random, &[4096, 8192, 16384]);
         let dies = of(random, &[1, 2, 4, 6, 8]);
         let pages = (of(random, &[64, 96, 128, 192]) * dies) as u32;
-        // Some 200 MB, in no whole number of superblocks.
+        // About 200 MB, which is no whole number of superblocks.
         let logical = (150_000_000 + random.below(100_000_000)) / page;
         let spare = 0.08 + 0.2 * random.unit();
         let blocks = ((logical as f64 * (1.0 + spare) / f64::from(pages)).ceil() as u32)
@@ -77,7 +77,7 @@ impl Superblocks {
         (u64::from(physical % self.pages) % self.dies) as usize
     }
 
-    /// Keeps a die busy from `at` on; returns until when.
+    /// Keeps a die busy from `at` on; returns when it is free again.
     fn work(&mut self, die: usize, time: u64, at: u64) -> u64 {
         let end = self.busy[die].max(at) + time;
         self.busy[die] = end;
@@ -98,7 +98,7 @@ impl Superblocks {
         self.work(self.die(physical), self.transfer + self.program, at)
     }
 
-    /// A new open superblock, when the last one is full.
+    /// A new open superblock, if the last one is full.
     fn collect_until_free(&mut self, at: u64) {
         while self.next == self.pages {
             self.open = self.free.pop().expect("one superblock is free");
@@ -110,7 +110,7 @@ impl Superblocks {
         }
     }
 
-    /// Copies the superblock with the fewest valid pages to the open one, which is empty, and erases it.
+    /// Copies the superblock with the fewest valid pages to the empty open one, and erases it.
     fn collect(&mut self, at: u64) {
         let closed = (0..self.valid.len() as u32).filter(|&block| block != self.open);
         let victim = closed.min_by_key(|&block| self.valid[block as usize]).expect("there are several");

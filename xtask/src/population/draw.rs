@@ -1,4 +1,4 @@
-//! Random choices.
+//! Draws random values.
 
 use flashlab_base::{Nanos, Prng, Seed};
 use flashlab_sim::profile::Bandwidth;
@@ -21,7 +21,7 @@ impl Draw {
         choices[self.0.below(choices.len() as u64) as usize]
     }
 
-    /// One of these, each with its weight.
+    /// One of these values, each with its weight.
     pub fn weighted<T: Copy>(&mut self, choices: &[(u64, T)]) -> T {
         let mut left = self.0.below(choices.iter().map(|&(weight, _)| weight).sum());
         for &(weight, choice) in choices {
@@ -43,12 +43,12 @@ impl Draw {
         least + (most - least) * self.0.unit()
     }
 
-    /// A number of this range, every factor as likely as every other.
+    /// A number in this range, uniform on a logarithmic scale.
     pub fn logarithmic(&mut self, least: f64, most: f64) -> f64 {
         least * (most / least).powf(self.0.unit())
     }
 
-    /// A time of so many microseconds.
+    /// A time with this number of microseconds.
     pub fn micros(&mut self, least: f64, most: f64) -> Nanos {
         Nanos(self.logarithmic(least * 1e3, most * 1e3) as u64)
     }

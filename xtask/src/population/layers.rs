@@ -20,7 +20,7 @@ pub fn translation(
     match family {
         DeviceFamily::Page => Translation::PageMap(page_map(draw)),
         DeviceFamily::Demand => {
-            // From 2 % to a half of the map is in memory.
+            // Between 2 % and a half of the map is in memory.
             let pages = capacity.0 as f64 / flash.page.0 as f64;
             Translation::DemandMap(DemandMapOptions {
                 page_map: page_map(draw),
@@ -67,7 +67,7 @@ fn log_blocks(draw: &mut Draw, flash: &FlashSection, order: LogOrder) -> LogBloc
     }
 }
 
-/// Whole rows, and a part of a block that it is made of.
+/// Whole multi-plane pages, and a divisor of a block.
 fn stripe(draw: &mut Draw, flash: &FlashSection) -> u32 {
     let rows: Vec<u32> =
         [1, 2, 4, 8].into_iter().filter(|&rows| flash.pages_per_block.is_multiple_of(rows)).collect();

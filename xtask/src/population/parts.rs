@@ -10,7 +10,7 @@ use flashlab_sim::profile::{
 use super::draw::Draw;
 use super::{Class, DeviceFamily};
 
-/// What reading one page from the flash takes, without command and link.
+/// The time to read one page from the flash, without command and link.
 pub fn page_read(flash: &FlashSection) -> Nanos {
     flash.command + shortest(&flash.read) + flash.channel_bandwidth.time(flash.page)
 }
@@ -49,7 +49,7 @@ pub fn flash(
     };
     let divisors: Vec<u32> = (1..=dies).filter(|channels| dies % channels == 0).collect();
     let channels = draw.of(&divisors);
-    // So many blocks of a die that its spare ones are not all it has.
+    // Enough blocks per die that over-provisioning is only a part of them.
     let die = capacity.0 / u64::from(dies);
     let fits = |pages: &u32| u64::from(*pages) * u64::from(planes) * page.0.max(block.0) * 24 <= die;
     let all = [16, 24, 32, 48, 64, 64, 96, 128, 128, 192, 256, 256, 320, 384, 512];
@@ -69,7 +69,7 @@ pub fn flash(
         PerPage::All(program)
     };
     let read = match class {
-        // Each bit of a cell takes as much longer.
+        // Each further bit of a cell takes longer.
         Class::Modern if draw.chance(0.6) => {
             let more = draw.uniform(0.1, 0.25);
             let bits = draw.of(&[2, 3, 3, 4]);
@@ -147,7 +147,7 @@ pub fn controller(
         Class::Nvme => (draw.bandwidth(1500.0, 7000.0), draw.bandwidth(1000.0, 5000.0)),
         Class::Modern => (draw.bandwidth(500.0, 14000.0), draw.bandwidth(400.0, 10000.0)),
     };
-    // A page is not longer on the link than in the flash.
+    // The transfer of a page over the link takes no longer than the flash needs to read it.
     let least = (flash.page.0 as f64 / read.as_secs_f64()).ceil() as u64;
     let at_least = |link: Bandwidth| Some(Bandwidth(Bytes(link.0.0.max(least))));
     let jumps = draw.chance(0.2);
@@ -206,7 +206,7 @@ fn read_buffer(draw: &mut Draw, class: Class, flash: &FlashSection) -> ReadBuffe
     ReadBufferSection { size: flash.page * pages, read_ahead: flash.page * ahead }
 }
 
-/// Several groups, all of which the addresses reach, and each more than once if they are to.
+/// Several groups, all of which the addresses reach, and each more than once if requested.
 fn segment_groups(draw: &mut Draw, read: Nanos, capacity: Bytes) -> SegmentGroups {
     let count = draw.of(&[2, 3, 4, 4, 6, 8]);
     let turns = draw.of(&[1, 1, 2, 4, 16]);
@@ -216,7 +216,7 @@ fn segment_groups(draw: &mut Draw, read: Nanos, capacity: Bytes) -> SegmentGroup
     SegmentGroups { count, span: Bytes(span), switch, write_switch }
 }
 
-/// Deferred merges; with an SLC cache, that it is folded only after a while.
+/// Deferred merges; with an SLC cache, the time after which it is folded.
 fn background(draw: &mut Draw, family: DeviceFamily, flash: &FlashSection) -> Option<BackgroundSection> {
     let idle_after = draw.micros(1000.0, 200_000.0);
     if flash.slc_cache.is_some() {

@@ -1,4 +1,4 @@
-//! Truths that are read off response times and throughput over size and depth.
+//! Truths from curves: response times and throughput over size and depth.
 
 use flashlab_base::{Bytes, Prng, Seed};
 use flashlab_device::Operation;
@@ -7,15 +7,15 @@ use flashlab_sim::{Profile, Translation};
 use super::lab::{Lab, WrittenContent, median};
 use super::{NEAR, Truth};
 
-/// Throughput has to grow by 2.5 %; what lies between these two is as good as either.
+/// The growth of throughput that counts is 2.5 %. If it is between the other two, either answer is right.
 const GROWTH: [f64; 3] = [1.025, 1.021, 1.029];
 /// The sizes of a curve, as powers of two: 4 KiB to 16 MiB.
 const SIZES: [u32; 13] = [12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24];
-/// Of them a cost per IO is fitted to those from 64 KiB to 1 MiB.
+/// The index of 64 KiB in SIZES. A cost per IO is fitted to the sizes from there to 1 MiB.
 const FITTED_FROM: usize = 4;
 const FITTED_TO: usize = 8;
 const TWO_KINDS: &str = "the median lies between two kinds of costs";
-/// So many standard errors around an estimate hold the truth 19 times in 20.
+/// The number of standard errors around an estimate that contain the truth 19 times in 20.
 const INTERVAL: f64 = 1.96;
 /// IOs of one size.
 const IOS: u64 = 256;
@@ -26,9 +26,10 @@ const OVERWRITE: Bytes = Bytes::kib(32);
 /// Random reads for each depth.
 const READS: u64 = 100_000;
 
-/// Cost per IO and saturation of sequential IOs: (A, size). A device may do something while the host is late, as reading
-/// ahead; noise makes the host late. So both are measured on the noisy device as well, often enough that its medians are
-/// exact, and where the costs differ what lies between them is right, too: that host is late by less.
+/// Cost per IO and saturation of sequential IOs: (A, size). A device may work while the host is late, for
+/// example read ahead, and noise makes the host late. So both are also measured on the noisy device, often
+/// enough that its medians are exact. If the two costs differ, all values between them are right, because a
+/// host may be less late.
 pub fn sequential(quiet: &Profile, noisy: &Profile, operation: Operation, settle: Bytes) -> (Truth, Truth) {
     let unjudged = |why: &str| (Truth::unjudged(why), Truth::unjudged(why));
     let Some(first) = curve(quiet, (operation, 1), settle, IOS) else { return unjudged(TWO_KINDS) };
@@ -43,7 +44,7 @@ pub fn sequential(quiet: &Profile, noisy: &Profile, operation: Operation, settle
         [one, _] if one <= 0.01 * first[FITTED_FROM].1 => {
             Truth::unjudged("response times are no line with a cost for each IO")
         }
-        both if operation == Operation::Write && !can_be_told(both, &first, noisy) => {
+        both if operation == Operation::Write && !is_measurable(both, &first, noisy) => {
             Truth::unjudged("it is less than all writes that fill the device can tell")
         }
         [one, other] if (one - other).abs() <= 0.01 * one => one.into(),
@@ -55,16 +56,18 @@ pub fn sequential(quiet: &Profile, noisy: &Profile, operation: Operation, settle
     (cost, either(saturation_size(&throughput(&first)), saturation_size(&throughput(&second))))
 }
 
-/// Whether what lies between two costs per IO, and 3 % around it, can be hit 19 times in 20 by all the writes that fill the device.
-fn can_be_told([one, other]: [f64; 2], curve: &[(f64, f64)], noisy: &Profile) -> bool {
+/// Whether the writes that fill the device can determine a cost between these two, within 3 %, 19 times in
+/// 20.
+fn is_measurable([one, other]: [f64; 2], curve: &[(f64, f64)], noisy: &Profile) -> bool {
     let allowed = (one - other).abs() / 2.0 + NEAR * (one + other) / 2.0;
     let sigma = noisy.noise.map_or(0.0, |noise| noise.sigma);
     INTERVAL * least_error(curve, sigma, noisy.capacity) <= allowed
 }
 
-/// The standard error of A in T = A + n B that no unbiased estimate undercuts (Cramér-Rao), however so many bytes are divided
-/// into IOs of the sizes on the line: the best are the smallest and the largest of them. With n1 and n2 IOs of these the
-/// variance is a^2 / n1 + b^2 / n2; where n1 s1 + n2 s2 = bytes the least is (a sqrt(s1) + b sqrt(s2))^2 / bytes.
+/// The smallest possible standard error of A in T = A + n B (Cramér-Rao), for `bytes` in IOs of sizes on the
+/// line. The best division uses only the smallest and the largest size. With n1 and n2 IOs of these the
+/// variance is a^2 / n1 + b^2 / n2. With n1 s1 + n2 s2 = bytes its minimum is (a sqrt(s1) + b sqrt(s2))^2 /
+/// bytes.
 fn least_error(curve: &[(f64, f64)], sigma: f64, bytes: Bytes) -> f64 {
     let cost = relative_line(curve);
     let (s2, t2) = curve[FITTED_TO];
@@ -75,8 +78,8 @@ fn least_error(curve: &[(f64, f64)], sigma: f64, bytes: Bytes) -> f64 {
     (a * s1.sqrt() + b * s2.sqrt()) / (bytes.0 as f64).sqrt()
 }
 
-/// Sizes and median response times of sequential IOs: of reads `ios` of each size on ranges of their own, which are gone
-/// through so many times; of writes as many on devices that nothing was written to. `None`: a median has no meaning.
+/// Sizes and median response times of sequential IOs. Reads: `ios` of each size, each size in a range of its
+/// own, repeated several times. Writes: the same number, on new devices. `None` if a median has no meaning.
 fn curve(
     profile: &Profile,
     (operation, times): (Operation, u64),
@@ -94,7 +97,7 @@ fn curve(
     };
     let time = |power: u32| {
         let size = Bytes(1 << power);
-        // What was cheap because the device was rested is over.
+        // Skips the IOs that are fast only because the device was idle.
         let before = settle.0.div_ceil(size.0);
         let count = ios.min((Bytes::gib(2).0 / size.0).max(24)) / times;
         let time = match operation {
@@ -106,8 +109,8 @@ fn curve(
     SIZES.into_iter().map(time).collect()
 }
 
-/// Response times of sequential writes, after the first `before`, that fill a device for the first time; of as many
-/// devices as it takes. `None` where one has no room for them.
+/// Response times of the sequential writes that fill new devices, after the first `before`, on as many
+/// devices as needed. `None` if a device is too small for them.
 fn first_writes(profile: &Profile, size: Bytes, before: u64, count: u64) -> Option<Vec<f64>> {
     let room = (profile.capacity.0 / size.0).checked_sub(before).filter(|&room| room > 0)?;
     let mut all = Vec::new();
@@ -140,7 +143,7 @@ fn either(one: Truth, other: Truth) -> Truth {
     }
 }
 
-/// From where on doubling brings less; where it always brings more, `otherwise`.
+/// The value from which on doubling adds too little; `otherwise` if it always adds enough.
 fn saturation(throughput: &[(f64, f64)], otherwise: Option<f64>) -> Truth {
     near_limits(|growth| {
         let flat = throughput.windows(2).find(|two| two[1].1 < growth * two[0].1);
@@ -148,7 +151,8 @@ fn saturation(throughput: &[(f64, f64)], otherwise: Option<f64>) -> Truth {
     })
 }
 
-/// From where on doubling brings less, and no larger size more by a doubling behind that: throughput may grow in stairs.
+/// The size from which on neither doubling nor any larger size adds enough, relative to the number of
+/// doublings: throughput may grow in steps.
 fn saturation_size(throughput: &[(f64, f64)]) -> Truth {
     near_limits(|growth| {
         let pays = |two: &[(f64, f64)]| two[1].1 >= growth * two[0].1;
@@ -160,7 +164,7 @@ fn saturation_size(throughput: &[(f64, f64)]) -> Truth {
     })
 }
 
-/// A figure by the growth that is the limit, and by those near it.
+/// The value for the growth limit, and those for the limits next to it.
 fn near_limits(from: impl Fn(f64) -> Option<f64>) -> Truth {
     let mut values: Vec<f64> = GROWTH.iter().filter_map(|&growth| from(growth)).collect();
     values.sort_by(f64::total_cmp);
@@ -172,17 +176,17 @@ fn near_limits(from: impl Fn(f64) -> Option<f64>) -> Truth {
     }
 }
 
-/// A of T = A + n B, with the least squares of the relative deviations, of a curve.
+/// A of T = A + n B, by least squares of the relative deviations of a curve.
 fn relative_line(curve: &[(f64, f64)]) -> f64 {
     let points = &curve[FITTED_FROM..=FITTED_TO];
-    // Weights 1 / T^2: the normal equations of two unknowns.
+    // Weights 1 / T^2: the normal equations for two unknowns.
     let sum = |f: &dyn Fn(f64, f64) -> f64| points.iter().map(|&(n, t)| f(n, t) / (t * t)).sum::<f64>();
     let (one, n, nn, t, nt) =
         (sum(&|_, _| 1.0), sum(&|n, _| n), sum(&|n, _| n * n), sum(&|_, t| t), sum(&|n, t| n * t));
     (t * nn - nt * n) / (one * nn - n * n)
 }
 
-/// Useful queue depth, without noise or with it: of what is late, more has to be in flight.
+/// The useful queue depth, without and with noise: late IOs need more IOs in flight.
 pub fn useful_depth(quiet: &Profile, noisy: &Profile, page: Bytes) -> Truth {
     let [one, other] = [quiet, noisy].map(|profile| {
         let mut lab = Lab::filled(profile);
@@ -200,9 +204,10 @@ pub fn useful_depth(quiet: &Profile, noisy: &Profile, page: Bytes) -> Truth {
     either(one, other)
 }
 
-/// What aligned sequential writes of one page cost with this content, relative to random content. While the host waits for an
-/// outlier a write buffer gets emptied; so it is measured without noise and with it. A device that puts work off does a part of
-/// it before each write once some is deferred; so it is measured as well when a part of it was overwritten. All are right.
+/// The cost of aligned sequential writes of one page with this content, relative to random content. Three
+/// situations differ, and each of their values is right. Without noise. With noise, because a write buffer is
+/// written to the flash while the host waits for an outlier. And after a part of the device was overwritten,
+/// because a device with deferred work does a part of it before each write.
 pub fn content_share(
     quiet: &Profile,
     noisy: &Profile,
@@ -219,7 +224,7 @@ pub fn content_share(
         lab.sequential(Operation::Write, Bytes::ZERO, OVERWRITE, overwritten.0 / OVERWRITE.0);
         let mut at = overwritten.round_up(page);
         let (mut random, mut other) = (Vec::new(), Vec::new());
-        // Alternating, because the backlog changes with time.
+        // Alternating, because the backlog changes over time.
         for turn in 0..2 * TURNS {
             let (costs, written) =
                 if turn % 2 == 0 { (&mut random, WrittenContent::Random) } else { (&mut other, content) };
@@ -249,9 +254,9 @@ pub fn content_share(
     Truth::OneOf(all)
 }
 
-/// Writes of one page in the first MiB, shifted by half of it, against those without the shift. Writes of two kinds that lie near
-/// each other have another median with noise, or when the host is late; so it is measured with noise as well, often enough, and
-/// both are right, and what lies between them.
+/// Writes of one page in the first MiB, shifted by half a page, relative to aligned ones. If the writes are
+/// of two kinds with similar times, noise or a late host changes the median. So the penalty is also measured
+/// with noise, often enough. Both values are right, and all values between them.
 pub fn misalignment(quiet: &Profile, noisy: &Profile, page: Bytes) -> Truth {
     if Lab::empty(quiet).block() == page {
         return Truth::NotIdentifiable("no write can be shifted by less than a page");
@@ -260,18 +265,18 @@ pub fn misalignment(quiet: &Profile, noisy: &Profile, page: Bytes) -> Truth {
         .map(|(profile, turns, same)| penalty(profile, page, turns, same));
     match (one, other) {
         (Ok(one), Ok(other)) => Truth::Between([one, other]),
-        // With noise two kinds may not be told apart any more.
+        // With noise, the two kinds may be indistinguishable.
         (Ok(one), Err(_)) => one.into(),
         (Err(why), _) => Truth::unjudged(why),
     }
 }
 
-/// The penalty, by so many turns of aligned and of shifted writes and as many again, which differ by less than `same` of it; or
-/// why there is none.
+/// The penalty from this number of alternating runs, measured twice. If the two differ by more than `same` of
+/// it, there is none, with the reason.
 fn penalty(profile: &Profile, page: Bytes, turns: u64, same: f64) -> Result<f64, &'static str> {
     let mut lab = Lab::filled(profile);
     let mut random = Prng::new(Seed(2));
-    // As many again show whether it depends on what was written before.
+    // The second measurement shows whether the penalty depends on earlier writes.
     let [first, second] = [0, 1].map(|_| {
         let (mut aligned, mut shifted) = (Vec::new(), Vec::new());
         for _ in 0..turns {
@@ -302,13 +307,13 @@ mod tests {
 
     #[test]
     fn what_a_line_tells_is_bounded() {
-        // Writes of 64 KiB and 1 MiB: 100 us and 100 us for each 64 KiB, so that the small ones take 200 us.
+        // Writes of 64 KiB and 1 MiB: 100 us plus 100 us for each 64 KiB, so that the small ones take 200 us.
         let line = SIZES.map(|power| {
             let pages = f64::from(1 << power) / 65536.0;
             (f64::from(1 << power), if pages < 1.0 { 500.0 } else { 100.0 + 100.0 * pages })
         });
         let bytes = Bytes::mib(1024);
-        // The best of all divisions of these bytes, searched.
+        // The best of all divisions of these bytes, by search.
         let variance = |share: f64| {
             let (small, large) = (share * 16384.0, (1.0 - share) * 1024.0);
             ((1024.0 * 200.0 / 960.0f64).powi(2) / small + (64.0 * 1700.0 / 960.0f64).powi(2) / large)
@@ -348,7 +353,7 @@ mod tests {
         };
         assert_eq!(saturation_size(&curve(&[1.5, 1.1, 1.001])), Truth::from(16384.0));
         assert_eq!(saturation_size(&curve(&[1.001, 1.5, 1.0])), Truth::from(16384.0));
-        // A fall that is made good for brings nothing.
+        // If a loss is only made up for, nothing is gained.
         assert_eq!(saturation_size(&curve(&[1.5, 1.001, 0.5, 2.0, 1.0])), Truth::from(8192.0));
         assert!(matches!(saturation_size(&curve(&[1.0, 1.4])), Truth::NotIdentifiable(_)));
     }

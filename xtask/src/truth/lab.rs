@@ -1,11 +1,11 @@
-//! A device without noise that IOs are done on, one after the other or several at once.
+//! A device without noise, on which IOs are done one after the other or several at a time.
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Arena, Buffer, Device, Operation, Request};
 use flashlab_sim::flash::Cause;
 use flashlab_sim::{Profile, SimulatedDevice};
 
-/// What a write puts on the device.
+/// The content of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrittenContent {
     Random,
@@ -20,20 +20,20 @@ const LARGEST: Bytes = Bytes::mib(16);
 
 pub struct Lab {
     device: SimulatedDevice,
-    /// Lent to the IO that is in flight; empty where content makes no difference.
+    /// Passed to the IO in flight; empty if content does not matter.
     buffer: Buffer,
     content: WrittenContent,
 }
 
 impl Lab {
-    /// The device, filled sequentially without times, and idle for ever since: nothing is in flight or deferred.
+    /// The device after a sequential fill without times. Nothing is in flight or deferred.
     pub fn filled(profile: &Profile) -> Lab {
         let mut lab = Lab::empty(profile);
         lab.fill();
         lab
     }
 
-    /// Writes all of it sequentially, without times.
+    /// Writes the whole device sequentially, without times.
     pub fn fill(&mut self) {
         let capacity = self.capacity();
         let fill = (0..capacity.0.div_ceil(FILL.0)).map(|i| {
@@ -43,7 +43,7 @@ impl Lab {
         self.condition(&mut fill.into_iter());
     }
 
-    /// The device with nothing written to it.
+    /// The new, empty device.
     pub fn empty(profile: &Profile) -> Lab {
         let device = profile.device().expect("the profile was checked");
         let size = if device.geometry().data.is_used() { LARGEST } else { Bytes::ZERO };
@@ -104,14 +104,15 @@ impl Lab {
         done.completed.since(done.submitted)
     }
 
-    /// The response times of `count` IOs of a size, one after the other from `from` on, around the end of the device.
+    /// The response times of `count` sequential IOs of a size, starting at `from`. They wrap around at the
+    /// end of the device.
     pub fn sequential(&mut self, operation: Operation, from: Bytes, size: Bytes, count: u64) -> Vec<f64> {
         let slots = self.capacity().0 / size.0;
         let first = from.0 / size.0;
         (0..count).map(|i| self.io(operation, size * ((first + i) % slots), size).0 as f64).collect()
     }
 
-    /// The response times of `count` IOs at random places of the first `span` bytes, shifted by `shift`.
+    /// The response times of `count` IOs at random offsets in the first `span` bytes, shifted by `shift`.
     pub fn random(
         &mut self,
         operation: Operation,
@@ -123,8 +124,9 @@ impl Lab {
         (0..count).map(|_| self.io(operation, shift + size * random.below(slots), size).0 as f64).collect()
     }
 
-    /// The mean time between completions of random reads of `size`, so many in flight, in nanoseconds. Reads that are
-    /// submitted together lie evenly over the dies, and the last ones leave the queue empty: both are not counted.
+    /// The mean time between completions of random reads of `size` at this queue depth, in nanoseconds. The
+    /// first reads are spread evenly over the dies, and the last ones leave the queue empty: both are not
+    /// counted.
     pub fn random_read_interval(
         &mut self,
         size: Bytes,
@@ -157,7 +159,7 @@ impl Lab {
     }
 }
 
-/// The median; `None` where it lies between two kinds of figures and means neither.
+/// The median; `None` if it lies between two groups of figures and represents neither.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let quantile = |share: f64| values[((values.len() - 1) as f64 * share) as usize];

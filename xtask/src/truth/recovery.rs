@@ -1,16 +1,23 @@
-//! What a burst of random writes does to sequential ones, and what cures it (Ajwani et al., appendix C).
+//! Measures the effect of a burst of random writes on sequential writes, and what ends it (Ajwani et al.,
+//! appendix C).
 //!
-//! # Model
-//! The first eighth of the device is written sequentially, and after the second half was, too, randomly for five seconds. After it the first
-//! half of that half is written, twice at most, and when it is as quick as before, the rest of it, which was not written since: if
-//! that is slow to its end, it was rewriting that helped. Sequential writes are slowed down where those of a whole
-//! erase block take a tenth more than before. The device is once only filled, and once written randomly all over: a figure that
-//! depends on that is not judged. How long merges take that random writes leave is chance: where the times of several devices are
-//! near each other, what lies between the least and the most of them, each an erase block further, is right.
+//! # Method
+//! 1. Write the first eighth of the device sequentially, then its second half, and then write it randomly for
+//!    five seconds.
+//! 2. Write the first half of the second half sequentially, at most twice.
+//! 3. When it is as fast as before, write its other half, which was not written since. If that is slow to its
+//!    end, rewriting has helped.
 //!
-//! What all probes together may write is twice the capacity, and filling the device takes half of it. The other half is for some twenty
-//! groups of probes, and of its part a group can spend the half on bursts: what writes more is not affordable, and where that is a burst of
-//! five seconds, nothing is judged. Where one of a minute is affordable, it is asked as well whether that ends.
+//! Sequential writes are slowed down if those of a whole erase block take at least 10 % longer than before.
+//! The experiment runs on a device that was only filled, and on one that was written randomly everywhere. A
+//! figure that depends on this is not judged. Chance decides how long the merges of random writes take. If
+//! the times of several devices are close to each other, all values between the smallest and the largest are
+//! right, extended by one erase block.
+//!
+//! All probes together may write twice the capacity, and filling the device takes half of that. About twenty
+//! groups of probes share the other half, and a group can spend half of its share on bursts. A burst that
+//! writes more is not affordable. If that is the burst of five seconds, nothing is judged. If a burst of one
+//! minute is affordable, it is also tested whether its effect ends.
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::Operation;
@@ -27,34 +34,36 @@ const BURST: Nanos = Nanos::from_secs(5);
 const LONG_BURST: Nanos = Nanos::from_secs(60);
 const REST: Nanos = Nanos::from_secs(60);
 const SLOWED: f64 = 1.1;
-/// How often a time is measured, on devices of either history, and how many times as long as the least the most of them may be.
+/// How often a time is measured on devices of both histories, and how far the largest time may exceed the
+/// smallest.
 const REPETITIONS: usize = 4;
 const APART: f64 = 1.5;
 const HISTORY: &str = "it depends on what was written before";
 const LENGTH: &str = "it depends on how long the burst is";
 const UNAFFORDABLE: &str = "five seconds of random writes are more than a probe may write";
-/// The part of the capacity that a burst may write.
+/// The share of the capacity that a burst may write (1/N).
 const BURST_PART: u64 = 40;
 
 /// Of one experiment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Recovery {
-    /// How long it was slowed down, and how exact that is, in nanoseconds; `None`: until the end, or until rewritten.
+    /// How long the slowdown lasted, and its precision, in nanoseconds. `None`: to the end, or until
+    /// rewritten.
     time: Option<(f64, f64)>,
-    /// Whether rewriting helps, if it does not come back by itself.
+    /// Whether rewriting helps, if the speed does not come back by itself.
     cured: Option<bool>,
     /// By the random writes.
     written: Bytes,
 }
 
-/// Recovery time, whether it ends, and whether rewriting cures it.
+/// Recovery time, whether it ends, and whether rewriting ends it.
 pub struct Truths {
     pub time: Truth,
     pub ends: Truth,
     pub cures: Truth,
 }
 
-/// Measures them. Sequential writes fill `unit` bytes between one expensive one and the next.
+/// Measures them. `unit` is the number of bytes between two slow sequential writes.
 pub fn truths(profile: &Profile, unit: Bytes) -> Truths {
     let mut random = Prng::new(Seed(11));
     let of_filled = |length| experiment(Lab::filled(profile), unit, length, &mut random.clone());
@@ -97,7 +106,7 @@ pub fn truths(profile: &Profile, unit: Bytes) -> Truths {
     Truths { time, ends, cures }
 }
 
-/// What lies between the times of several devices of either history, two of which are known so exactly.
+/// The range of the times of several devices of both histories, two of which are known precisely.
 fn between(profile: &Profile, unit: Bytes, random: &mut Prng, known: &[f64], exact: f64) -> Truth {
     let mut times = known.to_vec();
     for _ in 1..REPETITIONS {
@@ -120,7 +129,7 @@ fn experiment(mut lab: Lab, unit: Bytes, length: Nanos, random: &mut Prng) -> Re
     let half = Bytes(capacity.0 / 2).round_down(SEQUENTIAL);
     let slots = half.0 / SEQUENTIAL.0;
     let first = slots / 2;
-    // So many writes to the slots of `of`, from its first one on and round and round.
+    // This number of writes to the slots of `of`, starting with the first one and wrapping around.
     let sequential = |lab: &mut Lab, of: std::ops::Range<u64>, count: u64| -> Vec<f64> {
         let slot = |index: u64| half + SEQUENTIAL * (of.start + index % (of.end - of.start));
         (0..count).map(|index| lab.io(Operation::Write, slot(index), SEQUENTIAL).0 as f64).collect()
@@ -151,7 +160,7 @@ fn experiment(mut lab: Lab, unit: Bytes, length: Nanos, random: &mut Prng) -> Re
         Some(slowed) => {
             let time = after[..slowed].iter().sum::<f64>();
             let recovered = Recovery { time: Some((time, level * width as f64)), cured: None, written };
-            // What is not rewritten yet is asked only after what was slow at all.
+            // The region that was not rewritten is only measured if the writes were slow at all.
             let other =
                 if slowed > 0 { sequential(&mut lab, first..slots, slots - first) } else { Vec::new() };
             let is_slow = mean(&other[other.len() / 2..]) >= SLOWED * level;
@@ -166,9 +175,9 @@ fn experiment(mut lab: Lab, unit: Bytes, length: Nanos, random: &mut Prng) -> Re
     }
 }
 
-/// How many writes are over when the first of two stretches of `width` in a row comes that are not slowed down; `None`
-/// where the last quarter is slowed down. Later ones are no recovery: where the writes begin again at the first address
-/// they break a sequence, burst or not.
+/// The number of writes before the first two consecutive stretches of `width` that are not slowed down.
+/// `None` if the last quarter is slowed down. Later stretches are no recovery: when the writes wrap around to
+/// the first address they break a sequence, with or without a burst.
 fn slowed_until(times: &[f64], width: usize, level: f64) -> Option<usize> {
     let slow: Vec<bool> = times.chunks_exact(width).map(|part| mean(part) >= SLOWED * level).collect();
     let ends = mean(&times[times.len() - times.len() / 4..]) < SLOWED * level;

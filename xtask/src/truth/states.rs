@@ -1,4 +1,4 @@
-//! Truths about states: phases of random writes, what they leave behind, and over-provisioning.
+//! Truths about states: the phases of random writes, their lingering effect, and over-provisioning.
 
 use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_analysis::findings::Lingering;
@@ -16,30 +16,31 @@ use super::{NEAR, Truth};
 const IO: Bytes = Bytes::kib(4);
 /// The rest of the definitions.
 const REST: Nanos = Nanos::from_secs(60);
-/// How often what depends on random places is measured.
+/// How often figures that depend on random offsets are measured.
 const REPETITIONS: usize = 4;
-/// Batches of a run, whose means tell how exact that of the whole run is.
+/// Batches of a run. Their means show the precision of the mean of the whole run.
 const BATCHES: usize = 4;
-/// Of figures of so many repetitions 19 in 20 are no more standard errors than this off (Student's t, 3 degrees of freedom).
+/// With this number of repetitions, a mean is within this many standard errors 19 times in 20 (Student's t, 3
+/// degrees of freedom).
 const STANDARD_ERRORS: f64 = 3.2;
-/// Fewer reads than these that wait are no effect that lingers, or one.
+/// With fewer slow reads than this, both "no lingering effect" and "an effect" are right.
 const FEW: u64 = 20;
-/// Reads at a time, until they are as before.
+/// Reads per step, until they are as fast as before.
 const READS: u64 = 20_000;
-/// How many times as much writes take after a start-up phase that no single run shows.
+/// The ratio of the writes after to those in a start-up phase that no single run shows.
 const CHEAPER: f64 = 2.0;
 /// The most random writes that are measured.
 const MOST: u64 = 200_000;
 
-/// What a profile may defer, at the most: its buffers, its SLC cache, and its backlog of merges, in
-/// random writes. Several times as many show what comes after them.
-fn kept_back(profile: &Profile) -> u64 {
+/// The most that a profile may defer: its buffers, its SLC cache, and its backlog of merges, in random
+/// writes. Several times this number shows what comes after.
+fn deferred_capacity(profile: &Profile) -> u64 {
     let Some(flash) = &profile.flash else { return 0 };
     let fast = flash.slc_cache.as_ref().map_or(0, |fast| fast.size.0);
     fast / IO.0 + deferred_writes(profile)
 }
 
-/// The random writes that it may defer, at the most: those in its buffer, and deferred merges.
+/// The most random writes that it may defer: those in its buffer, and deferred merges.
 fn deferred_writes(profile: &Profile) -> u64 {
     let dies = profile.flash.as_ref().map_or(0, |flash| u64::from(flash.dies));
     let buffer = profile.controller.write_buffer.map_or(0, |buffer| buffer.size.0);
@@ -47,7 +48,7 @@ fn deferred_writes(profile: &Profile) -> u64 {
     buffer / IO.0 + pieces * dies
 }
 
-/// The entries of a map that are in memory, each of which may have to be written back.
+/// The map entries in memory, each of which may have to be written back.
 fn entries(profile: &Profile) -> u64 {
     match &profile.translation {
         Translation::DemandMap(options) => u64::from(options.cached_entries),
@@ -55,7 +56,7 @@ fn entries(profile: &Profile) -> u64 {
     }
 }
 
-/// The device filled, written randomly until costs are steady, and rested.
+/// The device after a fill, random writes until costs are steady, and idle time.
 pub fn steady(profile: &Profile, random: &mut Prng) -> Lab {
     let mut lab = Lab::filled(profile);
     let slots = lab.capacity().0 / IO.0;
@@ -70,7 +71,7 @@ pub fn steady(profile: &Profile, random: &mut Prng) -> Lab {
     };
     let mut ios = (0..writes).map(|_| (Operation::Write, IO * random.below(slots), IO));
     lab.condition(&mut ios);
-    // Nothing is deferred after writes without times: a minute may be too short to work off a backlog.
+    // After writes without times nothing is deferred, and a minute may be too short to work off a backlog.
     random_writes(&mut lab, 2 * deferred_writes(profile), random);
     lab.rest(REST);
     lab
@@ -81,13 +82,14 @@ fn random_writes(lab: &mut Lab, count: u64, random: &mut Prng) -> Vec<f64> {
     lab.random(Operation::Write, (span, Bytes::ZERO, IO), count, random)
 }
 
-/// Start-up phase and period of random writes. How full the open block of an SLC cache is when a run begins is chance: after the
-/// same number of writes it would be the same each time, and one of few blocks would seem to have a start-up phase of its own.
+/// Start-up phase and period of random writes. The fill level of the SLC cache's open block at the start of a
+/// run is random. If every run began after the same number of writes, the level would always be the same, and
+/// a cache of few blocks would seem to have a start-up phase.
 pub fn start_up_and_period(profile: &Profile) -> (Truth, Truth) {
-    let count = (4 * kept_back(profile) + 16_384).min(MOST);
+    let count = (4 * deferred_capacity(profile) + 16_384).min(MOST);
     let runs = repeated(|random| {
         let mut lab = steady(profile, random);
-        random_writes(&mut lab, random.below(1 + kept_back(profile)), random);
+        random_writes(&mut lab, random.below(1 + deferred_capacity(profile)), random);
         lab.rest(REST);
         random_writes(&mut lab, count, random)
     });
@@ -99,9 +101,10 @@ pub fn start_up_and_period(profile: &Profile) -> (Truth, Truth) {
     )
 }
 
-/// A start-up phase of a few writes may be too short for a single run to tell it from an oscillation, and yet be there in each:
-/// where the medians over all runs show one that is cheaper by far, either is right. One of fewer writes than `phases` tells is
-/// none for it, or one of the fewest that it tells: where all runs are dear from the same write on, that is one as well.
+/// A start-up phase of a few writes may be too short for a single run to distinguish it from an oscillation,
+/// and still be in every run. If the medians over all runs show a phase that is much faster, either answer is
+/// right. A phase shorter than the minimum of `phases` counts as none, or as one of the minimum length: if
+/// all runs become slow at the same write, that is a phase, too.
 fn with_short_startup(startup: Truth, runs: &[Vec<f64>; REPETITIONS]) -> Truth {
     let Truth::Is(Value::Number(told)) = startup else { return startup };
     if let Some(short) = short_startup(runs).filter(|_| [0.0, STARTUP_IOS_MIN as f64].contains(&told)) {
@@ -122,7 +125,8 @@ fn with_short_startup(startup: Truth, runs: &[Vec<f64>; REPETITIONS]) -> Truth {
     }
 }
 
-/// After how many writes, fewer than `phases` tells, each run is dearer by far than all of them were before, and stays so.
+/// The number of writes, below the minimum of `phases`, after which each run is much slower than all runs
+/// were before, and stays so.
 fn short_startup(runs: &[Vec<f64>; REPETITIONS]) -> Option<usize> {
     let dear = |place: usize| {
         let before = runs.iter().flat_map(|run| &run[..place]).copied().fold(0.0, f64::max);
@@ -131,8 +135,8 @@ fn short_startup(runs: &[Vec<f64>; REPETITIONS]) -> Option<usize> {
     (1..STARTUP_IOS_MIN).find(|&place| dear(place))
 }
 
-/// How long random reads are slower after random writes. The backlog is worked off while reads are answered late, too: with noise
-/// it is another figure, and either is right.
+/// How long random reads are slower after random writes. The device also works off its backlog while reads
+/// are late. So the figure is another one with noise, and either is right.
 pub fn lingering_time(profile: &Profile, noisy: &Profile) -> Truth {
     let quiet = quiet_lingering_time(profile);
     let Truth::Is(value) = &quiet else { return quiet };
@@ -150,7 +154,7 @@ fn quiet_lingering_time(profile: &Profile) -> Truth {
     }
     let times = found.each_ref().map(|found| found.affected.0 as f64);
     if found.iter().all(|found| found.affected_reads < FEW) && times.iter().any(|&time| time > 0.0) {
-        // A few reads wait for what the last writes set going: no effect, or a short one.
+        // A few reads wait for the work of the last writes: no effect, or a short one.
         return Truth::OneOf([0.0].into_iter().chain(times).map(Into::into).collect());
     }
     agreed(times)
@@ -158,11 +162,12 @@ fn quiet_lingering_time(profile: &Profile) -> Truth {
 
 fn lingering_times(profile: &Profile) -> [Lingering; REPETITIONS] {
     let entries = entries(profile);
-    let writes = (2 * (kept_back(profile) + entries) + 1000).min(MOST);
+    let writes = (2 * (deferred_capacity(profile) + entries) + 1000).min(MOST);
     repeated(|random| {
         let mut lab = steady(profile, random);
         let span = lab.capacity();
-        // Dirty map pages are written back when reads need their place, and merges may go on only while the host reads.
+        // Dirty map pages are written back when reads need their space, and merges may continue only while
+        // the host reads.
         lab.random(Operation::Read, (span, Bytes::ZERO, IO), READS + 2 * entries, random);
         let before = lab.random(Operation::Read, (span, Bytes::ZERO, IO), 2000, random);
         random_writes(&mut lab, writes, random);
@@ -183,13 +188,14 @@ fn lingering_times(profile: &Profile) -> [Lingering; REPETITIONS] {
     })
 }
 
-/// The cost of random writes with pauses as long as they take, relative to without. What a device's answers jitter by is time
-/// that it has for itself, or that it lacks, and pauses are longer by its outliers: with noise it is another figure, and
-/// either is right. A device that keeps nothing back for later has no use for pauses.
+/// The cost of random writes with pauses of their own length, relative to the cost without. With noise the
+/// figure is another one, and either is right: jitter gives the device time or takes it, and outliers make
+/// pauses longer. A device that defers nothing has no benefit of pauses.
 ///
-/// Costs are steady only after more random writes than the capacity, which no probe may write beside all others. So it is
-/// measured then, and after the device was written in order as well, in stages of which each is as long as all before it: a
-/// figure that depends on that, or on how much was written since, is not judged.
+/// Costs are steady only after more random writes than the capacity, which no probe may write in addition to
+/// all others. So the benefit is measured in the steady state. It is also measured after a sequential
+/// overwrite, in stages that are each as long as all earlier ones together. If the figure depends on the
+/// state or the stage, it is not judged.
 pub fn pause_benefit(profile: &Profile, noisy: &Profile) -> Truth {
     let with_noise = pause_ratio(noisy, steady).0;
     let quiet = if defers_work(profile) { pause_ratio(profile, steady).0 } else { (1.0, 0.0) };
@@ -212,13 +218,13 @@ pub fn pause_benefit(profile: &Profile, noisy: &Profile) -> Truth {
     }
 }
 
-/// Whether anything is done behind the host's back: for a buffer, an SLC cache, a map that is written back, or blocks
-/// whose merge waits.
+/// Whether the device defers anything: it has a buffer, an SLC cache, a map that is written back, or deferred
+/// merges.
 fn defers_work(profile: &Profile) -> bool {
-    kept_back(profile) > 0 || entries(profile) > 0
+    deferred_capacity(profile) > 0 || entries(profile) > 0
 }
 
-/// The device filled, overwritten in order, and rested.
+/// The device after a fill, a sequential overwrite, and idle time.
 fn written_in_order(profile: &Profile, _random: &mut Prng) -> Lab {
     let mut lab = Lab::filled(profile);
     lab.fill();
@@ -226,10 +232,11 @@ fn written_in_order(profile: &Profile, _random: &mut Prng) -> Lab {
     lab
 }
 
-/// What pauses buy of devices that `begin` makes, and its standard error: as many writes as tell it to a third of what answers may
-/// be off, or as no probe may do, twice the capacity. Also those of each stage, which is as long as all before it.
+/// The benefit of pauses on devices that `begin` makes, and its standard error. It uses enough writes for a
+/// third of the tolerance, or as many as no probe may do, twice the capacity. Also the figure of each stage;
+/// a stage is as long as all earlier ones together.
 fn pause_ratio(profile: &Profile, begin: impl Fn(&Profile, &mut Prng) -> Lab) -> (Ratio, Vec<Ratio>) {
-    let settle = (2 * kept_back(profile) + 4096).min(MOST);
+    let settle = (2 * deferred_capacity(profile) + 4096).min(MOST);
     let mut runs = repeated(|random| (begin(profile, random), random.clone()));
     for (lab, random) in &mut runs {
         random_writes(lab, settle, random);
@@ -248,7 +255,7 @@ fn pause_ratio(profile: &Profile, begin: impl Fn(&Profile, &mut Prng) -> Lab) ->
             random_writes(lab, settle, random);
         }
         let all = ratio(&with, &without);
-        // A change in the course of a stage is no chance: of that the devices tell.
+        // A change during a stage is not chance; the differences between devices show that.
         let of_devices = |batches: &[f64]| batches[before..].chunks(BATCHES).map(mean).collect::<Vec<_>>();
         stages.push(ratio(&of_devices(&with), &of_devices(&without)));
         written += 2 * REPETITIONS as u64 * count;
@@ -277,12 +284,12 @@ fn paused_writes(lab: &mut Lab, count: u64, pause: Nanos, random: &mut Prng) -> 
     (0..count).map(write).collect()
 }
 
-/// The means of so many parts of a run.
+/// The means of this number of parts of a run.
 fn batches(costs: &[f64]) -> Vec<f64> {
     costs.chunks_exact(costs.len() / BATCHES).map(mean).collect()
 }
 
-/// The capacity, and the random writes until something is collected.
+/// The capacity, plus the random writes until the first garbage collection.
 pub fn physical_capacity(profile: &Profile) -> Truth {
     let Some(flash) = &profile.flash else { return Truth::unjudged("it is no flash") };
     if flash.slc_cache.is_some() {
@@ -302,8 +309,8 @@ pub fn physical_capacity(profile: &Profile) -> Truth {
             if *striping == Striping::WriteOrder || flash.dies == 1 {
                 return Bytes(capacity + anywhere).into();
             }
-            // The die that happens to get most of the writes is full before the others: how many it gets is chance, and
-            // there is none in order.
+            // The die that happens to get the most writes is full first. How many it gets is chance;
+            // sequential writes give each die the same number.
             let in_order = until_collected(profile, flash.page, |index, slots| index % slots);
             Truth::OneOf([anywhere, in_order].map(|spare| Bytes(capacity + spare).into()).into())
         }
@@ -311,8 +318,8 @@ pub fn physical_capacity(profile: &Profile) -> Truth {
     }
 }
 
-/// The bytes that are written to the filled device, page by page, until something is collected. `place` says which of so many
-/// pages the next one is.
+/// The bytes written to the filled device, page by page, until the first garbage collection. `place` returns
+/// the next page among this number of pages.
 fn until_collected(profile: &Profile, page: Bytes, mut place: impl FnMut(u64, u64) -> u64) -> u64 {
     let mut lab = Lab::filled(profile);
     let (before, slots) = (lab.collected(), lab.capacity().0 / page.0);
@@ -326,7 +333,7 @@ fn until_collected(profile: &Profile, page: Bytes, mut place: impl FnMut(u64, u6
     page.0 * written
 }
 
-/// What is beyond the capacity, as a share of it.
+/// The physical capacity above the capacity, relative to the capacity.
 pub fn over_provisioning(profile: &Profile) -> Truth {
     let capacity = profile.capacity.round_down(profile.block).0 as f64;
     let share = |physical| match physical {
@@ -343,12 +350,12 @@ pub fn over_provisioning(profile: &Profile) -> Truth {
     }
 }
 
-/// What is measured several times, each time with other random places.
+/// The results of several measurements, each with other random offsets.
 fn repeated<T>(measure: impl Fn(&mut Prng) -> T) -> [T; REPETITIONS] {
     std::array::from_fn(|index| measure(&mut Prng::new(Seed(3).derive("repetition", index as u64))))
 }
 
-/// The mean of the figures, if it is known to a third of what answers may be off.
+/// The mean of the figures, if it is known to a third of the tolerance.
 fn agreed(figures: [f64; REPETITIONS]) -> Truth {
     let mean = mean(&figures);
     if standard_error(&figures) <= NEAR / 3.0 * mean {

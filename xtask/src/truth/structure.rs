@@ -1,4 +1,4 @@
-//! The parameters that a profile says.
+//! Truths that the profile contains.
 
 use flashlab_analysis::inference::{Parameter, Value};
 use flashlab_base::Bytes;
@@ -11,14 +11,16 @@ use crate::population::DeviceFamily;
 
 const ONE_DIE: &str = "with one die there is no other to tell it from";
 
-/// The truth that the profile says, or that it does not say it.
+/// The truth in the profile; `Unjudged` if the profile does not contain it.
 pub fn truth(profile: &Profile, family: DeviceFamily, parameter: Parameter) -> Truth {
     let Some(flash) = &profile.flash else { return Truth::unjudged("it is no flash") };
     let device = Structure { profile, flash, family };
     match parameter {
-        // A page straddled costs another read, or another die or channel: visible on every device whose flash is.
+        // A read across a page boundary needs another sensing, die or channel. Every device shows that unless
+        // its link hides the flash.
         Parameter::ReadPageSize => flash.page.into(),
-        // Pages of a row are read with one sense; the next row takes another, or another die.
+        // One sensing reads the pages of a multi-plane page. The next multi-plane page needs another one, or
+        // another die.
         Parameter::PlanesReadAtOnce => u64::from(flash.planes).into(),
         Parameter::SegmentGroups => device.groups().map_or(1.into(), |(counts, _)| counts),
         Parameter::SegmentGroupSpan => match device.groups() {
@@ -36,9 +38,9 @@ pub fn truth(profile: &Profile, family: DeviceFamily, parameter: Parameter) -> T
         Parameter::ChunkSize => device.chunk().into(),
         Parameter::StripeSize => (device.chunk() * u64::from(flash.dies)).into(),
         Parameter::ParallelUnits => u64::from(flash.dies).into(),
-        // One die uses one channel; of several, those that share one wait for each other's transfers.
+        // One die uses one channel. Dies that share a channel wait for each other's transfers.
         Parameter::Channels => u64::from(flash.channels).into(),
-        // Smaller writes are not possible where the device's block is a page.
+        // If the device's block is a page, smaller writes are impossible.
         Parameter::WritePageSize => flash.page.into(),
         Parameter::EraseBlockSize => device.unit().into(),
         Parameter::OpenBlocks => match &profile.translation {
@@ -58,15 +60,16 @@ pub fn truth(profile: &Profile, family: DeviceFamily, parameter: Parameter) -> T
         Parameter::SlcCacheSize => device.slc_cache_size().into(),
         Parameter::SlcCacheRefill => match &flash.slc_cache {
             None => Truth::NotIdentifiable("there is no SLC cache"),
-            // The cache is folded by whole blocks. Where it stops, some dies may have one more than others, and it is full
-            // when the first of them has none.
+            // The cache is folded by whole blocks. When folding stops, some dies may have one block more than
+            // others. The cache is full when the first die has no free block.
             Some(fast) => match fast.idle_reclaim {
                 None => device.slc_cache_size().into(),
                 Some(refill) => {
                     let (region, unit) = (device.slc_cache_size(), device.unit());
                     let [least, most] =
                         [refill.round_down(unit), refill.round_up(unit)].map(|size| size.min(region));
-                    // The open block is never folded: all others free are all free, seen from outside.
+                    // The open block is never folded. If all others are free, the cache looks completely free
+                    // from outside.
                     let all = (most + unit >= region).then_some(region);
                     let mut sizes: Vec<Bytes> = [least, most].into_iter().chain(all).collect();
                     sizes.dedup();
@@ -78,12 +81,12 @@ pub fn truth(profile: &Profile, family: DeviceFamily, parameter: Parameter) -> T
     }
 }
 
-/// What sequential writes fill between one expensive one and the next.
+/// The bytes between two slow sequential writes.
 pub fn unit(profile: &Profile, family: DeviceFamily) -> Bytes {
     profile.flash.as_ref().map_or(profile.block, |flash| Structure { profile, flash, family }.unit())
 }
 
-/// A profile with what follows from it.
+/// A profile, with values that follow from it.
 struct Structure<'a> {
     profile: &'a Profile,
     flash: &'a FlashSection,
@@ -106,13 +109,15 @@ impl Structure<'_> {
         self.flash.page * u64::from(self.flash.planes) * u64::from(self.flash.pages_per_block)
     }
 
-    /// The blocks of all dies that consecutive addresses are dealt to: they fill, and are merged or erased, together.
+    /// The blocks of all dies to which consecutive addresses are dealt. They fill together, and are merged or
+    /// erased together.
     fn unit(&self) -> Bytes {
         self.block() * u64::from(self.flash.dies)
     }
 
-    /// How many segment groups the addresses reach, and their span, if that is more than one. Where the addresses end
-    /// within the first span of the second turn, that part of a span is as good as a group of its own.
+    /// The number of segment groups that the addresses reach, and their span, if there is more than one
+    /// group. If the addresses end within the first span of the second round, that part of a span is the same
+    /// as a separate group.
     fn groups(&self) -> Option<(Truth, Bytes)> {
         let groups = self.profile.controller.segment_groups?;
         let (spans, count) = (self.profile.capacity.0.div_ceil(groups.span.0), u64::from(groups.count));
@@ -135,8 +140,8 @@ impl Structure<'_> {
         word.into()
     }
 
-    /// A buffer that is flushed when it is full keeps a part of itself for what is in flight. Writes that leave one by
-    /// one find only that part empty, those that leave together all of it.
+    /// A buffer that is flushed when it is full keeps a part of its space for data in flight. If writes leave
+    /// one by one, only that part is empty afterwards; if they leave together, the whole buffer is.
     fn write_buffer(&self) -> Truth {
         let Some(buffer) = self.profile.controller.write_buffer else { return Bytes::ZERO.into() };
         match buffer.flush {
@@ -151,7 +156,7 @@ impl Structure<'_> {
         }
     }
 
-    /// Whole blocks, as many on each die.
+    /// Whole blocks, the same number on each die.
     fn slc_cache_size(&self) -> Bytes {
         let Some(fast) = &self.flash.slc_cache else { return Bytes::ZERO };
         let dies = u64::from(self.flash.dies);

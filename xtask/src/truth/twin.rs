@@ -1,4 +1,4 @@
-//! A device without noise beside the one that is inferred: which truth comes from where.
+//! A twin of the inferred device without noise, and the source of each truth.
 
 use std::cell::OnceCell;
 
@@ -11,7 +11,7 @@ use super::lab::WrittenContent;
 use super::{Truth, curves, recovery, states, structure};
 use crate::population::{self, DeviceFamily};
 
-/// A device without noise. What gives several truths is measured once.
+/// A device without noise. A measurement that gives several truths is done only once.
 pub struct Twin {
     profile: Profile,
     noisy: Profile,
@@ -23,7 +23,7 @@ pub struct Twin {
     recovery: OnceCell<recovery::Truths>,
 }
 
-/// The noise of the twin is not that of the device.
+/// The noise of the twin differs from that of the device.
 const NOISE_OF_TWIN: u64 = 1 << 32;
 const CACHE_FILL: &str = "it depends on how full the SLC cache is";
 
@@ -82,7 +82,7 @@ impl Twin {
         }
     }
 
-    /// So much is written before a device that was rested is as it stays.
+    /// The bytes to write before a device that was idle is in its lasting state.
     fn settle(&self) -> Bytes {
         let buffer = self.profile.controller.write_buffer.map_or(Bytes::ZERO, |buffer| buffer.size);
         buffer * 2 + Bytes::kib(64)

@@ -25,12 +25,12 @@ pub const FIRST_ROUND: &str = "round-000";
 
 /// Writes that [`INFERENCE`] may not contain yet. If an inference is killed, they count against the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-struct UnderWay {
+struct PendingWrites {
     version: u32,
     bytes_written: Bytes,
 }
 
-/// Whether the folder holds an inference, or the rounds of `flashlab wear-out`.
+/// Whether the folder contains an inference, or the rounds of `flashlab wear-out`.
 pub fn is_inference(path: &Path) -> bool {
     path.join(INFERENCE).exists() || path.join(FIRST_ROUND).exists()
 }
@@ -60,13 +60,13 @@ pub fn open(path: &Path) -> Result<(RunFolder, Manifest<InferenceSettings>, Infe
 }
 
 /// Adds the writes of a killed group to the document, if there was one.
-pub fn count_writes_under_way(folder: &RunFolder, known: &mut Inference) -> Result<()> {
+pub fn count_pending_writes(folder: &RunFolder, known: &mut Inference) -> Result<()> {
     let file = folder.path().join(UNDER_WAY);
     if !file.exists() {
         return Ok(());
     }
     let advice = "remove it to go on: the most recent writes are then not counted";
-    let under_way: UnderWay = read(folder, UNDER_WAY, advice)?;
+    let under_way: PendingWrites = read(folder, UNDER_WAY, advice)?;
     if !reads_inference_version(under_way.version) {
         bail!(Usage(format!(
             "{}: has version {}, and this program reads version {INFERENCE_VERSION}; {advice}",
@@ -78,13 +78,13 @@ pub fn count_writes_under_way(folder: &RunFolder, known: &mut Inference) -> Resu
     known.written = Bytes(known.written.0.saturating_add(under_way.bytes_written.0));
     check(folder.path(), known)?;
     folder.write_json(INFERENCE, known)?;
-    folder.write_json(UNDER_WAY, &UnderWay { bytes_written: Bytes::ZERO, ..under_way })?;
+    folder.write_json(UNDER_WAY, &PendingWrites { bytes_written: Bytes::ZERO, ..under_way })?;
     Ok(())
 }
 
 /// Records writes that [`INFERENCE`] does not count yet.
-pub fn write_under_way(folder: &RunFolder, bytes_written: Bytes) -> Result<(), SamplesError> {
-    folder.write_json(UNDER_WAY, &UnderWay { version: INFERENCE_VERSION, bytes_written })
+pub fn write_pending(folder: &RunFolder, bytes_written: Bytes) -> Result<(), SamplesError> {
+    folder.write_json(UNDER_WAY, &PendingWrites { version: INFERENCE_VERSION, bytes_written })
 }
 
 /// Reads a document of a run; `advice` says what to do if that fails.

@@ -73,9 +73,9 @@ impl<'a> Keeper<'a> {
     }
 
     /// Records that the device may get up to `most` more bytes than the document counts.
-    fn write_under_way(&mut self, most: Bytes) -> bool {
+    fn write_pending(&mut self, most: Bytes) -> bool {
         let unknown = Bytes(self.written.0.saturating_sub(self.noted.0));
-        let written = folder::write_under_way(self.folder, unknown + most);
+        let written = folder::write_pending(self.folder, unknown + most);
         self.note(written)
     }
 
@@ -101,7 +101,7 @@ impl<'a> Keeper<'a> {
         if self.note(kept) {
             self.noted = known.written;
         }
-        self.write_under_way(Bytes::ZERO);
+        self.write_pending(Bytes::ZERO);
         let pages = show::write_pages(self.folder, self.manifest, known);
         self.note(pages);
     }
@@ -116,7 +116,7 @@ impl InferenceProgress for Keeper<'_> {
     }
 
     fn may_write(&mut self, _: &'static Group, most: Bytes) -> bool {
-        self.write_under_way(most)
+        self.write_pending(most)
     }
 
     fn concluded(&mut self, finding: &Finding) {

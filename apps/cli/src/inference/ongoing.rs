@@ -58,7 +58,7 @@ impl OngoingInference {
     pub fn resumed(path: &Path) -> Result<OngoingInference> {
         let (folder, manifest, known) = folder::open(path)?;
         let mut inference = OngoingInference::with(folder, manifest, known)?;
-        folder::count_writes_under_way(&inference.folder, &mut inference.known)?;
+        folder::count_pending_writes(&inference.folder, &mut inference.known)?;
         Ok(inference)
     }
 
@@ -173,7 +173,7 @@ impl OngoingInference {
     /// Prints where the findings are. Returns the folder as a word for a shell.
     fn report_folder(&self) -> String {
         let word = shell_word(&self.folder.path().display().to_string());
-        tell!("what is known is in {word}; see it with: flashlab report {word}");
+        tell!("the findings are in {word}; see it with: flashlab report {word}");
         word
     }
 

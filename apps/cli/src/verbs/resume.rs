@@ -75,7 +75,7 @@ impl Resume {
         opening: Opening,
     ) -> Result<()> {
         let (size, seed) = (manifest.settings.target_size, manifest.settings.seed);
-        let (scratch, name) = scratch::make_again(&manifest.identity, size, seed)?;
+        let (scratch, name) = scratch::recreate(&manifest.identity, size, seed)?;
         let Opened { mut device, .. } = scratch::open(&scratch, opening)?;
         check_same(folder.path(), &name, &manifest.identity, &device.as_mut().identity())?;
         let mut measurement = Measurement::resumed(folder, manifest)?;
@@ -108,14 +108,14 @@ impl Resume {
                 return inference.infer(&mut opened.device, &self.print);
             }
         }
-        tell!("nothing is left to infer: all of it is known");
+        tell!("nothing is left to infer: all parameters are known");
         show::show(&self.run, None, &self.print)
     }
 
     /// The probed scratch file is gone. Another one in the same directory is on the same disk.
     fn inference_on_scratch(&self, mut inference: OngoingInference) -> Result<()> {
         let settings = inference.settings().clone();
-        let (scratch, name) = scratch::make_again(inference.identity(), settings.target_size, settings.seed)?;
+        let (scratch, name) = scratch::recreate(inference.identity(), settings.target_size, settings.seed)?;
         let mut opened = scratch::open(&scratch, Opening::new(EngineOptions::default(), DEPTH)?)?;
         check_same(&self.run, &name, inference.identity(), &opened.device.as_mut().identity())?;
         // A new file has to be filled before findings from writes can be found again.

@@ -124,7 +124,7 @@ fn serve_target(arguments: &Serve, target: &SimulatedTarget) -> Result<()> {
     let swap_risks = if is_block_device { keep_in_memory() } else { Vec::new() };
     let session = setup.start()?;
     session.notices.iter().for_each(|notice| tell!("{notice}"));
-    let way = Way::open(arguments, &session, &mut caretaker)?;
+    let way = Transport::open(arguments, &session, &mut caretaker)?;
     match arguments.recover {
         // Programs already use it, so nothing may be measured with their IOs.
         Some(_) => tell!(
@@ -170,7 +170,7 @@ fn keys(arguments: &Serve, target: &SimulatedTarget, control: &Path) -> Result<V
 }
 
 /// How programs reach the disk.
-enum Way {
+enum Transport {
     /// The fields are dropped in this order: a device on top of another one first.
     Files {
         loop_device: Option<LoopDevice>,
@@ -179,13 +179,13 @@ enum Way {
     Ublk(Ublk),
 }
 
-impl Way {
-    fn open(arguments: &Serve, session: &DiskServer, caretaker: &mut Caretaker) -> Result<Way> {
+impl Transport {
+    fn open(arguments: &Serve, session: &DiskServer, caretaker: &mut Caretaker) -> Result<Transport> {
         let disk = &session.disk;
         let lead = calibrate_lead(disk.clock());
         if arguments.ublk {
             let ublk = Ublk::start(disk, lead, arguments.recover);
-            return ublk.map(Way::Ublk).map_err(|error| no_ublk(error, arguments.recover));
+            return ublk.map(Transport::Ublk).map_err(|error| no_ublk(error, arguments.recover));
         }
         let directory = match &arguments.fuse {
             Some(directory) => empty(directory)?,
@@ -201,7 +201,7 @@ impl Way {
                 )
             })
         });
-        Ok(Way::Files { loop_device: loop_device.transpose()?, mount })
+        Ok(Transport::Files { loop_device: loop_device.transpose()?, mount })
     }
 
     /// Waits for the first signal. If another program removes the disk, that is an error. If the disk becomes
@@ -221,13 +221,16 @@ impl Way {
                 is_told = true;
                 tell!("swap space on this disk is not safe: {}", swap_risks.join("; "));
             }
-            if let Way::Files { loop_device, mount } = self {
+            if let Transport::Files { loop_device, mount } = self {
                 let path = self.path();
                 if loop_device.as_ref().is_some_and(|device| !device.is_attached()) {
-                    bail!("{} was detached by somebody else: the disk is served no more", path.display());
+                    bail!("{} was detached by another program: the disk is no longer served", path.display());
                 }
                 if !mount.is_mounted() {
-                    bail!("{} was unmounted by somebody else: the disk is served no more", path.display());
+                    bail!(
+                        "{} was unmounted by another program: the disk is no longer served",
+                        path.display()
+                    );
                 }
             }
         }
@@ -235,9 +238,9 @@ impl Way {
 
     fn path(&self) -> PathBuf {
         match self {
-            Way::Files { loop_device: Some(device), .. } => device.path().to_owned(),
-            Way::Files { loop_device: None, mount } => mount.file().to_owned(),
-            Way::Ublk(ublk) => ublk.path(),
+            Transport::Files { loop_device: Some(device), .. } => device.path().to_owned(),
+            Transport::Files { loop_device: None, mount } => mount.file().to_owned(),
+            Transport::Ublk(ublk) => ublk.path(),
         }
     }
 
@@ -247,7 +250,7 @@ impl Way {
         let path = self.path().display().to_string();
         let mut way = self;
         let mut told = false;
-        while !way.try_end().with_context(|| format!("cannot take {path} down"))? {
+        while !way.try_end().with_context(|| format!("cannot remove {path}"))? {
             if signals.pending().next().is_some() {
                 way.abandon();
                 bail!(
@@ -269,16 +272,16 @@ impl Way {
     /// Removes the disk and returns true, if no program uses it. Devices on top of others are removed first.
     fn try_end(&mut self) -> Result<bool> {
         match self {
-            Way::Files { loop_device: Some(device), .. } if !device.try_detach()? => Ok(false),
-            Way::Files { mount, .. } => Ok(mount.try_end()?),
-            Way::Ublk(ublk) => Ok(ublk.try_end()?),
+            Transport::Files { loop_device: Some(device), .. } if !device.try_detach()? => Ok(false),
+            Transport::Files { mount, .. } => Ok(mount.try_end()?),
+            Transport::Ublk(ublk) => Ok(ublk.try_end()?),
         }
     }
 
     /// Takes it away from its users.
     fn abandon(self) {
         match self {
-            Way::Files { loop_device, mount } => {
+            Transport::Files { loop_device, mount } => {
                 mount.abandon();
                 // Programs still use it. The kernel detaches it when they close it.
                 if let Some(device) = loop_device {
@@ -286,7 +289,7 @@ impl Way {
                 }
             }
             // What cannot be stopped now ends with this process.
-            Way::Ublk(ublk) => drop(ublk.end()),
+            Transport::Ublk(ublk) => drop(ublk.end()),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The commands that `infer --advise` prints do what they say, on a block device of the capacity that was inferred.
+//! Runs the commands of `infer --advise` on a block device with the inferred capacity, and checks that they
+//! work.
 
 use std::process::{Command, Stdio};
 
@@ -6,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::{Directory, LoopDevice};
 
-/// A page-mapped device, and one that maps blocks.
+/// A device with a page map, and one that maps blocks.
 const DEVICES: [&str; 2] = ["sim:tlc-sata", "sim:sdcard"];
 
 #[test]

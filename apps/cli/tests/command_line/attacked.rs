@@ -1,10 +1,10 @@
-//! Live disks are attacked: the scripts of `tests/live`, short. Where root, FUSE, loop devices or a program is missing they
-//! say so and end.
+//! Runs short versions of the scripts in `tests/live`, which attack live disks. Without root, FUSE, loop
+//! devices or a program, they report that and end.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a script, which ends with an error when it finds one.
+/// Runs a script, which ends with an error if it finds a defect.
 fn attack(script: &str, arguments: &[&str]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/live").join(script);
     let output =

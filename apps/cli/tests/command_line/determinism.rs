@@ -1,10 +1,9 @@
-//! The same seed and the same plan give the same samples: over processors, and over builds of the program.
+//! The same seed and plan give the same samples, on any CPU and in any build of the program.
 //!
-//! What is compared over builds is committed below: a checksum of the samples of small runs on devices of each family,
-//! so that an optimised build, and one of another day, have to give the same. It has to be renewed when the simulator
-//! or the expansion of plans is changed on purpose: run the test, look at the change, and accept it with
-//! `cargo insta accept`, or copy the checksums that the failure shows. An update of the library that writes Parquet does
-//! not change it.
+//! The checksums below are those of the samples of small runs on devices of each family. An optimised build,
+//! and a later one, have to give the same. If the simulator or the expansion of plans is changed on purpose,
+//! renew them: run the test, check the change, and accept it with `cargo insta accept`, or copy the checksums
+//! from the failure. An update of the Parquet library does not change them.
 
 use std::fmt::Write;
 use std::fs;
@@ -15,7 +14,7 @@ use flashlab_samples::for_each_batch;
 
 use crate::support::Directory;
 
-/// What is computed with fractions: open-loop arrivals, skewed locations, mixes.
+/// Everything that is computed with fractions: open-loop arrivals, skewed locations, mixes.
 const PLAN: &str = r#"version = 1
 name = "small"
 title = "Small runs"
@@ -38,7 +37,7 @@ arrival = "poisson"
 io_count = 1000
 "#;
 
-/// What takes several IOs at once, which not every device does.
+/// Plans with several IOs in flight, which not every device supports.
 const QUEUES: &str = r#"version = 1
 name = "queues"
 title = "Small runs with several IOs in flight"
@@ -60,7 +59,7 @@ parallel_degree = 4
 io_count = 300
 "#;
 
-/// A device with noise, which takes logarithms, roots and cosines.
+/// A device with noise, which needs logarithms, roots and cosines.
 const NOISY: &str = r#"version = 1
 name = "noisy"
 title = "Noisy"
@@ -152,7 +151,7 @@ fn every_build_gives_the_same_samples() {
     ");
 }
 
-/// The binary on the first processor only; `None` where that cannot be had.
+/// The program on the first CPU only; `None` if that is not possible.
 fn on_one_processor(directory: &Directory, arguments: &[&str]) -> Option<String> {
     let binary = directory.command(&[]);
     let mut command = Command::new("taskset");

@@ -1,4 +1,4 @@
-//! What is printed and written when all goes well: the documents that other programs read.
+//! The output of successful commands, and the documents for other programs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -47,7 +47,7 @@ fn the_characteristics_have_the_columns_of_table_3() {
     assert_eq!(characteristics.keys().map(String::as_str).collect::<BTreeSet<_>>(), expected);
     let unknown: Vec<&String> =
         characteristics.iter().filter(|(_, value)| value.is_null()).map(|(name, _)| name).collect();
-    // Pauses have no effect on a device without a memory; everything else was measured.
+    // On a device without a state, pauses have no effect. Everything else was measured.
     assert_eq!(unknown, ["pause_rw_ms"], "{characteristics:?}");
 }
 

@@ -1,4 +1,4 @@
-//! `--expect`: what is answered, what is written for CI, and the exit codes.
+//! `--expect`: the answers, the files for CI, and the exit codes.
 
 use std::fs;
 
@@ -31,7 +31,7 @@ fn a_run_is_held_to_its_bounds() {
     let xml = fs::read_to_string(directory.path("ci.xml")).unwrap();
     assert!(xml.contains("tests=\"2\" failures=\"1\" errors=\"0\""), "{xml}");
 
-    // Whoever expects no point of a plan by this name is told after the measurement, of which there is only one here.
+    // A name that no point of a plan has is reported after the measurement; here there is only one.
     let unknown = ["report", "run", "--expect", "pause:RW.p50 < 1s"];
     assert_eq!(directory.flashlab(&unknown).code, Some(5));
     assert_eq!(directory.flashlab(&with(&unknown, &["--strict"])).code, Some(4));

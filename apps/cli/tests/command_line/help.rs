@@ -1,4 +1,4 @@
-//! Every help text.
+//! All help texts.
 
 use crate::support::Directory;
 

@@ -1,4 +1,4 @@
-//! `flashlab infer`: what it prints, what it writes and what not, its folder, and going on.
+//! `flashlab infer`: its output, its writes, its folder, and resuming.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ fn read_json(directory: &Directory, name: &str) -> Value {
     json(&fs::read_to_string(directory.path(name)).unwrap())
 }
 
-/// A directory with a simulated device that an inference takes a moment for.
+/// A directory with a simulated device that can be inferred quickly.
 fn with_profile() -> Directory {
     let directory = Directory::new();
     directory.write("small.toml", SMALL_PROFILE);
@@ -125,7 +125,7 @@ fn a_run_goes_on_where_it_was() {
     assert!(!ran.err.contains("read_cost_per_io"), "what is known is not probed again\n{ran}");
     let after = read_json(&directory, "run/inference.json");
     let after = after["findings"].as_array().unwrap();
-    // What a simulated device would have to be written to for is asked again: its state is gone.
+    // Findings from writes to a simulated device are probed again, because its state is gone.
     let kept: Vec<&Value> = before
         .iter()
         .filter(|finding| {
@@ -202,7 +202,7 @@ fn wearing_out_ends_with_the_device() {
     assert_eq!(rounds.as_array().unwrap().len(), 2);
     assert!(rounds[1]["block_erases_max"].as_u64().unwrap() >= 10, "{ran}");
     assert!(rounds[1]["end"].as_str().unwrap().starts_with("takes no writes any more"), "{ran}");
-    // The rounds are runs, and the folder of the rounds is none.
+    // Each round is a run. The folder of the rounds is not a run.
     directory.succeeds(&["report", "worn/round-000"]);
     for command in ["report", "resume"] {
         let ran = directory.flashlab(&[command, "worn"]);
@@ -315,7 +315,7 @@ fn what_is_wrong_is_told() {
     flashlab: consent is given, but a simulated device needs none: leave it out
     flashlab: run is a folder: show a run with: flashlab report run --advise; or name a device to infer
     flashlab: file: is no folder: give the folder of a run, as flashlab-runs/TIME-TARGET
-    flashlab: run is there already: choose another name with --output; flashlab resume continues a run of bench, run or infer
+    flashlab: run already exists: choose another name with --output; flashlab resume continues a run of bench, run or infer
     ");
 }
 
@@ -371,7 +371,8 @@ fn what_to_do_about_a_damaged_file_is_told() {
     ");
 }
 
-/// All documents that differ from this one in one value: of lists in the first two items, of findings in each one's value.
+/// All documents that differ from this one in one value. Of lists only the first two items are changed, and
+/// of findings only the values.
 fn changed(document: &Value, absurd: &[Value]) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     let mut pointers = vec![String::new()];
@@ -416,7 +417,8 @@ fn a_damaged_document_is_refused_or_shown() {
     for (change, document) in changed(&good, &absurd) {
         directory.write("run/inference.json", document.to_string());
         for arguments in [&["report", "run", "--advise"][..], &["resume", "run", "--json"]] {
-            // What is looked at only when it goes on; who finds something missing takes long for it.
+            // These values are used only when the inference is resumed, which takes long if something is
+            // missing.
             let is_reckoned_with =
                 ["/fill", "/written", "/capacity", "/value"].iter().any(|part| change.contains(part));
             if arguments[0] == "resume" && (!is_reckoned_with || change.contains("missing")) {

@@ -1,5 +1,5 @@
-//! Ctrl-C, SIGTERM and SIGKILL in the middle: nothing is left behind, nothing measured is lost, and
-//! the run goes on.
+//! Ctrl-C, SIGTERM and SIGKILL during a run: nothing is left behind, nothing measured is lost, and the run
+//! can be resumed.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ fn directory() -> Directory {
     directory
 }
 
-/// A run on a scratch file, ended by a signal when it has finished two of its eight runs.
+/// A run on a scratch file that a signal ends after two of its eight runs.
 fn ended_by(signal: &str, directory: &Directory) -> Ran {
     let arguments = ["run", "long.toml", "--size", "4MiB", "--repetitions", "2", "--output", "run"];
     directory.start(&arguments).until("run 1 of 8").until_runs("run", 2).signal(signal)
@@ -22,7 +22,7 @@ fn lines(directory: &Directory) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Resumes, and checks that what was finished is kept and what was not is done.
+/// Resumes, and checks that finished runs are kept and the others are done.
 fn goes_on(directory: &Directory) {
     assert_eq!(directory.names(), ["long.toml", "run"], "no scratch file is left behind");
     let before = lines(directory);
@@ -52,7 +52,7 @@ fn ctrl_c() {
     resume with: flashlab resume run
     flashlab: interrupted
     ");
-    // What was measured can be looked at before it goes on.
+    // The results so far can be shown before the run is resumed.
     directory.succeeds(&["report", "run"]);
     goes_on(&directory);
 }
@@ -133,7 +133,7 @@ fn a_file_that_is_cut_short_or_removed_in_the_middle_ends_the_run() {
     };
     let started = begin("run");
     fs::OpenOptions::new().write(true).open(&target).unwrap().set_len(8192).unwrap();
-    insta::assert_snapshot!(told(started.end()), @"flashlab: target was cut short while it was measured: to 8 KiB; 4 MiB were to be used; run N counts for nothing, and those before it are kept: go on with the same file as it was, or begin a new run");
+    insta::assert_snapshot!(told(started.end()), @"flashlab: target was cut short while it was measured: to 8 KiB; 4 MiB were to be used; run N does not count, and earlier runs are kept: restore the file and resume, or begin a new run");
     // It is as it was.
     fs::OpenOptions::new().write(true).open(&target).unwrap().set_len(4 << 20).unwrap();
     directory.succeeds(&["resume", "run"]);
@@ -141,7 +141,7 @@ fn a_file_that_is_cut_short_or_removed_in_the_middle_ends_the_run() {
 
     let started = begin("another-run");
     fs::remove_file(&target).unwrap();
-    insta::assert_snapshot!(told(started.end()), @"flashlab: target was removed while it was measured; run N counts for nothing, and those before it are kept: go on with the same file as it was, or begin a new run");
+    insta::assert_snapshot!(told(started.end()), @"flashlab: target was removed while it was measured; run N does not count, and earlier runs are kept: restore the file and resume, or begin a new run");
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn another_device_is_not_mixed_in() {
 fn names_with_spaces_are_told_as_a_shell_takes_them() {
     let directory = directory();
     let arguments = ["run", "long.toml", "sim:zeus", "--output", "my run"];
-    // Two values of a day each: they take long even in virtual time.
+    // Two values of one day each, which take long even in virtual time.
     directory.write("long.toml", LONG_RUNS.replace("400ms", "24h"));
     let ran = directory.start(&arguments).until("run 1 of 12").signal("INT");
     assert_eq!(ran.code, Some(1), "{ran}");
@@ -201,7 +201,7 @@ fn on_a_simulated_device_the_figures_are_those_of_a_run_without_interruption() {
     let ran = directory.start(&arguments("run")).until("run 1 of 18").until_runs("run", 2).signal("INT");
     assert_eq!(ran.code, Some(1), "{ran}");
     let resumed = directory.succeeds(&["resume", "run"]);
-    assert!(resumed.err.contains("everything is measured anew"), "{resumed}");
+    assert!(resumed.err.contains("everything is measured again"), "{resumed}");
     directory.succeeds(&arguments("straight"));
     let samples = |run| {
         let folder = directory.path(run).join("samples");

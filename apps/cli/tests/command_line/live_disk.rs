@@ -1,4 +1,4 @@
-//! A server and its live disk, as tests use them.
+//! A server with its live disk, for tests.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
@@ -18,7 +18,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves a device of 64 MiB; `None`, and the reason on standard output, where that cannot be done here.
+    /// Serves a device of 64 MiB. If that is not possible here: `None`, with the reason on standard output.
     pub fn start(directory: &Directory, options: &[&str]) -> Option<Server> {
         Server::of(directory, "sim:tlc-sata", &[&["--size", "64MiB"], options].concat())
     }
@@ -67,7 +67,7 @@ impl Server {
         self.is_cleared();
     }
 
-    /// Waits until nothing is left of it, which is soon.
+    /// Waits until nothing is left of the server.
     pub fn is_cleared(&self) {
         let place = Path::new(&self.control).parent().unwrap();
         let file = self.path.display().to_string();

@@ -1,7 +1,7 @@
-//! The binary from outside: what it prints, how it exits, what it leaves behind.
+//! Tests of the program from outside: its output, its exit codes, and what it leaves behind.
 //!
-//! Tests that need root (loop devices, mounts) say so and do nothing where they may not; no test
-//! depends on how fast anything is.
+//! Tests that need root (loop devices, mounts) report that they are skipped without it. No test depends on
+//! speed.
 
 mod advice;
 mod attacked;

@@ -1,6 +1,6 @@
-//! `flashlab serve --nbd`: nbdkit runs as a child with flashlab's plugin, and never outlives the server. Where nbdkit is
-//! missing, or the plugin was not built (`cargo test --workspace` builds it), the tests say that they were
-//! skipped.
+//! `flashlab serve --nbd`: nbdkit runs as a child with flashlab's plugin, and never outlives the server. If
+//! nbdkit is missing, or the plugin was not built (`cargo test --workspace` builds it), the tests report that
+//! they were skipped.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -16,8 +16,7 @@ use serde_json::Value;
 
 use crate::support::Directory;
 
-/// The plugin as `cargo test --workspace` leaves it: beside the tests, not beside the program, where `cargo build` puts
-/// it.
+/// The plugin, where `cargo test --workspace` puts it: next to the tests, and not next to the program.
 fn plugin() -> PathBuf {
     std::env::current_exe().unwrap().with_file_name("libflashlab_nbdkit.so")
 }
@@ -34,8 +33,8 @@ fn can_be_done() -> bool {
     nbdkit && plugin
 }
 
-/// Serves 16 MiB at the socket `s`, kept in `disk`; returns the process when it says that it is ready, and `None` if it
-/// ends before.
+/// Serves 16 MiB at the socket `s`, stored in `disk`. Returns the process when it is ready, and `None` if it
+/// ends before that.
 fn started(directory: &Directory) -> Option<(Child, Value)> {
     let arguments =
         ["serve", "sim:uflip-mtron", "--size", "16MiB", "--nbd", "s", "--backing", "disk", "--json"];
@@ -93,7 +92,7 @@ fn a_killed_server_takes_nbdkit_with_it_and_can_be_started_again() {
     reads(&directory).unwrap();
     send(&child, "KILL");
     child.wait().unwrap();
-    // Nobody waits for nbdkit: it ends a moment later.
+    // No process waits for nbdkit; it ends a moment later.
     while reads(&directory).is_ok() {
         thread::sleep(Duration::from_millis(10));
     }

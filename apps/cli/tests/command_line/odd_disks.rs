@@ -1,5 +1,5 @@
-//! Devices that are no ordinary disk are served as well: zones, worn out, throughput models, hard disks, tiny ones and odd
-//! sizes. What they refuse is an IO's error, and the server goes on. Skipped where FUSE or loop devices are missing.
+//! Serves unusual devices: zones, worn out, throughput models, hard disks, tiny and odd sizes. What a device
+//! refuses becomes the error of an IO, and the server goes on. Skipped without FUSE or loop devices.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
@@ -39,7 +39,7 @@ fn zones_are_written_in_order_or_not_at_all() {
 fn a_worn_out_device_can_be_read_and_keeps_its_data() {
     let directory = Directory::new();
     let mount = mount_point(&directory);
-    // The times of flash that is worn out in a moment.
+    // The times of flash that wears out quickly.
     let fast = "over_provisioning = 0.3\nprogram = \"1us\"\nerase = \"1us\"\nread = \"1us\"\nreliability = { endurance = 2 }\n";
     directory.write("odd.toml", flash(fast));
     let options = ["--fuse", mount.as_str(), "--backing", "disk.img"];
@@ -121,7 +121,7 @@ fn a_loop_device_of_an_odd_size_ends_at_a_whole_sector() {
     }
 }
 
-/// A file system of 16 MiB; `None`, and the reason on standard output, where none can be made.
+/// A file system of 16 MiB. If that is not possible: `None`, with the reason on standard output.
 fn small_file_system(directory: &Directory) -> Option<(crate::support::Mount, std::path::PathBuf)> {
     let at = directory.path("small");
     let mount = crate::support::Mount::new(&["-t", "tmpfs", "-o", "size=16m", "tmpfs"], &at)?;
@@ -144,7 +144,7 @@ fn a_full_file_system_beneath_is_the_error_of_the_io() {
     let mut read = vec![0; 1 << 20];
     file.read_exact_at(&mut read, 0).unwrap();
     assert!(read == [1; 1 << 20], "what was flushed is there");
-    // Room comes back, and the disk takes writes again: all of a discarded range is given back.
+    // Space becomes free, and the disk accepts writes again: a discard frees its whole range.
     let punch = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
     rustix::fs::fallocate(&file, punch, 1 << 20, 63 << 20).unwrap();
     file.write_all_at(&[3; 1 << 20], 8 << 20).unwrap();

@@ -1,4 +1,4 @@
-//! Block devices: loop devices of the tests' own, by root only.
+//! Block devices: loop devices of the tests, only as root.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -32,7 +32,7 @@ impl Disk {
         self.run(&[&["--destroy-data-on", &self.device.0], options].concat())
     }
 
-    /// What was said, whatever number the loop device has.
+    /// The output, without the number of the loop device.
     fn anonymous(&self, ran: &Ran) -> String {
         ran.to_string().replace(&self.device.0, "/dev/loopN")
     }
@@ -93,7 +93,7 @@ fn a_file_system_is_not_overwritten() {
     ");
     drop(_mount);
     let after = fs::read(disk.directory.path("image")).unwrap();
-    // Mounting itself writes into the superblock and the journal; our data would be everywhere.
+    // Mounting writes to the superblock and the journal. Our data would be everywhere.
     let differing = before.chunks(4096).zip(after.chunks(4096)).filter(|(a, b)| a != b).count();
     assert!(differing < 100, "{differing} of {} blocks differ", before.len() / 4096);
 }
@@ -137,14 +137,14 @@ fn a_device_that_vanishes_ends_a_run_that_goes_on_when_it_is_back() {
     image.sync_all().unwrap();
     let arguments = ["run", "long.toml", &disk.device.0, "--output", "run", "--repetitions", "1"];
     let started = disk.directory.start(&arguments).until("run 1 of 4").until_runs("run", 1);
-    // What lies behind the device is gone: reads after the file's end fail.
+    // The medium of the device is gone: reads beyond the end of the file fail.
     image.set_len(0).unwrap();
     let ran = started.end();
     assert_eq!(ran.code, Some(1), "{ran}");
     let last = disk.anonymous(&ran).lines().last().unwrap().to_owned();
     assert!(last.starts_with("flashlab: /dev/loopN failed in run "), "{last}");
     assert!(last.contains("Input/output error (os error 5); look at the kernel's log"), "{last}");
-    // What is there can be looked at, and the rest follows when the device is back.
+    // The results so far can be shown, and the remaining runs follow when the device is back.
     disk.directory.succeeds(&["report", "run"]);
     image.set_len(SIZE).unwrap();
     disk.directory.succeeds(&["resume", "run"]);

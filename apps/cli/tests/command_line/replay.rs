@@ -1,4 +1,4 @@
-//! Traces are replayed on simulated devices and on files: what is shown, recorded, refused.
+//! Replays traces on simulated devices and on files, and checks the output, the recordings and the errors.
 
 use std::fmt::Write;
 use std::process::Command;
@@ -7,7 +7,7 @@ use flashlab_base::Nanos;
 
 use crate::support::{Directory, SMALL_PROFILE};
 
-/// An array of flash of 16 MiB that has to collect garbage soon.
+/// Flash of 16 MiB whose garbage collection begins soon.
 const FLASH: &str = "version = 1\nname = \"flash\"\ntitle = \"Flash\"\nsource = \"none\"\nfit = \"none\"\n\
     capacity = \"16MiB\"\nblock = \"4KiB\"\n[flash]\nover_provisioning = 0.2\ndies = 2\n";
 
@@ -36,7 +36,7 @@ fn classes_and_what_the_flash_did() {
     its 2 sources share the device (--source takes one of them): 0, 1
     ");
     insta::assert_snapshot!(ran.out, @r"
-    trace: 600 ms, 1.11 IOs asked for and not done, 1.11 of them in the device
+    trace: 600 ms, 1.11 unfinished IOs on average, 1.11 of them in the device
                                     IOs      IOPS     MiB/s      mean       p50       p95       p99     p99.9       max     queue
     read                          1 000      1666      6.51   20.0 us   20.0 us   20.0 us   20.0 us   20.0 us   20.0 us     0.033
       random, to 4 KiB            1 000      1666      6.51   20.0 us   20.0 us   20.0 us   20.0 us   20.0 us   20.0 us     0.033
@@ -62,7 +62,7 @@ fn recorded_samples_are_a_trace_of_the_same_ios() {
     let (first, again) = (json(&first.out), json(&again.out));
     assert_eq!(first["trace"]["sources"], serde_json::json!(["0", "1"]));
     assert_eq!(first["runs"][0]["rows"][0]["response"]["count"], 1000);
-    // The sources are one process of the replay, so that other IOs follow one another.
+    // All sources are one process of the replay, so another order of IOs counts as sequential.
     assert_eq!(first["runs"][0]["rows"][0], again["runs"][0]["rows"][0]);
     assert_eq!(first["device"], serde_json::Value::Null);
     let ran = directory.flashlab(&[&arguments[..], &["mixed.trace", "--output", "samples-1"]].concat());
@@ -94,9 +94,9 @@ fn a_trace_that_was_compressed_or_is_faster_is_the_same_trace() {
     }
     let ns = |run: &serde_json::Value| run["duration_ns"].as_u64().unwrap();
     let slower = run(&["mixed.trace", "--speed", "0.01x"]);
-    // The last IO arrives after 59.98 s, and finds the device at rest.
+    // The last IO arrives after 59.98 s, when the device is idle.
     assert_eq!(Nanos(ns(&slower)), Nanos(59_980_908_000));
-    // One at a time, each begins when the one before it is done: what was waited for is gone.
+    // One at a time: each begins when the previous one is done, without the waiting times of the trace.
     let closed = run(&["mixed.trace", "--as-fast-as-possible", "--depth", "1"]);
     assert_eq!(closed["queue_mean"], 1.0);
     assert_eq!(closed["device_queue_mean"], 1.0);
@@ -130,7 +130,7 @@ fn ignored_ios_are_recorded_and_not_counted() {
     let (all, late) = (run(0), run(4000));
     assert_eq!(all["rows"][0]["response"]["count"], 5000);
     assert_eq!(late["rows"][0]["response"]["count"], 1000);
-    // Garbage collection began meanwhile, so that the late writes are slower; their rate is over their own time.
+    // Garbage collection has begun, so the late writes are slower. Their rate is over their own time.
     let mean = |run: &serde_json::Value| run["rows"][0]["response"]["mean_ns"].as_f64().unwrap();
     assert!(mean(&late) > 1.05 * mean(&all), "{late} {all}");
     let rate = late["rows"][0]["ios_per_s"].as_f64().unwrap();
@@ -146,12 +146,12 @@ fn a_plan_is_run_value_by_value() {
     directory.write("depths.toml", plan);
     let ran = directory.succeeds(&["sim", "run", "./flash.toml", "--plan", "depths.toml"]);
     insta::assert_snapshot!(ran.out, @r"
-    depths depths 1: 1.65 s, 1.00 IOs asked for and not done, 1.00 of them in the device
+    depths depths 1: 1.65 s, 1.00 unfinished IOs on average, 1.00 of them in the device
                                     IOs      IOPS     MiB/s      mean       p50       p95       p99     p99.9       max     queue
     write                         5 000      3031      11.8    330 us    322 us    322 us    322 us    322 us   10.4 ms      1.00
       random, to 4 KiB            5 000      3031      11.8    330 us    322 us    322 us    322 us    322 us   10.4 ms      1.00
 
-    depths depths 4: 1.94 s, 4.00 IOs asked for and not done, 4.00 of them in the device
+    depths depths 4: 1.94 s, 4.00 unfinished IOs on average, 4.00 of them in the device
                                     IOs      IOPS     MiB/s      mean       p50       p95       p99     p99.9       max     queue
     write                         5 000      2573      10.1   1.55 ms    605 us   11.0 ms   12.8 ms   19.8 ms   21.5 ms      4.00
       random, to 4 KiB            5 000      2573      10.1   1.55 ms    605 us   11.0 ms   12.8 ms   19.8 ms   21.5 ms      4.00

@@ -1,4 +1,4 @@
-//! A device is brought into a state once, and measured in it as often as one likes.
+//! A saved state can be measured any number of times.
 
 use crate::support::Directory;
 
@@ -37,7 +37,7 @@ fn a_saved_state_is_where_a_run_begins() {
     ]);
     let saved: serde_json::Value = serde_json::from_str(&saved.out).unwrap();
     assert_eq!(saved["target"], "sim:./small.toml@aged");
-    // The last IO may end behind the fourth capacity.
+    // The last IO may end beyond the fourth capacity.
     let written = saved["written_bytes"].as_u64().unwrap();
     assert!(((4 * 32) << 20..(4 * 32 + 1) << 20).contains(&written), "{written}");
     let mean_ns = |target: &str, folder: &str| {
@@ -45,7 +45,7 @@ fn a_saved_state_is_where_a_run_begins() {
         let found: serde_json::Value = serde_json::from_str(&directory.succeeds(&arguments).out).unwrap();
         found["micro_benchmarks"][0]["experiments"][0]["points"][0]["response_ns_mean"].as_f64().unwrap()
     };
-    // New flash has nothing to collect, and the same state gives the same times.
+    // New flash has no garbage to collect, and the same state gives the same times.
     let new = mean_ns("sim:./small.toml", "new");
     let aged = mean_ns("sim:./small.toml@aged", "aged-1");
     assert!(aged > 1.5 * new, "{aged} ns and {new} ns");

@@ -1,5 +1,5 @@
-//! A simulated device is served as a live disk: other people's programs use it, it is killed at any moment, and nothing
-//! that was flushed is lost. Where FUSE or loop devices are missing the tests say that they were skipped.
+//! Serves a simulated device as a live disk for other programs. The server is killed at any moment, and no
+//! flushed data is lost. Without FUSE or loop devices the tests report that they were skipped.
 
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
@@ -31,7 +31,7 @@ fn a_file_keeps_what_is_written_at_any_offset() {
     let mut read = vec![0; 1 << 20];
     file.read_exact_at(&mut read, 0).unwrap();
     assert!(read == wanted);
-    // The end of the disk is the end of the file, and cutting it does nothing, as with a block device.
+    // The end of the disk is the end of the file. As with a block device, truncating does nothing.
     assert_eq!(file.read_at(&mut read, (64 << 20) - 10).unwrap(), 10);
     assert_eq!(file.read_at(&mut read, 64 << 20).unwrap(), 0);
     assert_eq!(file.write_at(b"beyond", 64 << 20).unwrap_err().kind(), ErrorKind::StorageFull);
@@ -67,7 +67,7 @@ fn data_and_state_survive_a_restart_and_a_kill() {
     let mut read = vec![0; 1 << 16];
     file.read_exact_at(&mut read, 4096).unwrap();
     assert!(read == first);
-    // Killed under load: what was flushed is there, and the mount can be removed.
+    // Killed under load: flushed data is there, and the mount can be removed.
     let second = pattern(2, 1 << 16);
     file.write_all_at(&second, 1 << 20).unwrap();
     file.sync_data().unwrap();
@@ -85,7 +85,8 @@ fn data_and_state_survive_a_restart_and_a_kill() {
     server.end();
 }
 
-/// Also while it measures the transport latency of its own disk: nothing waits for it in the kernel for ever.
+/// Also while it measures the transport latency of its own disk: no process waits for it in the kernel
+/// forever.
 #[test]
 fn a_server_that_is_killed_at_its_start_ends() {
     let directory = Directory::new();
@@ -104,7 +105,7 @@ fn a_server_that_is_killed_at_its_start_ends() {
         }
         std::thread::sleep(Duration::from_millis(8 * delay));
         child.kill().unwrap();
-        // Its end, and that of the process that reads: both have the pipe.
+        // The end of the server and of the reading process: both have the pipe.
         let ended = std::thread::spawn(move || {
             let [mut out, mut err] = [String::new(), String::new()];
             child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
@@ -126,7 +127,7 @@ fn a_server_that_is_killed_at_its_start_ends() {
     assert!(killed_before_ready > 0, "no kill came while the transport latency was measured");
 }
 
-/// Reads what the server says until it says that the disk is in use.
+/// Reads the server's messages until it reports that the disk is in use.
 fn until_in_use(said: &mut impl BufRead) {
     let told = said.lines().map(Result::unwrap).find(|line| line.contains("is in use"));
     assert!(told.is_some_and(|line| line.contains("a second signal ends it at once")));
@@ -168,7 +169,7 @@ fn a_second_signal_waits_for_nobody() {
     assert!(!server.path.exists(), "it is still mounted");
 }
 
-/// The server ends by itself with code 1; returns why.
+/// The server ends by itself with exit code 1. Returns its message.
 fn gave_up(mut server: Server) -> String {
     let mut said = String::new();
     server.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
@@ -321,7 +322,7 @@ fn a_killed_server_leaves_nothing() {
         std::thread::sleep(Duration::from_millis(10));
     }
     server.is_cleared();
-    // The kernel detaches it when the last program lets go.
+    // The kernel detaches it when the last program closes it.
     while Path::new("/sys/block").join(device.trim_start_matches("/dev/")).join("loop/backing_file").exists()
     {
         assert!(begin.elapsed() < Duration::from_secs(60), "the loop device stays");

@@ -1,4 +1,4 @@
-//! Files and disks that are full, read-only, or somebody's.
+//! Files and disks that are full, read-only, or owned by somebody else.
 
 use std::fs;
 
@@ -79,7 +79,7 @@ fn a_read_only_file_system_takes_no_scratch_file() {
     ");
     assert_eq!(directory.names(), ["ro", "short.toml"]);
 
-    // A run that was archived where nothing can be written.
+    // The folder of a run in an archive that is read-only.
     directory.succeeds(&["run", "short.toml", "sim:zeus", "--output", "run"]);
     let (run, ro) = (directory.path("run"), directory.path("ro"));
     let Some(_bound) = Mount::new(&["--bind", run.to_str().unwrap()], &ro) else { return };
@@ -103,7 +103,7 @@ fn a_full_disk_takes_no_scratch_file() {
     assert_eq!(ran.code, Some(2), "{ran}");
     insta::assert_snapshot!(ran, @r"
     exit 2
-    flashlab: no room for a scratch file of 32 MiB in DIR/full: 80 MiB are free, of which flashlab leaves 64 MiB alone; choose a smaller size or another directory
+    flashlab: too little space for a scratch file of 32 MiB in DIR/full: 80 MiB are free, of which flashlab leaves 64 MiB free; choose a smaller size or another directory
     ");
     assert_eq!(fs::read_dir(directory.path("full")).unwrap().count(), 0);
 }
@@ -120,7 +120,7 @@ fn a_file_in_memory_is_measured_with_a_warning() {
     let ran = directory.succeeds(&arguments);
     let told = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        told.contains("! scratch file in ") && told.contains("memory lies in the machine's memory"),
+        told.contains("! scratch file in ") && told.contains("memory is in the machine's memory"),
         "{ran}"
     );
     assert_eq!(fs::read_dir(directory.path("memory")).unwrap().count(), 0);
@@ -142,7 +142,7 @@ fn a_limit_on_the_size_of_files_is_told() {
 #[test]
 fn a_full_disk_for_the_results_ends_a_run_that_goes_on_when_there_is_room() {
     let directory = Directory::new();
-    // Twelve runs of 60 000 random IOs: more than the file system has room for.
+    // Twelve runs of 60 000 random IOs, more than the file system has space for.
     directory.write("many.toml", SHORT_RUNS.replace("io_count = 200", "io_count = 60_000"));
     let full = directory.path("full");
     let Some(_mount) = Mount::new(&["-t", "tmpfs", "-o", "size=4m", "tmpfs"], &full) else { return };

@@ -1,4 +1,4 @@
-//! A directory, the binary run in it, and devices of the tests' own.
+//! A test directory, the program run in it, and devices for the tests.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
-/// A directory of a test's own, on the file system of the build: that one takes direct IO.
+/// The directory of a test, on the file system of the build, which supports direct IO.
 pub struct Directory(tempfile::TempDir);
 
 /// How a run of the binary ended. Paths of the test's directory are written as `DIR`.
@@ -84,7 +84,7 @@ impl Directory {
 }
 
 impl fmt::Display for Ran {
-    /// The exit code and standard error; standard output only if there is some.
+    /// The exit code and standard error, and standard output if there is any.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let code = self.code.map_or("by a signal".to_owned(), |code| code.to_string());
         write!(f, "exit {code}\n{}", self.err)?;
@@ -104,7 +104,7 @@ pub struct Started<'a> {
 }
 
 impl Started<'_> {
-    /// Waits until it says a line that begins so.
+    /// Waits until the program prints a line with this beginning.
     pub fn until(mut self, beginning: &str) -> Self {
         loop {
             let mut line = String::new();
@@ -117,7 +117,7 @@ impl Started<'_> {
         }
     }
 
-    /// Waits until the run in this folder has finished so many runs.
+    /// Waits until the run in this folder has finished this number of runs.
     pub fn until_runs(mut self, folder: &str, count: usize) -> Self {
         let runs = self.directory.path(folder).join("runs.jsonl");
         while fs::read_to_string(&runs).unwrap_or_default().lines().count() < count {
@@ -127,10 +127,10 @@ impl Started<'_> {
         self
     }
 
-    /// Sends a signal, as `INT`, and waits for the end.
+    /// Sends a signal, for example `INT`, and waits for the end.
     pub fn signal(self, name: &str) -> Ran {
         let process = self.child.id().to_string();
-        // The shell's own `kill`: not every system has the program.
+        // The shell's own `kill`, because not every system has the program.
         let command = format!("kill -{name} {process}");
         assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success());
         self.end()
@@ -218,7 +218,7 @@ mode = "read"
 duration = "400ms"
 "#;
 
-/// A simulated device that is as small as a test wants it, and has 4 KiB blocks.
+/// A small simulated device with 4 KiB blocks.
 pub const SMALL_PROFILE: &str = r#"version = 1
 name = "small"
 title = "Small"

@@ -1,11 +1,11 @@
-//! Command lines that are wrong: exit code 2, a message that says what to do, and nothing is made.
+//! Wrong command lines: exit code 2, a message that says what to do, and nothing is created.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use crate::support::{Directory, SHORT_RUNS};
 
-/// What is said, after a check that nothing was made and that the exit code is 2.
+/// The message, after checking that nothing was created and that the exit code is 2.
 fn wrong(arguments: &[&str]) -> String {
     let directory = Directory::new();
     directory.write("short.toml", SHORT_RUNS);
@@ -102,7 +102,10 @@ fn sizes_that_no_target_has() {
     insta::assert_snapshot!(wrong(&["bench", "--size", "1"]), @"flashlab: 4 KiB of a scratch file are too little for the methodology: it needs 16 MiB or more");
     for (size, told) in [("99TiB", "99 TiB"), ("1PiB", "1 PiB"), ("18446744073709551615", "16.0 EiB")] {
         let huge = wrong(&["bench", "--size", size]);
-        assert!(huge.contains(&format!("flashlab: no room for a scratch file of {told} in DIR: ")), "{huge}");
+        assert!(
+            huge.contains(&format!("flashlab: too little space for a scratch file of {told} in DIR: ")),
+            "{huge}"
+        );
         assert!(huge.ends_with("choose a smaller size or another directory\n"), "{huge}");
     }
     insta::assert_snapshot!(wrong(&["bench", "sim:zeus", "--size", "99TiB"]), @"flashlab: --size 99TiB: sim:zeus has 65.2 GiB only");
@@ -176,7 +179,7 @@ fn plans_that_are_none() {
 fn runs_that_are_none() {
     insta::assert_snapshot!(wrong(&["report", "no-run"]), @"flashlab: no-run: is not there: give the folder of a run, as flashlab-runs/TIME-TARGET");
     insta::assert_snapshot!(wrong(&["report", "short.toml"]), @"flashlab: short.toml: is no folder: give the folder of a run, as flashlab-runs/TIME-TARGET");
-    insta::assert_snapshot!(wrong(&["report", "."]), @"flashlab: .: holds no run: there is no manifest.json in it");
+    insta::assert_snapshot!(wrong(&["report", "."]), @"flashlab: .: contains no run: there is no manifest.json in it");
     insta::assert_snapshot!(wrong(&["report"]), @r"
     error: the following required arguments were not provided:
       <RUN>
@@ -186,7 +189,7 @@ fn runs_that_are_none() {
     For more information, try '--help'.
     ");
     insta::assert_snapshot!(wrong(&["resume", "no-run"]), @"flashlab: no-run: is not there: give the folder of a run, as flashlab-runs/TIME-TARGET");
-    insta::assert_snapshot!(wrong(&["bench", "sim:zeus", "--output", "short.toml"]), @"flashlab: short.toml is there already: choose another name with --output; flashlab resume continues a run of bench, run or infer");
+    insta::assert_snapshot!(wrong(&["bench", "sim:zeus", "--output", "short.toml"]), @"flashlab: short.toml already exists: choose another name with --output; flashlab resume continues a run of bench, run or infer");
     insta::assert_snapshot!(wrong(&["bench", "--output", "short.toml/run"]), @"flashlab: no folder for the results can be made in DIR/short.toml: Not a directory (os error 20); give another with --output");
 }
 

@@ -1,10 +1,10 @@
-//! Files that are wrong: plans, profiles, and the folders of runs.
+//! Wrong files: plans, profiles, and folders of runs.
 
 use std::fs;
 
 use crate::support::{Directory, SHORT_RUNS, SMALL_PROFILE};
 
-/// What is said of a plan on a simulated device of 64 MiB with blocks of 4 KiB.
+/// The message about a plan on a simulated device of 64 MiB with blocks of 4 KiB.
 fn refused(plan: &str) -> String {
     let directory = Directory::new();
     directory.write("a.toml", plan);
@@ -188,10 +188,10 @@ fn manifests_and_records_that_cannot_be_true() {
     };
     insta::assert_snapshot!(wrong("run", "4294967295"), @"flashlab: run/runs.jsonl: a run has the number 4294967295: it may be up to 4294967294; the file is damaged: restore it, or measure again");
     insta::assert_snapshot!(wrong("begin_ns", &huge), @"flashlab: run/runs.jsonl: run 1 ends before it begins (end_ns, begin_ns); the file is damaged: restore it, or measure again");
-    insta::assert_snapshot!(wrong("end_ns", &huge), @"flashlab: run/runs.jsonl: the times between begin_ns and end_ns, with pause_ns, of all runs are more than can be; the file is damaged: restore it, or measure again");
-    insta::assert_snapshot!(wrong("pause_ns", &huge), @"flashlab: run/runs.jsonl: the times between begin_ns and end_ns, with pause_ns, of all runs are more than can be; the file is damaged: restore it, or measure again");
-    insta::assert_snapshot!(wrong("written_bytes", &huge), @"flashlab: run/runs.jsonl: read_bytes and written_bytes of all runs are more than can be; the file is damaged: restore it, or measure again");
-    insta::assert_snapshot!(wrong("other_traffic_bytes", &huge), @"flashlab: run/runs.jsonl: other_traffic_bytes of all runs are more than can be; the file is damaged: restore it, or measure again");
+    insta::assert_snapshot!(wrong("end_ns", &huge), @"flashlab: run/runs.jsonl: the times between begin_ns and end_ns, with pause_ns, of all runs together is impossibly large; the file is damaged: restore it, or measure again");
+    insta::assert_snapshot!(wrong("pause_ns", &huge), @"flashlab: run/runs.jsonl: the times between begin_ns and end_ns, with pause_ns, of all runs together is impossibly large; the file is damaged: restore it, or measure again");
+    insta::assert_snapshot!(wrong("written_bytes", &huge), @"flashlab: run/runs.jsonl: read_bytes and written_bytes of all runs together is impossibly large; the file is damaged: restore it, or measure again");
+    insta::assert_snapshot!(wrong("other_traffic_bytes", &huge), @"flashlab: run/runs.jsonl: other_traffic_bytes of all runs together is impossibly large; the file is damaged: restore it, or measure again");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn runs_and_samples_that_are_damaged() {
     flashlab: run/runs.jsonl: line 1: missing field `run` at line 1 column 788
     ");
 
-    // A line that was being written when the program was killed: its run is left out.
+    // A killed program leaves an incomplete line: its run is ignored.
     fs::write(&runs, &text[..text.len() - 10]).unwrap();
     directory.succeeds(&["report", "run"]);
 

@@ -1,13 +1,13 @@
-//! The files of a crate use each other in one direction: no file needs another that needs it.
+//! The files of a crate use each other in one direction: there is no circle of files.
 //!
-//! 1. The modules of a crate are found by their files. A file uses another where a path in its code leads there: one
-//!    that begins with `crate`, `super`, `self` or one of its own modules.
-//! 2. A path is followed through re-exports to the file that defines what it names. So `crate::Error` is a use of
-//!    `error.rs` where `lib.rs` only re-exports it, and `mod` and `pub use` of its own modules make a parent use none.
-//! 3. Files that can be reached from each other are in a circle. The shortest way round is printed with the lines that
-//!    make it.
+//! 1. The modules of a crate are found by their files. A file uses another if a path in its code leads there:
+//!    a path that begins with `crate`, `super`, `self` or one of its own modules.
+//! 2. A path is followed through re-exports to the file that defines its target. So `crate::Error` is a use
+//!    of `error.rs` if `lib.rs` only re-exports it. A parent does not use its modules by `mod` and `pub use`.
+//! 3. Files that can be reached from each other form a circle. The shortest circle is printed, with the lines
+//!    that make it.
 //!
-//! Tests do not count: they may use everything. Methods that are called without a path are not seen.
+//! Tests do not count: they may use everything. Methods that are called without a path are not detected.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
@@ -19,7 +19,7 @@ fn no_files_use_each_other_in_a_circle() {
     let mut circles: Vec<String> = Vec::new();
     let mut uses = 0;
     let folders = crates().into_iter().map(|name| format!("crates/{name}"));
-    // The inside of `infer` has an order of its own: groups and what they share.
+    // `infer` has its own order inside: groups, and what they share.
     let folders = folders.filter(|folder| folder != "crates/infer");
     for folder in folders.chain(["apps/cli".to_owned(), "apps/nbdkit-plugin".to_owned()]) {
         let graph = Graph::of(&modules(&folder));
@@ -34,7 +34,7 @@ fn no_files_use_each_other_in_a_circle() {
     );
 }
 
-/// A way round: the files in order, each with the line by which it uses the next.
+/// A circle: the files in order, each with the line in which it uses the next one.
 type Circle = Vec<(String, usize)>;
 
 fn describe(circle: &Circle) -> String {
@@ -55,7 +55,7 @@ type Modules = BTreeMap<Vec<String>, Module>;
 fn modules(folder: &str) -> Modules {
     let source = Path::new(folder).join("src");
     let parsed = code_of(folder).into_iter().map(|(file, code)| {
-        // Comments are gone from `code`, but strings are not; and its lines are numbered.
+        // `code` has no comments, but it has strings; its lines are numbered.
         let text: Vec<&str> = code.iter().map(|(_, line)| line.as_str()).collect();
         let text = without_texts(&text.join("\n"));
         let code = code.iter().map(|(number, _)| *number).zip(text.lines().map(str::to_owned)).collect();
@@ -69,18 +69,18 @@ fn modules(folder: &str) -> Modules {
     parsed.collect()
 }
 
-/// A path that stands in a module's code.
+/// A path in the code of a module.
 #[derive(Debug)]
 struct Named {
     line: usize,
     path: Vec<String>,
-    /// What it is called here, where a `use` brings it in; "*" for everything in it.
+    /// Its name in this module, if a `use` imports it; "*" for everything in it.
     alias: Option<String>,
     is_public: bool,
 }
 
 struct Graph {
-    /// Which file uses which, and a line where it does.
+    /// Which file uses which, and one line in which it does.
     uses: BTreeMap<(String, String), usize>,
 }
 
@@ -103,7 +103,7 @@ impl Graph {
         Graph { uses }
     }
 
-    /// Every file that is in a circle is in one of those that are given: each the shortest for its first file.
+    /// For every file in a circle, its shortest circle; each circle is returned once.
     fn circles(&self) -> Vec<Circle> {
         let files: BTreeSet<&String> = self.uses.keys().map(|(from, _)| from).collect();
         let mut covered: BTreeSet<String> = BTreeSet::new();
@@ -147,7 +147,7 @@ impl Graph {
     }
 }
 
-/// The module that defines what a path in the module `at` names; `None` for what is no file of this crate.
+/// The module that defines the target of a path in the module `at`; `None` if it is not a file of this crate.
 fn resolve(
     modules: &Modules,
     named: &BTreeMap<&Vec<String>, Vec<Named>>,
@@ -210,7 +210,7 @@ fn defines(module: &Module, name: &str) -> bool {
     })
 }
 
-/// The paths in a module's code: those that `use` brings in, and those that stand in the code.
+/// The paths in a module's code: imported by `use`, and in the code itself.
 fn paths_in(code: &[(usize, String)]) -> Vec<Named> {
     let tokens = tokens(code);
     let mut found = Vec::new();
@@ -240,7 +240,7 @@ fn paths_in(code: &[(usize, String)]) -> Vec<Named> {
     found
 }
 
-/// Reads a tree of `use` that begins at a token; the token after it.
+/// Reads a tree of `use` that begins at a token. Returns the next token.
 fn tree(
     tokens: &[(usize, String)],
     mut at: usize,

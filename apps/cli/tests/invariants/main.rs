@@ -1,4 +1,4 @@
-//! The invariants of ARCHITECTURE.md, read off the manifests and the sources.
+//! Tests the invariants of ARCHITECTURE.md on the manifests and the sources.
 
 mod circles;
 mod rules;

@@ -1,7 +1,7 @@
-//! The invariants of ARCHITECTURE.md on crates and on what their sources may hold.
+//! The invariants of ARCHITECTURE.md about crates and about their sources.
 //!
-//! What Cargo, the type system or a private constructor enforces is not repeated here. Each failure
-//! says which line breaks which invariant, and why there is one.
+//! Invariants that Cargo, the type system or a private constructor enforces are not tested here. Each failure
+//! names the line and the invariant that it breaks, with its reason.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,7 +30,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("reproduce", &["base", "plan", "device", "sim", "samples", "engine", "analysis", "bench"]),
 ];
 
-/// Texts that may stand in the code of some crates only.
+/// Texts that only some crates may contain in their code.
 struct Rule {
     forbidden: &'static [&'static str],
     in_crates: fn(&str) -> bool,
@@ -183,7 +183,7 @@ fn nothing_depends_on_an_app() {
 
 #[test]
 fn a_plan_is_written_without_knowing_any_device() {
-    // Not even in tests: the pattern language is a language.
+    // Not even in tests: the pattern language knows no device.
     let manifest = manifest(&workspace().join("crates/plan"));
     for table in ["dependencies", "dev-dependencies"] {
         let used = own_dependencies(&manifest, table);
@@ -218,7 +218,7 @@ fn breaches_of(rule: &Rule, path: &Path, code: &[(usize, String)]) -> Vec<String
     found.collect()
 }
 
-/// Whether `text` is in the line and is not the end of a longer name.
+/// Whether the line contains `text`, and not as the end of a longer name.
 fn contains_word(line: &str, text: &str) -> bool {
     let is_in_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     line.match_indices(text).any(|(at, _)| !line[..at].ends_with(is_in_word))

@@ -1,4 +1,4 @@
-//! The workspace's files, as the invariants read them.
+//! The files of the workspace, as the invariants read them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ pub fn manifest(folder: &Path) -> toml::Table {
     fs::read_to_string(folder.join("Cargo.toml")).unwrap().parse().unwrap()
 }
 
-/// The code in a folder's `src`, file by file: numbered lines without comments and without tests.
+/// The code in a folder's `src`, file by file: numbered lines without comments and tests.
 pub fn code_of(folder: &str) -> Vec<(PathBuf, Vec<(usize, String)>)> {
     let mut files = Vec::new();
     collect(&workspace().join(folder).join("src"), &mut files);
@@ -56,7 +56,7 @@ pub fn test_modules(text: &str) -> Vec<String> {
 
 pub fn code(text: &str) -> Vec<(usize, String)> {
     let lines: Vec<&str> = text.lines().collect();
-    // Tests stand at the end of a file.
+    // Tests are at the end of a file.
     let is_start_of_tests = |at: &usize| {
         lines[*at] == "#[cfg(test)]" && lines.get(at + 1).is_some_and(|next| next.ends_with('{'))
     };
@@ -69,7 +69,7 @@ pub fn code(text: &str) -> Vec<(usize, String)> {
     lines[..end].iter().enumerate().map(|(at, line)| (at + 1, without_comment(line))).collect()
 }
 
-/// The files of the workspace with text that people wrote, but this test's, by their paths in the workspace.
+/// The text files of the workspace, except this test, by their paths in the workspace.
 pub fn text_files() -> Vec<PathBuf> {
     let mut files = Vec::new();
     collect_texts(&workspace(), &mut files);
@@ -97,12 +97,12 @@ fn collect_texts(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Rust code with everything blanked but what stands in string literals; the lines stay.
+/// Rust code in which everything except string literals is blank; the lines stay.
 pub fn string_literals(code: &str) -> String {
     pieces(code, |piece| piece == Piece::Text)
 }
 
-/// Rust code with comments and what stands in string literals blanked; the lines stay.
+/// Rust code in which comments and the content of string literals are blank; the lines stay.
 pub fn without_texts(code: &str) -> String {
     pieces(code, |piece| piece == Piece::Code)
 }
@@ -127,7 +127,7 @@ fn pieces(code: &str, keep: impl Fn(Piece) -> bool) -> String {
     out
 }
 
-/// What the code begins with, and how long that is.
+/// The first piece of the code, and its length.
 fn next_piece(code: &str, in_word: bool) -> (Piece, usize) {
     let until = |text: &str, end: &str| text.find(end).map_or(text.len(), |at| at + end.len());
     if code.starts_with("//") {

@@ -1,4 +1,4 @@
-//! A type that a crate shows to others has a name that no other crate's type has.
+//! Every type that a crate exports has a name that no other crate's type has.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ fn one_name_stands_for_one_type() {
     assert!(several.is_empty(), "these names stand for several types:\n{}", several.join("\n"));
 }
 
-/// The type that this line declares for all other crates.
+/// The type that this line exports.
 fn public_type(line: &str) -> Option<&str> {
     let declared = line.trim_start().strip_prefix("pub ")?;
     let name = ["struct ", "enum ", "trait ", "type ", "union "]

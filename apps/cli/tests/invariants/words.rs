@@ -1,9 +1,10 @@
-//! The words that flashlab has the field's names for stand nowhere: not in a message, a page, a name or a comment.
+//! Private words of flashlab, for which the field has names, occur nowhere: not in a message, a page, a name
+//! or a comment.
 //!
-//! 1. Each file is read as a sequence of lower-case words. A name counts as the words that it is made of, so that
-//!    `fast_region` and `FastRegion` are "fast region". Punctuation that ends a phrase ends it here as well.
+//! 1. Each file is read as a sequence of lower-case words. A name counts as its words, so that `fast_region`
+//!    and `FastRegion` are "fast region". Punctuation ends a phrase.
 //! 2. Every sequence that [`WORDS`] lists is a hit.
-//! 3. Of `crates/infer/src` only the string literals count: they are what users see of it.
+//! 3. In `crates/infer/src` only string literals count, because users see them.
 //!
 //! To see the hits: `cargo test --workspace --test invariants words -- --nocapture`.
 
@@ -12,7 +13,7 @@ use std::path::Path;
 
 use crate::sources::{string_literals, text_files, workspace};
 
-/// What is not said, and what is said instead.
+/// The private words, each with the field's.
 const WORDS: &[(&str, &str)] = &[
     ("make room", "reclaim blocks, evict"),
     ("makes room", "reclaims blocks, evicts"),
@@ -71,13 +72,13 @@ const WORDS: &[(&str, &str)] = &[
     ("gone on with", "resumed"),
 ];
 
-/// Where such words have to stand, and how many: the counts may only shrink.
+/// Where such words are necessary, and how many; the counts may only shrink.
 const LEFT: &[(&str, usize)] = &[
-    // Keys and parameters of earlier documents, which are still read.
+    // Keys and parameters of earlier documents, which can still be read.
     ("crates/analysis", 6),
     ("crates/sim", 3),
     ("docs", 1),
-    // Labels of patterns and groups, which seed the probes: another label is another sequence of IOs.
+    // Labels of patterns and groups, which seed the probes: another label would give other IOs.
     ("crates/infer", 7),
 ];
 
@@ -119,7 +120,7 @@ fn the_fields_words_are_used() {
     assert!(complaints.is_empty(), "the words are printed above\n{}", complaints.join("\n"));
 }
 
-/// The part of the workspace that a file belongs to: a crate, an app, `docs`, or the file itself.
+/// The part of the workspace of a file: a crate, an app, `docs`, or the file itself.
 fn area(path: &Path) -> String {
     let parts: Vec<&str> = path.iter().map(|part| part.to_str().unwrap()).collect();
     match parts[..] {
@@ -143,7 +144,7 @@ fn hits_in(text: &str) -> Vec<Hit> {
     hits
 }
 
-/// The text's words in lower case, each with its line; what ends a phrase is a word of its own.
+/// The words of the text in lower case, each with its line. Punctuation is a word of its own.
 fn words(text: &str) -> Vec<(String, usize)> {
     let mut words = Vec::new();
     for (at, line) in text.lines().enumerate() {

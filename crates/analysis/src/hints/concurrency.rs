@@ -27,7 +27,7 @@ pub(super) fn mixing(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]
             if worst.as_ref().is_none_or(|worst| penalty > worst.0) {
                 let noise = uncertainty(point).hypot(baseline_noise(a).max(baseline_noise(b)));
                 let evidence = format!(
-                    "The costliest mix, {pattern} at {}, takes {}, {penalty:.2} times its baselines.",
+                    "The slowest mix, {pattern} at {}, takes {}, {penalty:.2} times its baselines.",
                     point.label,
                     time(point.response_ns_mean)
                 );

@@ -42,7 +42,7 @@ pub(super) fn larger_ios(micro_benchmarks: &[MicroBenchmark]) -> Decision {
         (HintVerdict::Holds, "Batch small IOs into larger ones, reads as well.".to_owned()),
         (
             HintVerdict::DoesNotHold,
-            "Small IOs waste nothing here: use the size that the data asks for.".to_owned(),
+            "Small IOs are as efficient as large ones: use the size of the data.".to_owned(),
         ),
     )
 }
@@ -86,10 +86,8 @@ pub(super) fn block_size(micro_benchmarks: &[MicroBenchmark]) -> Decision {
     sizes.sort_by(f64::total_cmp);
     let knee = sizes[(sizes.len() - 1) / 2];
     let each = curves.iter().zip(&best).map(|((pattern, _), point)| format!("{pattern} {}", size(point)));
-    let evidence = format!(
-        "Most throughput for the waiting (bytes a second over response time): {}.",
-        each.collect::<Vec<_>>().join(", ")
-    );
+    let evidence =
+        format!("Best ratio of throughput to response time: {}.", each.collect::<Vec<_>>().join(", "));
     let holds = (PAPER_SIZE / 2.0..=PAPER_SIZE * 2.0).contains(&knee);
     let verdict = if holds { HintVerdict::Holds } else { HintVerdict::DoesNotHold };
     (verdict, format!("Use blocks of {}.", Bytes(knee as u64)), evidence)

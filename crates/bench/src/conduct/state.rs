@@ -11,7 +11,7 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_engine::Failure;
 use flashlab_plan::{IoSize, Pattern, PlannedIo};
 
-use super::{Before, Conduct, Goal};
+use super::{Conduct, Goal, PreviousActivity};
 use crate::BenchError;
 use crate::examine::steady_round;
 use crate::observe::UntilWritten;
@@ -85,9 +85,9 @@ impl Conduct<'_> {
         let progress = self.progress;
         let tell = move |share| progress.share(share);
         let observer = || UntilWritten::new(rest.0, &tell);
-        self.before = Before::Nothing;
+        self.before = PreviousActivity::Nothing;
         let record = self.run(purpose, pattern, Goal::of(observer).within(limit))?;
-        self.before = Before::State;
+        self.before = PreviousActivity::State;
         self.areas.reset();
         Ok(record)
     }
@@ -121,7 +121,7 @@ impl Conduct<'_> {
             }
             None => self.run(purpose, pattern, Goal::of(observer).within(limit))?,
         };
-        self.before = Before::State;
+        self.before = PreviousActivity::State;
         Ok(record)
     }
 

@@ -20,7 +20,7 @@ pub struct ParameterGroup {
     pub parameters: &'static [Parameter],
     /// What follows from its findings; empty if too little was found.
     pub conclusions: fn(&Inference) -> Vec<String>,
-    /// What stands in place of conclusions.
+    /// The sentence if there are no conclusions.
     pub nothing_found: &'static str,
 }
 
@@ -45,7 +45,7 @@ pub const GROUPS: [ParameterGroup; 5] = [
             Parameter::OverProvisioning,
         ],
         conclusions: geometry,
-        nothing_found: "How the flash is laid out did not show.",
+        nothing_found: "The layout of the flash is not known.",
     },
     ParameterGroup {
         id: "translation",
@@ -58,7 +58,7 @@ pub const GROUPS: [ParameterGroup; 5] = [
             Parameter::MisalignmentPenalty,
         ],
         conclusions: translation,
-        nothing_found: "How addresses are mapped to flash pages did not show.",
+        nothing_found: "The translation layer is not known.",
     },
     ParameterGroup {
         id: "buffers",
@@ -73,7 +73,7 @@ pub const GROUPS: [ParameterGroup; 5] = [
             Parameter::ReadAheadSize,
         ],
         conclusions: buffers,
-        nothing_found: "What the device keeps in memory did not show.",
+        nothing_found: "Buffers and caches are not known.",
     },
     ParameterGroup {
         id: "costs",
@@ -89,7 +89,7 @@ pub const GROUPS: [ParameterGroup; 5] = [
             Parameter::OnesProgramShare,
         ],
         conclusions: costs,
-        nothing_found: "Which request sizes pay did not show.",
+        nothing_found: "It is not known which request sizes pay.",
     },
     ParameterGroup {
         id: "time",
@@ -105,7 +105,7 @@ pub const GROUPS: [ParameterGroup; 5] = [
             Parameter::RewriteCures,
         ],
         conclusions: over_time,
-        nothing_found: "How costs change over time did not show.",
+        nothing_found: "It is not known how costs change over time.",
     },
 ];
 

@@ -335,7 +335,7 @@ impl Synthetic {
                 Warning {
                     kind: "processor_starved".to_owned(),
                     run: None,
-                    message: "The measuring thread waited 41 ms for a processor; small response times are doubtful.".to_owned(),
+                    message: "The measuring thread waited 41 ms for a CPU; small response times are doubtful.".to_owned(),
                 },
             ],
         };

@@ -43,7 +43,7 @@ fn the_summary_of_a_full_run() {
     ✓ 6 Mix patterns freely: a mix costs the weighted mean of its parts.
     ? 7 Measure parallelism to decide this.
 
-    ! The measuring thread waited 41 ms for a processor; small response times are
+    ! The measuring thread waited 41 ms for a CPU; small response times are
       doubtful.
     · Single points only: 1 point whose repetitions differ.
 

@@ -5,7 +5,7 @@ use flashlab_base::{Bytes, Mode, Seed};
 use super::{bandwidth, pattern, rewrite, rewritten};
 use crate::lab::{Result, numbered, on_all_processors};
 use crate::papers::Measurement;
-use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
+use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Scale, SeriesStyle};
 use crate::reproduction::{Measured, Reproduction};
 
 /// Figure 3.4.
@@ -62,7 +62,7 @@ pub(super) fn ratio_values(name: &'static str, ratios: &[f64; SHIFTS.len()]) -> 
 
 pub(super) fn ratio_series(name: &str, ratios: &[f64; SHIFTS.len()]) -> FigureSeries {
     let points = SHIFTS.into_iter().zip(ratios).map(|(shift, ratio)| (shift.0 as f64 / 1024.0, *ratio));
-    FigureSeries::new(name, Look::Curve, points.collect())
+    FigureSeries::new(name, SeriesStyle::Curve, points.collect())
 }
 
 /// Ratios over the shift.
@@ -100,7 +100,7 @@ fn aged(seed: Seed) -> Result<(Vec<Measurement>, FigurePicture)> {
     for (i, (name, quantity, ..)) in patterns.into_iter().enumerate() {
         values.push(Measurement::new(AGED, quantity, "", speeds[REWRITES.len() - 1][i] / speeds[0][i]));
         let points = REWRITES.iter().zip(&speeds).map(|(times, speeds)| (f64::from(*times), speeds[i]));
-        series.push(FigureSeries::new(name, Look::Curve, points.collect()));
+        series.push(FigureSeries::new(name, SeriesStyle::Curve, points.collect()));
     }
     let x = FigureAxis::new("sequential writes of the whole device", Scale::Linear);
     let title = "TransMemory 512 MB, requests of 32 KiB, after many writes";

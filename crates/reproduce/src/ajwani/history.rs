@@ -12,10 +12,10 @@ use flashlab_plan::Pattern;
 use flashlab_samples::Sample;
 
 use super::alignment::{misaligned_over_aligned, ratio_picture, ratio_series, ratio_values};
-use super::{bandwidth, pattern, rewritten, start_anywhere};
+use super::{bandwidth, pattern, rewritten, run_at_random_start};
 use crate::lab::{Result, mean, numbered, on_all_processors, run};
 use crate::papers::{Measurement, paper};
-use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
+use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Scale, SeriesStyle};
 use crate::reproduction::{Measured, Reproduction};
 
 const PAPER: &str = "Ajwani et al., Characterizing the performance of flash memory storage devices, section 3.3.3, Figure 3.3";
@@ -78,7 +78,7 @@ impl After {
         let mut device = rewritten(name)?;
         burst(&mut device, seconds, random, seed)?;
         let watch = Pattern { duration: Some(PHASE * PHASES as u64), ..pattern(mode, true, sequential) };
-        let samples = start_anywhere(&mut device, &watch, numbered(seed, 2))?;
+        let samples = run_at_random_start(&mut device, &watch, numbered(seed, 2))?;
         Ok(After { phases: phases(&samples).iter().map(|speed| speed / usual).collect() })
     }
 
@@ -152,7 +152,7 @@ fn figure_3_3(seed: Seed) -> Result<Measured> {
     let curve = |&(seconds, mode): &(u64, Mode)| {
         let of_it = cases.iter().zip(&medians).filter(|(case, _)| (case.0, case.1) == (seconds, mode));
         let points = of_it.map(|(case, median)| (case.3.0 as f64 / 1024.0, *median)).collect();
-        FigureSeries::new(format!("{}s after {seconds} s", word(mode)), Look::Curve, points)
+        FigureSeries::new(format!("{}s after {seconds} s", word(mode)), SeriesStyle::Curve, points)
     };
     let of_paper =
         |size| paper("ajwani-fig3.3", name, &format!("sequential_write_{size}_median_share_after_60s"));
@@ -190,7 +190,7 @@ fn figure_c_1(seed: Seed) -> Result<Measured> {
     let points = SIZES.iter().zip(&recoveries).map(|((_, size), s)| (size.0 as f64 / 1024.0, *s)).collect();
     let longest = paper("ajwani-c1", name, "longest_recovery_after_30s_s");
     let series = vec![
-        FigureSeries::new("after 30 s of random writes of the same size", Look::Curve, points),
+        FigureSeries::new("after 30 s of random writes of the same size", SeriesStyle::Curve, points),
         FigureSeries::level("paper: up to 20 to 30 s in some sizes", longest),
     ];
     let (x, y) = (
@@ -224,7 +224,7 @@ fn figure_c_2(seed: Seed) -> Result<Measured> {
     let series = vec![
         FigureSeries::new(
             "writes of 32 KiB after 60 s of random writes of 2 KiB",
-            Look::Curve,
+            SeriesStyle::Curve,
             small.over_time(),
         ),
         FigureSeries::level("paper: below the usual speed, with no recovery", 1.0),
@@ -250,10 +250,10 @@ fn figure_c_3(seed: Seed) -> Result<Measured> {
     ];
     let of_paper = |quantity| paper("ajwani-c3", name, quantity);
     let series = vec![
-        FigureSeries::new("after 30 s of random writes", Look::Curve, long.over_time()),
+        FigureSeries::new("after 30 s of random writes", SeriesStyle::Curve, long.over_time()),
         FigureSeries::level("paper: about 0.3", of_paper(share)),
         FigureSeries::place("paper: climbs after 30 s", of_paper("recovery_after_30s_s")),
-        FigureSeries::new("after 5 s", Look::Curve, short.over_time()),
+        FigureSeries::new("after 5 s", SeriesStyle::Curve, short.over_time()),
     ];
     let picture = time_line("ajwani-c3", "Sequential writes of 32 KiB on the TransMemory 1 GB", series);
     Ok(Measured { values, pictures: vec![picture] })

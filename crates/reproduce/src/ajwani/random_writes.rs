@@ -6,7 +6,7 @@ use flashlab_plan::Pattern;
 use super::{pattern, rewritten};
 use crate::lab::{Result, mean, numbered, run};
 use crate::papers::{Measurement, paper};
-use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
+use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Scale, SeriesStyle};
 use crate::reproduction::{Measured, Reproduction};
 
 /// Figure 3.2.
@@ -58,7 +58,7 @@ fn picture(times: &[Nanos]) -> FigurePicture {
     let of_paper = |quantity| paper(NAME, DEVICE, quantity);
     let first = of_paper("writes_before_first_spike");
     let series = vec![
-        FigureSeries::new("each random write", Look::Line, points),
+        FigureSeries::new("each random write", SeriesStyle::Line, points),
         FigureSeries::level("paper: spikes of 5 to 8 s", of_paper("shortest_spike_s")),
         FigureSeries::level("", of_paper("longest_spike_s")),
         FigureSeries::place("paper: the first after 3000, then after every 2000", first),

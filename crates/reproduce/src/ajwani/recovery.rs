@@ -8,7 +8,7 @@ use super::history::{APPENDIX, After, burst};
 use super::{pattern, rewritten};
 use crate::lab::{Result, elapsed, numbered, on_all_processors, run};
 use crate::papers::{Measurement, paper};
-use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
+use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Scale, SeriesStyle};
 use crate::reproduction::{Measured, Reproduction};
 
 /// Figure C.4.
@@ -43,7 +43,7 @@ const CASES: [(&str, u64, u64); 15] = [
     (LARGE, 60, 512),
 ];
 /// The cases with a row in the table; the others are only in the picture.
-const TOLD: [(u64, u64); 4] = [(5, 512), (60, 512), (60, 1024), (60, 2048)];
+const IN_TABLE: [(u64, u64); 4] = [(5, 512), (60, 512), (60, 1024), (60, 2048)];
 
 fn measure(seed: Seed) -> Result<Measured> {
     let minutes = on_all_processors(&CASES, |&(name, seconds, size)| {
@@ -62,7 +62,7 @@ fn measure(seed: Seed) -> Result<Measured> {
             values.push(Measurement::new(name, "rewrite_min", "min", first));
             continue;
         }
-        if !TOLD.contains(&(seconds, size)) {
+        if !IN_TABLE.contains(&(seconds, size)) {
             continue;
         }
         let after = format!("after_{seconds}s_of_{size}b");
@@ -93,7 +93,7 @@ fn picture(minutes: &[(f64, f64)]) -> FigurePicture {
         let of_it =
             CASES.iter().zip(minutes).filter(|(case, _)| case.0 == SMALL && [0, size].contains(&case.2));
         let points = of_it.map(|(case, minutes)| (case.1 as f64, minutes.0)).collect();
-        FigureSeries::new(format!("{size} B"), Look::Curve, points)
+        FigureSeries::new(format!("{size} B"), SeriesStyle::Curve, points)
     };
     let level = |name, quantity| FigureSeries::level(name, paper(NAME, SMALL, quantity));
     let series = vec![

@@ -7,7 +7,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::ruler::Ruler;
-use super::{FigurePicture, FigureSeries, Look};
+use super::{FigurePicture, FigureSeries, SeriesStyle};
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
@@ -83,44 +83,46 @@ fn draw<'a>(picture: &FigurePicture, area: &Area<'a>) -> Drawn<'a> {
     let (right, bottom) = (width as i32 - 1, height as i32 - 1);
     let pixel = |&(h, v): &(f64, f64)| (x.map(&h, (0, right)), y.map(&v, (bottom, 0)));
     for (series, colour) in picture.series.iter().zip(colours(picture)) {
-        let points: Vec<(i32, i32)> = match series.look {
-            Look::PaperLevel | Look::Tolerance => series
+        let points: Vec<(i32, i32)> = match series.style {
+            SeriesStyle::PaperLevel | SeriesStyle::Tolerance => series
                 .points
                 .iter()
                 .flat_map(|point| [(0, pixel(point).1), (right, pixel(point).1)])
                 .collect(),
-            Look::PaperPlace => series
+            SeriesStyle::PaperPlace => series
                 .points
                 .iter()
                 .flat_map(|point| [(pixel(point).0, 0), (pixel(point).0, bottom)])
                 .collect(),
             _ => series.points.iter().map(pixel).collect(),
         };
-        shapes(&inner, series.look, colour, &points)?;
+        shapes(&inner, series.style, colour, &points)?;
     }
     write_legend(picture, &legend)
 }
 
 /// The points of a series, in pixels.
-fn shapes<'a>(area: &Area<'a>, look: Look, colour: RGBColor, points: &[(i32, i32)]) -> Drawn<'a> {
+fn shapes<'a>(area: &Area<'a>, style: SeriesStyle, colour: RGBColor, points: &[(i32, i32)]) -> Drawn<'a> {
     let dots = |radius| {
         let mut distinct = points.to_vec();
         distinct.sort_unstable();
         distinct.dedup();
         distinct.into_iter().try_for_each(|point| area.draw(&Circle::new(point, radius, colour.filled())))
     };
-    match look {
-        Look::Line => area.draw(&PathElement::new(thinned(points), colour.stroke_width(1))),
-        Look::Dots => dots(if points.len() > 200 { 2 } else { 3 }),
-        Look::Curve => {
+    match style {
+        SeriesStyle::Line => area.draw(&PathElement::new(thinned(points), colour.stroke_width(1))),
+        SeriesStyle::Dots => dots(if points.len() > 200 { 2 } else { 3 }),
+        SeriesStyle::Curve => {
             area.draw(&PathElement::new(thinned(points), colour.stroke_width(1)))?;
             dots(3)
         }
-        Look::PaperLine | Look::PaperLevel | Look::PaperPlace => {
+        SeriesStyle::PaperLine | SeriesStyle::PaperLevel | SeriesStyle::PaperPlace => {
             area.draw(&DashedPathElement::new(thinned(points), 6, 4, colour.stroke_width(2)))
         }
-        Look::Tolerance => area.draw(&DashedPathElement::new(points.to_vec(), 2, 4, colour.stroke_width(1))),
-        Look::PaperCrosses => {
+        SeriesStyle::Tolerance => {
+            area.draw(&DashedPathElement::new(points.to_vec(), 2, 4, colour.stroke_width(1)))
+        }
+        SeriesStyle::PaperCrosses => {
             points.iter().try_for_each(|&point| area.draw(&Cross::new(point, 5, colour.stroke_width(2))))
         }
     }
@@ -184,12 +186,12 @@ fn write_legend<'a>(picture: &FigurePicture, area: &Area<'a>) -> Drawn<'a> {
         let middle = row as i32 * LINE as i32 + LINE as i32 / 2;
         for (at, i) in entries {
             let (series, colour) = (&picture.series[i], colours[i]);
-            let sample = match series.look {
-                Look::Dots | Look::PaperCrosses => vec![(at + 14, middle)],
-                Look::Curve => vec![(at, middle), (at + 14, middle), (at + 28, middle)],
+            let sample = match series.style {
+                SeriesStyle::Dots | SeriesStyle::PaperCrosses => vec![(at + 14, middle)],
+                SeriesStyle::Curve => vec![(at, middle), (at + 14, middle), (at + 28, middle)],
                 _ => vec![(at, middle), (at + 28, middle)],
             };
-            shapes(area, series.look, colour, &sample)?;
+            shapes(area, series.style, colour, &sample)?;
             let style = (FONT, 13).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
             area.draw(&Text::new(series.name.clone(), (at + 38, middle), style))?;
         }
@@ -205,9 +207,9 @@ mod tests {
     #[test]
     fn a_picture_has_axes_with_units_every_series_in_its_legend_and_nothing_else() {
         let series = vec![
-            FigureSeries::new("measured", Look::Curve, vec![(1.0, 2.0), (2.0, 3.0)]),
+            FigureSeries::new("measured", SeriesStyle::Curve, vec![(1.0, 2.0), (2.0, 3.0)]),
             FigureSeries::level("paper, 2.5 ms", 2.5),
-            FigureSeries::new("", Look::Dots, vec![(1.5, 1.0)]),
+            FigureSeries::new("", SeriesStyle::Dots, vec![(1.5, 1.0)]),
         ];
         let x = FigureAxis::new("IOSize (KiB)", Scale::Binary);
         let picture = FigurePicture::new(

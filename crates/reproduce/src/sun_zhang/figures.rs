@@ -6,7 +6,7 @@ use flashlab_device::Operation;
 use super::drive::{BLOCK, Drive, Fill, LARGEST, UNKNOWN, times};
 use crate::lab::{Result, mean};
 use crate::papers::{Measurement, paper};
-use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
+use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Scale, SeriesStyle};
 use crate::reproduction::Measured;
 
 /// The paper's value in a picture.
@@ -25,12 +25,16 @@ pub(super) fn figure_7(reads: &[(Bytes, f64)]) -> FigurePicture {
         |pair: &[(Bytes, f64)]| (pair[1].0.0.abs_diff(pair[0].0.0) as f64 / (1 << 20) as f64, pair[1].1);
     let span = paper("sun-zhang", UNKNOWN, "group_span_mb");
     let series = vec![
-        FigureSeries::new("random read of 4 KiB", Look::Dots, reads.windows(2).map(distance).collect()),
+        FigureSeries::new(
+            "random read of 4 KiB",
+            SeriesStyle::Dots,
+            reads.windows(2).map(distance).collect(),
+        ),
         level("random_read_same_group_ms", "ms"),
         level("random_read_other_group_ms", "ms"),
         FigureSeries::place(format!("paper: {span} MB"), span),
     ];
-    let x = FigureAxis::new("distance from the read before (MiB)", Scale::Linear);
+    let x = FigureAxis::new("distance from the previous read (MiB)", Scale::Linear);
     let title = "Random reads of 4 KiB on the unknown drive";
     FigurePicture::new("sun-zhang-fig7", title, x, ms("response time", Scale::Linear), series)
 }
@@ -40,7 +44,7 @@ pub(super) fn figure_5(writes: &[f64]) -> FigurePicture {
     let series = vec![
         FigureSeries::new(
             "sequential write of 4 KiB",
-            Look::Dots,
+            SeriesStyle::Dots,
             in_order(&writes[..writes.len().min(1000)]),
         ),
         level("seq_write_ms", "ms"),
@@ -178,7 +182,7 @@ fn large_writes(drive: &mut Drive, segment: Bytes) -> Result<Vec<(f64, f64)>> {
 
 fn figure_4(writes: &[f64]) -> FigurePicture {
     let series = vec![
-        FigureSeries::new("random write of 4 KiB", Look::Dots, in_order(writes)),
+        FigureSeries::new("random write of 4 KiB", SeriesStyle::Dots, in_order(writes)),
         level("random_write_merge_ms", "ms"),
         level("figure 4 random_write_of_zeros_ms", "ms"),
         level("figure 4 random_write_without_merge_ms", "ms"),
@@ -200,8 +204,8 @@ fn figures_9_to_15(merges: &[(&str, f64)]) -> FigurePicture {
     let papers =
         merges.iter().enumerate().map(|(i, (quantity, _))| (figure(i), of_paper(quantity))).collect();
     let series = vec![
-        FigureSeries::new("flashlab", Look::Dots, ours),
-        FigureSeries::new("paper", Look::PaperCrosses, papers),
+        FigureSeries::new("flashlab", SeriesStyle::Dots, ours),
+        FigureSeries::new("paper", SeriesStyle::PaperCrosses, papers),
     ];
     let x = FigureAxis::new(
         "Figure: 9 and 11 write zeros, 10 and 12 ones, 13 and 15 both, 14 half of each block",
@@ -213,8 +217,8 @@ fn figures_9_to_15(merges: &[(&str, f64)]) -> FigurePicture {
 
 fn figures_17_and_19(reads: Vec<(f64, f64)>, writes: Vec<(f64, f64)>) -> FigurePicture {
     let series = vec![
-        FigureSeries::new("random reads", Look::Curve, reads),
-        FigureSeries::new("second writes to the same place", Look::Curve, writes),
+        FigureSeries::new("random reads", SeriesStyle::Curve, reads),
+        FigureSeries::new("second writes to the same place", SeriesStyle::Curve, writes),
         level("figure 17 large_read_per_block_ms", "ms"),
     ];
     let x = FigureAxis::new("blocks of 4 KiB in a request", Scale::Linear);

@@ -74,7 +74,7 @@ fn a_pipe_among_the_files_of_a_run_is_refused_and_not_waited_for() {
     let error = names_the_file(folder.each_sample(1, |_| {}), &path).unwrap_err().to_string();
     assert!(error.contains("is no regular file"), "{error}");
     // Resuming the run renames it.
-    let aside = folder.set_torn_segments_aside().unwrap();
+    let aside = folder.rename_torn_segments().unwrap();
     assert_eq!(aside.len(), 1);
     assert!(aside[0].reason.contains("is no regular file"), "{}", aside[0].reason);
     folder.each_sample(1, |_| {}).unwrap();

@@ -68,7 +68,7 @@ fn a_killed_process_leaves_all_but_its_last_second() {
     assert!(at > SECONDS * 1_000_000_000, "the child ended by itself after {recorded} samples");
 
     let (folder, _) = RunFolder::open::<String>(&path).unwrap();
-    for aside in folder.set_torn_segments_aside().unwrap() {
+    for aside in folder.rename_torn_segments().unwrap() {
         println!("set aside {}: {}", aside.path.display(), aside.reason);
     }
     let found = read(&folder, 1);
@@ -97,11 +97,11 @@ fn torn_segments_are_set_aside_with_a_reason() {
     std::fs::write(samples.join("run-00001-00003.parquet"), vec![0; whole.len()]).unwrap();
     std::fs::write(samples.join("run-00001-00004.parquet"), "").unwrap();
 
-    let mut aside = folder.set_torn_segments_aside().unwrap();
+    let mut aside = folder.rename_torn_segments().unwrap();
     aside.sort_by(|a, b| a.path.cmp(&b.path));
     let names: Vec<_> = aside.iter().map(|aside| aside.path.file_name().unwrap().to_str().unwrap()).collect();
     assert_eq!(names, (1..=4).map(|number| format!("run-00001-0000{number}.torn")).collect::<Vec<_>>());
     assert!(aside.iter().all(|aside| !aside.reason.is_empty()));
     assert_eq!(read(&folder, 1).len(), 5000, "the whole segment stays");
-    assert_eq!(folder.set_torn_segments_aside().unwrap(), []);
+    assert_eq!(folder.rename_torn_segments().unwrap(), []);
 }

@@ -40,7 +40,7 @@ fn every_sample_of_every_process_is_read_back_in_its_order() {
         assert!(expected.iter_mut().all(|samples| samples.next().is_none()));
     }
     assert_eq!(folder.last_run().unwrap(), Some(2));
-    assert_eq!(folder.set_torn_segments_aside().unwrap(), []);
+    assert_eq!(folder.rename_torn_segments().unwrap(), []);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn the_manifest_is_read_back_and_a_folder_is_never_overwritten() {
     let error = RunFolder::create(&path, &manifest()).unwrap_err().to_string();
     assert!(error.contains("flashlab resume"), "{error}");
     let error = RunFolder::open::<String>(directory.path()).unwrap_err().to_string();
-    assert!(error.contains("holds no run"), "{error}");
+    assert!(error.contains("contains no run"), "{error}");
 }
 
 #[test]

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 /// How long a device may be claimed before it counts as in use. A program that only checks whether the device
 /// is free, as [`claim_block_device`] does, claims it for a moment, too. The claim ends when the kernel has
 /// written out the data of other programs.
-pub(crate) const A_LOOK: Duration = Duration::from_secs(1);
+pub(crate) const CLAIM_TIME: Duration = Duration::from_secs(1);
 
 /// Retries an operation until `limit` is over, while it fails with an error of this kind.
-pub(crate) fn patiently<T>(
+pub(crate) fn retry<T>(
     kind: ErrorKind,
     limit: Duration,
     mut attempt: impl FnMut() -> io::Result<T>,
@@ -32,7 +32,7 @@ pub(crate) fn patiently<T>(
 pub(crate) fn open_exclusively(path: &Path, options: &OpenOptions, flags: libc::c_int) -> io::Result<File> {
     let mut options = options.clone();
     options.custom_flags(libc::O_EXCL | flags);
-    patiently(ErrorKind::ResourceBusy, A_LOOK, || options.open(path))
+    retry(ErrorKind::ResourceBusy, CLAIM_TIME, || options.open(path))
 }
 
 /// Opens a block device exclusively for reading. It fails if the device is in use.
@@ -55,15 +55,15 @@ mod tests {
             if attempts < 3 { Err(io::Error::from(ErrorKind::ResourceBusy)) } else { Ok(attempts) }
         };
         let limit = Duration::from_secs(60);
-        assert_eq!(patiently(ErrorKind::ResourceBusy, limit, &mut busy_twice).unwrap(), 3);
+        assert_eq!(retry(ErrorKind::ResourceBusy, limit, &mut busy_twice).unwrap(), 3);
         attempts = 0;
-        let missing = patiently(ErrorKind::ResourceBusy, limit, || {
+        let missing = retry(ErrorKind::ResourceBusy, limit, || {
             attempts += 1;
             Err::<(), _>(io::Error::from(ErrorKind::NotFound))
         });
         assert_eq!((missing.unwrap_err().kind(), attempts), (ErrorKind::NotFound, 1));
         let busy = || Err::<(), _>(io::Error::from(ErrorKind::ResourceBusy));
-        let held = patiently(ErrorKind::ResourceBusy, Duration::ZERO, busy);
+        let held = retry(ErrorKind::ResourceBusy, Duration::ZERO, busy);
         assert_eq!(held.unwrap_err().kind(), ErrorKind::ResourceBusy);
     }
 }

@@ -10,7 +10,7 @@ use crate::system::FileSystem;
 /// The block device that the target is or lies on. `mount` is the mount through which the target was opened.
 ///
 /// `None` if there is no such device (tmpfs, network file systems) or if it is not known.
-pub(crate) fn device_beneath(
+pub(crate) fn underlying_device(
     node: Node,
     mount: Option<u64>,
     surroundings: &Surroundings,
@@ -34,7 +34,7 @@ pub(crate) fn is_in_memory(file: &File, node: Node, surroundings: &Surroundings)
     let in_memory = |file: &File| FileSystem::of(file).is_ok_and(|system| system.in_memory());
     match node {
         Node::File { .. } => in_memory(file),
-        Node::Device(_) => match device_beneath(node, None, surroundings).map(|device| device.disk()) {
+        Node::Device(_) => match underlying_device(node, None, surroundings).map(|device| device.disk()) {
             Some(disk) if MEMORY_DISKS.iter().any(|prefix| disk.name().starts_with(prefix)) => true,
             Some(disk) => {
                 disk.loop_file().and_then(|path| File::open(path).ok()).is_some_and(|f| in_memory(&f))
