@@ -1,6 +1,7 @@
 //! `cargo xtask`: tasks of flashlab's developers.
 
 mod compare_score;
+mod crash;
 mod foreign;
 mod hidden;
 mod population;
@@ -31,6 +32,8 @@ enum Task {
     InferScore(InferScore),
     /// Judges `flashlab compare` on synthetic pairs of runs whose truth is known
     CompareScore(compare_score::CompareScore),
+    /// Cuts the power of a volume of `flashlab repair` in many states and checks what is recovered
+    Crash(crash::Crash),
 }
 
 /// Judges `flashlab infer` on random devices whose truth it does not know.
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
             compare_score::compare_score(&arguments);
             Ok(())
         }
+        Task::Crash(arguments) => crash::crash(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,6 +10,7 @@ use flashlab_export::ExportError;
 use flashlab_host::HostError;
 use flashlab_model::ModelError;
 use flashlab_plan::PlanError;
+use flashlab_repair::RepairError;
 use flashlab_samples::SamplesError;
 use flashlab_sim::ProfileError;
 use flashlab_trace::TraceError;
@@ -120,6 +121,9 @@ fn code(error: &anyhow::Error) -> u8 {
         Some(_) => return WRONG_INPUT,
         None => {}
     }
+    if let Some(error) = error.downcast_ref::<RepairError>() {
+        return of_repair(error);
+    }
     match error.downcast_ref::<BenchError>() {
         Some(error) => of_bench(error),
         None => error.downcast_ref::<SamplesError>().map_or(FAILED, of_samples),
@@ -146,6 +150,18 @@ fn of_host(error: &HostError) -> u8 {
         HostError::NoTarget { .. } | HostError::Empty { .. } | HostError::Depth { .. } => WRONG_INPUT,
         HostError::NoSpace { .. } => WRONG_INPUT,
         HostError::System { error, .. } if error.kind() == ErrorKind::NotFound => WRONG_INPUT,
+        _ => FAILED,
+    }
+}
+
+fn of_repair(error: &RepairError) -> u8 {
+    match error {
+        RepairError::NoVolume
+        | RepairError::OtherVersion(_)
+        | RepairError::Truncated { .. }
+        | RepairError::Options(_)
+        | RepairError::Memory { .. }
+        | RepairError::OutOfRange(_) => WRONG_INPUT,
         _ => FAILED,
     }
 }

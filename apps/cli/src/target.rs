@@ -246,7 +246,7 @@ impl By {
         }
     }
 
-    fn consent(self, name: &str, inspection: &Inspection) -> Result<Consent, anyhow::Error> {
+    pub fn consent(self, name: &str, inspection: &Inspection) -> Result<Consent, anyhow::Error> {
         Ok(match self {
             By::Option(consent) => consent,
             By::Typing => {

@@ -11,6 +11,7 @@ pub mod live;
 pub mod measure_transport_latency;
 pub mod model;
 pub mod plan;
+pub mod repair;
 pub mod replay;
 pub mod report;
 pub mod reproduce;
@@ -49,6 +50,7 @@ pub enum Verb {
     Sweep(sweep::Sweep),
     Replay(replay::Replay),
     Serve(serve::Serve),
+    Repair(repair::Repair),
     Live(live::Live),
     Reproduce(reproduce::Reproduce),
     #[command(hide = true)]
@@ -75,6 +77,7 @@ impl Verb {
             Verb::Sweep(sweep) => sweep.run(),
             Verb::Replay(replay) => replay.run(),
             Verb::Serve(serve) => serve.run(),
+            Verb::Repair(repair) => repair.run(),
             Verb::Live(live) => live.run(),
             Verb::Reproduce(reproduce) => reproduce.run(),
             Verb::Caretaker(caretaker) => caretaker.run(),

@@ -46,6 +46,7 @@ pub struct LiveDisk {
     /// `None`: nothing stores the data, or the device does it itself.
     store: Option<DataStore>,
     device_keeps_data: bool,
+    is_in_wall_time: bool,
     faults: Mutex<FaultInjector>,
     /// Whether `faults` can affect an IO, so that most IOs need not lock it.
     any_fault: AtomicBool,
@@ -86,6 +87,7 @@ impl LiveDisk {
             geometry: model.device.geometry(),
             identity: model.device.identity(),
             device_keeps_data: model.keeps_data(),
+            is_in_wall_time: model.is_in_wall_time(),
             model: Mutex::new(model),
             store,
             faults: Mutex::default(),
@@ -154,7 +156,7 @@ impl LiveDisk {
         let asked = response.saturating_add(effect.extra_time).min(RESPONSE_MAX);
         let transport_latency =
             self.transport_latency.get().map_or(Nanos::ZERO, |latency| latency.of(operation, size));
-        let is_too_fast = asked <= transport_latency;
+        let is_too_fast = !self.is_in_wall_time && asked <= transport_latency;
         let due = arrived + Nanos(asked.0.saturating_sub(transport_latency.0));
         PendingAnswer {
             due,
@@ -278,6 +280,9 @@ impl LiveDisk {
             (done, result) = (done.max(flushed.0), flushed.1);
         }
         drop(model);
+        if self.is_in_wall_time {
+            done = self.clock.now();
+        }
         if result.is_ok() && !self.device_keeps_data {
             result = self.move_data(operation, (offset, size), durable, data, effect);
         }
@@ -358,6 +363,19 @@ impl LiveDisk {
     /// The statistics of all IOs so far.
     pub fn summary(&self) -> IoSummary {
         lock(&self.counters).summary()
+    }
+
+    /// Ends the device's work: it is durable, and takes no more writes.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn shut_down(&self) -> Result<(), IoError> {
+        lock(&self.model).device.shut_down()
+    }
+
+    /// Does a short piece of the device's own work, during which IOs wait. False: there is none.
+    pub fn work_while_idle(&self) -> bool {
+        lock(&self.model).device.work_while_idle()
     }
 
     /// The counters of the device model, if it has any.

@@ -68,6 +68,9 @@ pub enum RepairError {
         "the volume accepts no more writes: {0}; what was flushed before is durable: close the volume, find out what the device has, and open it again"
     )]
     Poisoned(String),
+    /// The volume was closed.
+    #[error("it was closed")]
+    Closed,
     /// No segment can be reclaimed.
     #[error("the volume is full: packing finds no segment with a page that was overwritten or discarded")]
     Full,

@@ -91,7 +91,8 @@ impl VolumeLayout {
         let segments_bound = capacity.0 / segment.0;
         let checkpoint_max = checkpoint::length_max(
             // The changes of all open records may come on top, once while a checkpoint becomes due and once in it.
-            checkpoint_interval.0 / page.0 + 2 * checkpoint::LOGS_MAX as u64 * record::entries_max(page),
+            checkpoint_interval.0 / page.0
+                + 2 * checkpoint::LOGS_MAX as u64 * entries_max(record_pages_max, page),
             touched_segments_max(segments_bound, &options),
         );
         let image_length = image::length(logical_pages, segments_bound);
@@ -162,12 +163,22 @@ impl VolumeLayout {
         touched_segments_max(self.options.capacity.0 / self.options.segment.0, &self.options)
     }
 
+    /// The most entries of a record: its pages, and discards.
+    pub(crate) fn record_entries_max(&self) -> usize {
+        entries_max(self.record_pages_max.into(), self.options.page) as usize
+    }
+
     /// What the map and the table of segments take in memory.
     pub fn memory(&self) -> Bytes {
         const SEGMENT: u64 = 128;
         let page = (crate::map::BYTES_PER_PAGE as u64).saturating_mul(self.options.logical_pages);
         Bytes(page.saturating_add(SEGMENT * u64::from(self.segment_count)))
     }
+}
+
+/// Twice as many entries as pages leave space for discards, and bound what a checkpoint has to hold.
+fn entries_max(record_pages_max: u64, page: Bytes) -> u64 {
+    record::entries_max(page).min(2 * record_pages_max + 2)
 }
 
 /// A checkpoint is due before more segments than this were opened or sealed.

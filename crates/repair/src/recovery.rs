@@ -31,6 +31,7 @@ use crate::format::{BLOCK, VolumeUuid};
 use crate::layout::VolumeLayout;
 use crate::map::{Location, PageMap};
 use crate::ring::{Placed, Ring};
+use crate::seeded_bug::SeededBug;
 use crate::segment_table::{LogId, Segment, SegmentId, SegmentState};
 
 /// The map is read in parts of this size.
@@ -56,6 +57,7 @@ pub(crate) struct Recovered {
     pub opened_count: u64,
     /// Records that roll-forward applied.
     pub replayed: u64,
+    bug: Option<SeededBug>,
 }
 
 /// Recovers the state.
@@ -65,6 +67,7 @@ pub(crate) struct Recovered {
 pub(crate) fn recover<D: Device>(
     io: &mut DeviceIo<D>,
     superblock: Superblock,
+    bug: Option<SeededBug>,
 ) -> Result<Recovered, RepairError> {
     let layout = superblock.layout.clone();
     let mut recovered = Recovered {
@@ -78,6 +81,7 @@ pub(crate) fn recover<D: Device>(
         now: 0,
         opened_count: 0,
         replayed: 0,
+        bug,
         superblock,
     };
     if recovered.superblock.image > 0 {
@@ -299,7 +303,7 @@ fn read_records<D: Device>(
         });
         let Some(header) = header else { return Ok(()) };
         let pages = header.page_count();
-        let is_whole = pages == 0 || {
+        let is_whole = pages == 0 || SeededBug::is(recovered.bug, SeededBug::TornRecordsCount) || {
             let size = Bytes(u64::from(pages) * page.0);
             let mut data = [ReadRange::new(layout.offset(first + at + 1), size)];
             io.read(&mut data)?;

@@ -46,6 +46,7 @@ use crate::placer::{Placer, Watermarks};
 use crate::policy::Policy;
 use crate::recovery::{Recovered, recover};
 use crate::ring::Ring;
+use crate::seeded_bug::SeededBug;
 use crate::segment_table::{SegmentId, SegmentTable, Slot};
 use crate::superblock_io::{read_superblock, write_superblock};
 
@@ -56,11 +57,20 @@ pub struct MountOptions {
     pub memory_max: Option<Bytes>,
     /// The most bytes a second of free segments that are discarded on the device; zero: none are.
     pub discard_rate: Bytes,
+    pub(crate) bug: Option<SeededBug>,
+}
+
+#[cfg(any(test, feature = "canary"))]
+impl MountOptions {
+    /// With a bug, which the crash harness has to find.
+    pub fn with_seeded_bug(self, bug: Option<SeededBug>) -> MountOptions {
+        MountOptions { bug, ..self }
+    }
 }
 
 impl Default for MountOptions {
     fn default() -> MountOptions {
-        MountOptions { memory_max: None, discard_rate: Bytes::mib(256) }
+        MountOptions { memory_max: None, discard_rate: Bytes::mib(256), bug: None }
     }
 }
 
@@ -103,6 +113,7 @@ pub struct Volume<D> {
     /// Flushes that were submitted and not answered, with the time.
     flushes: Vec<(Request, Nanos)>,
     replayed: u64,
+    bug: Option<SeededBug>,
 }
 
 /// What the next checkpoint has to hold.
@@ -188,7 +199,7 @@ impl<D: Device> Volume<D> {
         let watermarks = watermarks(layout, policy.log_count())?;
         let record = Bytes(u64::from(layout.record_pages_max + 1) * layout.options.page.0);
         let mut io = DeviceIo::new(first.into_device(), record, logs);
-        let recovered = recover(&mut io, superblock)?;
+        let recovered = recover(&mut io, superblock, options.bug)?;
         Volume::continued(io, recovered, options, policy, watermarks)
     }
 
@@ -206,7 +217,9 @@ impl<D: Device> Volume<D> {
         // More than any segment that the life before may have opened: the number of a segment's use is never given twice.
         let opened_count = recovered.opened_count + recovered.checkpoint.queue.len() as u64 + LOGS_MAX as u64;
         table.opened_at_least(opened_count);
-        superblock.epoch = superblock.epoch.max(recovered.checkpoint.epoch) + 1;
+        if !SeededBug::is(options.bug, SeededBug::EpochStays) {
+            superblock.epoch = superblock.epoch.max(recovered.checkpoint.epoch) + 1;
+        }
         superblock.is_clean = false;
         let mut volume = Volume {
             io,
@@ -243,6 +256,7 @@ impl<D: Device> Volume<D> {
             answered: VecDeque::new(),
             flushes: Vec::new(),
             replayed: recovered.replayed,
+            bug: options.bug,
         };
         volume.update_superblock()?;
         volume.write_checkpoint()?;
@@ -254,10 +268,25 @@ impl<D: Device> Volume<D> {
     /// # Errors
     /// When the device fails, or did before.
     pub fn close(mut self) -> Result<D, RepairError> {
+        self.finish()?;
+        Ok(self.io.into_device())
+    }
+
+    /// As [`Volume::close`], for whoever cannot give the volume away. Reads still work.
+    ///
+    /// # Errors
+    /// As [`Volume::close`].
+    pub fn finish(&mut self) -> Result<(), RepairError> {
         self.write_checkpoint()?;
         self.superblock.is_clean = true;
         self.update_superblock()?;
-        Ok(self.io.into_device())
+        self.poisoned = Some(RepairError::Closed);
+        Ok(())
+    }
+
+    /// Does a step of packing or a discard of the device, if one is due. False: there is nothing to do.
+    pub fn work_while_idle(&mut self) -> bool {
+        self.background_step() || self.discard_step()
     }
 
     /// The device beneath. Whatever is not flushed is lost, as when the power fails.
@@ -273,6 +302,11 @@ impl<D: Device> Volume<D> {
     /// Where everything lies.
     pub fn layout(&self) -> &VolumeLayout {
         &self.superblock.layout
+    }
+
+    /// The device beneath.
+    pub fn device(&self) -> &D {
+        self.io.device()
     }
 
     /// The superblock.
@@ -322,6 +356,11 @@ impl<D: Device> Volume<D> {
     fn slot(&self, location: Location) -> Slot {
         let positions = self.superblock.layout.pages_per_segment();
         Slot { segment: SegmentId(location.position / positions), page: location.position % positions }
+    }
+
+    #[inline]
+    fn has_bug(&self, bug: SeededBug) -> bool {
+        SeededBug::is(self.bug, bug)
     }
 
     /// Fails if an earlier write failed.

@@ -12,7 +12,7 @@ use clap::Args;
 use flashlab_base::{Bytes, Nanos, Seed, SimulatedTarget, Target};
 use flashlab_export::fuse::FuseMount;
 use flashlab_export::ublk::Ublk;
-use flashlab_export::{DiskServer, LiveDisk, LoopDevice, Setup, calibrate_lead};
+use flashlab_export::{LiveDisk, LoopDevice, Setup, calibrate_lead};
 use flashlab_host::keep_in_memory;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -124,14 +124,20 @@ fn serve_target(arguments: &Serve, target: &SimulatedTarget) -> Result<()> {
     let swap_risks = if is_block_device { keep_in_memory() } else { Vec::new() };
     let session = setup.start()?;
     session.notices.iter().for_each(|notice| tell!("{notice}"));
-    let way = Transport::open(arguments, &session, &mut caretaker)?;
+    let front = Front {
+        loop_device: arguments.loop_device,
+        fuse: arguments.fuse.as_deref(),
+        ublk: arguments.ublk,
+        recover: arguments.recover,
+    };
+    let transport = Transport::open(&front, &session.disk, &mut caretaker)?;
     match arguments.recover {
         // Programs already use it, so nothing may be measured with their IOs.
         Some(_) => tell!(
             "the transport latency is not subtracted from response times: it cannot be measured while programs use the disk"
         ),
         None => {
-            let latency = transport_latency::measure(&session.disk, &way.path())?;
+            let latency = transport_latency::measure(&session.disk, &transport.path())?;
             session.disk.set_transport_latency(latency);
             tell!(
                 "transport latency of a 4 KiB read: {:.0} us; an IO that the model completes faster is answered at \
@@ -140,9 +146,9 @@ fn serve_target(arguments: &Serve, target: &SimulatedTarget) -> Result<()> {
             );
         }
     }
-    ready(arguments.json, &way.path(), session.control())?;
-    let taken = way.wait(&mut signals, &swap_risks);
-    let closed = way.close(&mut signals);
+    ready(arguments.json, &transport.path(), session.control())?;
+    let taken = transport.wait(&mut signals, &swap_risks);
+    let closed = transport.close(&mut signals);
     session.stop()?;
     closed.and(taken)
 }
@@ -169,8 +175,20 @@ fn keys(arguments: &Serve, target: &SimulatedTarget, control: &Path) -> Result<V
     Ok(keys)
 }
 
+/// How programs shall reach the disk.
+pub struct Front<'a> {
+    /// As a loop device.
+    pub loop_device: bool,
+    /// As a file in this directory.
+    pub fuse: Option<&'a Path>,
+    /// As a block device of ublk.
+    pub ublk: bool,
+    /// The number of the ublk device whose server was killed.
+    pub recover: Option<u32>,
+}
+
 /// How programs reach the disk.
-enum Transport {
+pub enum Transport {
     /// The fields are dropped in this order: a device on top of another one first.
     Files {
         loop_device: Option<LoopDevice>,
@@ -180,20 +198,20 @@ enum Transport {
 }
 
 impl Transport {
-    fn open(arguments: &Serve, session: &DiskServer, caretaker: &mut Caretaker) -> Result<Transport> {
-        let disk = &session.disk;
+    /// Opens the transport to a disk.
+    pub fn open(front: &Front<'_>, disk: &Arc<LiveDisk>, caretaker: &mut Caretaker) -> Result<Transport> {
         let lead = calibrate_lead(disk.clock());
-        if arguments.ublk {
-            let ublk = Ublk::start(disk, lead, arguments.recover);
-            return ublk.map(Transport::Ublk).map_err(|error| no_ublk(error, arguments.recover));
+        if front.ublk {
+            let ublk = Ublk::start(disk, lead, front.recover);
+            return ublk.map(Transport::Ublk).map_err(|error| no_ublk(error, front.recover));
         }
-        let directory = match &arguments.fuse {
+        let directory = match front.fuse {
             Some(directory) => empty(directory)?,
             None => make_mount_point(caretaker.directory())?,
         };
         caretaker.will_mount(&directory)?;
         let mount = mount(disk, &directory, lead)?;
-        let loop_device = arguments.loop_device.then(|| {
+        let loop_device = front.loop_device.then(|| {
             LoopDevice::attach(mount.file(), disk.geometry().block).with_context(|| {
                 format!(
                     "cannot put a loop device over {}: it needs root, and a free loop device",
@@ -206,7 +224,7 @@ impl Transport {
 
     /// Waits for the first signal. If another program removes the disk, that is an error. If the disk becomes
     /// swap space, prints what makes that unsafe.
-    fn wait(&self, signals: &mut Signals, swap_risks: &[String]) -> Result<()> {
+    pub fn wait(&self, signals: &mut Signals, swap_risks: &[String]) -> Result<()> {
         let mut is_told = swap_risks.is_empty();
         const LOOK: Duration = Duration::from_millis(50);
         const LOOKS_FOR_SIGNALS: u32 = 10;
@@ -236,7 +254,8 @@ impl Transport {
         }
     }
 
-    fn path(&self) -> PathBuf {
+    /// The path of the disk.
+    pub fn path(&self) -> PathBuf {
         match self {
             Transport::Files { loop_device: Some(device), .. } => device.path().to_owned(),
             Transport::Files { loop_device: None, mount } => mount.file().to_owned(),
@@ -246,13 +265,13 @@ impl Transport {
 
     /// Removes everything as soon as no program uses the disk. A second signal does not wait for the
     /// programs.
-    fn close(self, signals: &mut Signals) -> Result<()> {
+    pub fn close(self, signals: &mut Signals) -> Result<()> {
         let path = self.path().display().to_string();
-        let mut way = self;
+        let mut transport = self;
         let mut told = false;
-        while !way.try_end().with_context(|| format!("cannot remove {path}"))? {
+        while !transport.try_end().with_context(|| format!("cannot remove {path}"))? {
             if signals.pending().next().is_some() {
-                way.abandon();
+                transport.abandon();
                 bail!(
                     "{path} was in use: what its users have not flushed is lost; unmount what is mounted on it"
                 );
@@ -358,7 +377,8 @@ struct Ready<'a> {
     control: Option<&'a Path>,
 }
 
-fn ready(json: bool, path: &Path, control: Option<&Path>) -> Result<()> {
+/// Prints where the disk is.
+pub fn ready(json: bool, path: &Path, control: Option<&Path>) -> Result<()> {
     match json {
         true => output::text(&format!("{}\n", serde_json::to_string(&Ready { path, control })?)),
         false => {

@@ -4,6 +4,7 @@ use flashlab_device::Device;
 
 use super::Volume;
 use crate::error::RepairError;
+use crate::seeded_bug::SeededBug;
 
 impl<D: Device> Volume<D> {
     /// Makes all writes and discards so far durable. If nothing was written since the last flush, the device is not asked.
@@ -27,6 +28,10 @@ impl<D: Device> Volume<D> {
 
     /// Flushes the device: all records that were written are durable.
     pub(super) fn flush_device(&mut self) -> Result<(), RepairError> {
+        if self.has_bug(SeededBug::FlushDoesNothing) {
+            self.durable = self.sequence;
+            return Ok(());
+        }
         let flushed = self.io.flush();
         self.or_poison(flushed)?;
         self.durable = self.sequence;

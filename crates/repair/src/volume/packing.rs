@@ -17,6 +17,7 @@ use crate::error::RepairError;
 use crate::format::record::{Entry, RecordHeader, page_checksum};
 use crate::header_cache::KnownHeader;
 use crate::map::Location;
+use crate::seeded_bug::SeededBug;
 
 /// Segments that are packed before a checkpoint frees them: it costs two flushes.
 const PACKED_MAX: usize = 4;
@@ -123,6 +124,7 @@ impl<D: Device> Volume<D> {
         if live_pages == 0 || end >= written {
             self.packing = None;
             match live_pages {
+                0 if self.has_bug(SeededBug::EarlyReuse) => self.placer.end_packing(segment),
                 0 => self.packed.push(segment),
                 // It stays as it is while the volume is open: its pages cannot be read.
                 _ => self.damaged_segments += 1,

@@ -6,10 +6,11 @@ use flashlab_device::Device;
 use super::Volume;
 use crate::error::RepairError;
 use crate::format::checkpoint::Change;
-use crate::format::record::{Entry, RecordHeader, entries_max, page_checksum};
+use crate::format::record::{Entry, RecordHeader, page_checksum};
 use crate::header_cache::KnownHeader;
 use crate::map::Location;
 use crate::open_record::OpenRecord;
+use crate::seeded_bug::SeededBug;
 use crate::segment_table::{LogId, Slot};
 
 /// The log whose records carry discards. It is written first of a group, so that a discard never comes after a later write.
@@ -123,10 +124,13 @@ impl<D: Device> Volume<D> {
                 self.counters.discarded_pages += 1;
             }
         }
-        let most = entries_max(self.layout().options.page) as usize;
+        let most = self.layout().record_entries_max();
+        let forgets = self.has_bug(SeededBug::ForgottenDiscard);
         let record = self.record(DISCARD_LOG);
-        record.entries.push(Entry::Discard { page: first, count });
         record.has_host = true;
+        if !forgets {
+            record.entries.push(Entry::Discard { page: first, count });
+        }
         if record.entries.len() >= most {
             self.write_group()?;
         }
@@ -207,7 +211,7 @@ impl<D: Device> Volume<D> {
         written: u64,
     ) -> Result<(), RepairError> {
         let (positions, most) = (self.layout().pages_per_segment(), self.layout().record_pages_max);
-        let entries = entries_max(self.layout().options.page) as usize;
+        let entries = self.layout().record_entries_max();
         let record = self.record(log);
         record.push(entry, data, written);
         let position = slot.segment.0 * positions + slot.page;
@@ -252,7 +256,7 @@ impl<D: Device> Volume<D> {
             let location = Location { position: position + u32::from(distance), distance };
             match entry {
                 Entry::Write { page, checksum } | Entry::Copy { page, checksum } => {
-                    if self.map.get(*page) != Some(location) {
+                    if self.map.get(*page) != Some(location) && !self.has_bug(SeededBug::CopyOverNewerWrite) {
                         // A newer version exists, and may be in a record that was written before this one.
                         *entry = Entry::Superseded;
                         continue;
@@ -268,6 +272,7 @@ impl<D: Device> Volume<D> {
                 Entry::Superseded => {}
             }
         }
+        let commits = commits || self.has_bug(SeededBug::LogsCommitAlone);
         let table = self.placer.table().segment(segment);
         let header = RecordHeader {
             epoch: self.superblock.epoch,

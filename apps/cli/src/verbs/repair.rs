@@ -1,0 +1,40 @@
+//! `flashlab repair`: volumes that turn random writes into the large sequential writes that flash likes.
+
+mod check;
+mod create;
+mod dump;
+mod opened;
+mod serve;
+mod status;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+/// Append-and-pack volumes: random writes become large sequential ones, durable and crash-safe
+#[derive(Args)]
+pub struct Repair {
+    #[command(subcommand)]
+    task: RepairTask,
+}
+
+#[derive(Subcommand)]
+enum RepairTask {
+    Create(create::Create),
+    Serve(serve::ServeVolume),
+    Status(status::Status),
+    Check(check::Check),
+    Dump(dump::Dump),
+}
+
+impl Repair {
+    /// Does what the task says.
+    pub fn run(self) -> Result<()> {
+        match self.task {
+            RepairTask::Create(create) => create.run(),
+            RepairTask::Serve(serve) => serve.run(),
+            RepairTask::Status(status) => status.run(),
+            RepairTask::Check(check) => check.run(),
+            RepairTask::Dump(dump) => dump.run(),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! `flashlab repair check`.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use flashlab_repair::check;
+use serde::Serialize;
+
+use super::opened;
+use super::status::VolumeStatus;
+use crate::output;
+
+/// Verify every structure and every page of a volume that is not being served
+///
+/// It only reads. Exit code 1: something is damaged.
+#[derive(Args)]
+pub struct Check {
+    /// A block device, or a regular file
+    volume: PathBuf,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Checked {
+    right_pages: u64,
+    damaged: Vec<Damaged>,
+    volume: VolumeStatus,
+}
+
+#[derive(Serialize)]
+struct Damaged {
+    page: u64,
+    device_offset_bytes: u64,
+    why: String,
+}
+
+/// Damaged pages that are printed one by one.
+const PRINTED: usize = 20;
+
+impl Check {
+    /// Verifies it.
+    pub fn run(self) -> Result<()> {
+        let report = check(opened::for_reading(&self.volume)?, &mut |_| {})?;
+        let damaged = report.damaged.len();
+        let volume = VolumeStatus::of(&report.summary);
+        if self.json {
+            let pages = report.damaged.into_iter();
+            output::json(&Checked {
+                right_pages: report.right_pages,
+                damaged: pages
+                    .map(|damaged| Damaged {
+                        page: damaged.page,
+                        device_offset_bytes: damaged.offset,
+                        why: damaged.why,
+                    })
+                    .collect(),
+                volume,
+            })?;
+        } else {
+            let mut text = volume.text();
+            for page in report.damaged.iter().take(PRINTED) {
+                text += &format!("page {} at byte {} of the device: {}\n", page.page, page.offset, page.why);
+            }
+            text += &format!("{} pages are right, {damaged} are damaged\n", report.right_pages);
+            output::text(&text)?;
+        }
+        match damaged {
+            0 => Ok(()),
+            _ => bail!(
+                "{damaged} pages of {} are damaged: reading them is an error until they are overwritten; `flashlab \
+                 repair dump` copies out the others, with older versions where there are any",
+                self.volume.display()
+            ),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! `flashlab repair create`.
+
+use std::fs::OpenOptions;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use flashlab_base::Bytes;
+use flashlab_device::Device;
+use flashlab_repair::{LayoutOptions, Volume, VolumeLayout, VolumeUuid};
+use serde::Serialize;
+
+use super::opened;
+use crate::arguments::{self, ConsentOptions};
+use crate::exit::Usage;
+use crate::output;
+use crate::target::{By, Candidate};
+
+/// Make a volume on a block device or in a file
+///
+/// What the device holds is lost. A file that does not exist is made with --size.
+#[derive(Args)]
+pub struct Create {
+    /// A block device, or a regular file
+    volume: PathBuf,
+    /// Make the file, of this size
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
+    size: Option<Bytes>,
+    /// The share of the segments that data may take; the rest is slack, which makes packing inexpensive
+    #[arg(long, default_value_t = 0.8)]
+    fill: f64,
+    /// The page: what is mapped and verified as one
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size, default_value = "4KiB")]
+    page: Bytes,
+    /// The segment: a multiple of the device's erase block, which `flashlab infer` finds
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size, default_value = "4MiB")]
+    segment: Bytes,
+    #[command(flatten)]
+    consent: ConsentOptions,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Created {
+    uuid: String,
+    size_bytes: u64,
+    page_bytes: u64,
+    segment_bytes: u64,
+    segments: u32,
+    memory_bytes: u64,
+}
+
+impl Create {
+    /// Makes the volume.
+    pub fn run(self) -> Result<()> {
+        if !(self.fill > 0.0 && self.fill <= 0.95) {
+            bail!(Usage(format!("--fill {}: give a share above 0 and at most 0.95", self.fill)));
+        }
+        let is_new = self.make_file()?;
+        let made = self.create(is_new);
+        if made.is_err() && is_new {
+            // A file that holds no volume helps nobody.
+            let _ = std::fs::remove_file(&self.volume);
+        }
+        let (layout, uuid) = made?;
+        let size = Bytes(layout.options.logical_pages * layout.options.page.0);
+        let created = Created {
+            uuid: uuid.to_string(),
+            size_bytes: size.0,
+            page_bytes: layout.options.page.0,
+            segment_bytes: layout.options.segment.0,
+            segments: layout.segment_count,
+            memory_bytes: layout.memory().0,
+        };
+        if self.json {
+            return output::json(&created);
+        }
+        output::text(&format!(
+            "volume {uuid}: {size} in {} segments of {} on {}; its map takes {} of memory\n",
+            layout.segment_count,
+            layout.options.segment,
+            self.volume.display(),
+            layout.memory()
+        ))
+    }
+
+    /// Makes the file if it is asked for. Whether it did.
+    fn make_file(&self) -> Result<bool> {
+        let Some(size) = self.size else { return Ok(false) };
+        let name = self.volume.display();
+        let file = OpenOptions::new().write(true).create_new(true).open(&self.volume).map_err(|error| {
+            Usage(format!("cannot make {name}: {error}; --size is for a file that does not exist yet"))
+        })?;
+        file.set_len(size.0).with_context(|| format!("cannot make {name} {size} large"))?;
+        Ok(true)
+    }
+
+    fn create(&self, is_new: bool) -> Result<(VolumeLayout, VolumeUuid)> {
+        let text = self.volume.to_str().context(Usage("the path is no text in UTF-8".to_owned()))?;
+        let target = crate::target::parsed(text)?;
+        let consent =
+            ConsentOptions { overwrite_file: self.consent.overwrite_file || is_new, ..self.consent.clone() };
+        let Candidate::Real { path, inspection, by: Some(by) } = Candidate::find(&target, true, &consent)?
+        else {
+            bail!(Usage(format!(
+                "{target} is a simulated device, which keeps no data: give a block device or a file"
+            )));
+        };
+        let consent = By::consent(by, path, &inspection)?;
+        let device = opened::for_writing(&self.volume, consent)?;
+        let options = self.options(device.geometry().capacity)?;
+        let uuid = random_uuid()?;
+        Ok((Volume::create(device, uuid, options)?, uuid))
+    }
+
+    fn options(&self, capacity: Bytes) -> Result<LayoutOptions> {
+        let mut options = LayoutOptions {
+            capacity,
+            page: self.page,
+            segment: self.segment,
+            logical_pages: 1,
+            checkpoint_interval: Bytes::mib(64),
+        };
+        let layout = VolumeLayout::new(options)?;
+        let possible = u64::from(layout.segment_count) * u64::from(layout.data_pages_per_segment());
+        options.logical_pages = ((possible as f64 * self.fill) as u64).max(1);
+        if let Err(error) = VolumeLayout::new(options) {
+            // The map of all pages takes a few segments, too.
+            options.logical_pages -= options.logical_pages / 100;
+            VolumeLayout::new(options).map_err(|_| error)?;
+        }
+        Ok(options)
+    }
+}
+
+fn random_uuid() -> Result<VolumeUuid> {
+    const SOURCE: &str = "/proc/sys/kernel/random/uuid";
+    let text = std::fs::read_to_string(SOURCE).with_context(|| format!("cannot read {SOURCE}"))?;
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    let number = u128::from_str_radix(&digits, 16).with_context(|| format!("{SOURCE} has no UUID"))?;
+    Ok(VolumeUuid(number.to_be_bytes()))
+}

@@ -1,0 +1,47 @@
+//! Opens the file or block device that a volume lies on.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use flashlab_device::Device;
+use flashlab_host::{Consent, HostError, Inspection, IoEngine, OpenOptions};
+use flashlab_repair::summarize;
+
+/// The IOs in flight on the device beneath a volume.
+const DEPTH: u32 = 32;
+
+/// Opens it for reading.
+pub fn for_reading(path: &Path) -> Result<Box<dyn Device + Send>> {
+    open(path, None)
+}
+
+/// Opens it for writing if it carries a volume: then nothing is lost that is not the volume's.
+pub fn with_volume(path: &Path) -> Result<Box<dyn Device + Send>> {
+    let inspection = flashlab_host::inspect(path)?;
+    if !inspection.refusals.is_empty() {
+        let Inspection { path, refusals, .. } = inspection;
+        return Err(HostError::Refused { path, refusals }.into());
+    }
+    summarize(for_reading(path)?).with_context(|| format!("{} cannot be served", path.display()))?;
+    let consent = match inspection.is_block_device() {
+        true => flashlab_host::consent_by_flag(&inspection, path)?,
+        false => flashlab_host::consent_to_overwrite_file(&inspection)?,
+    };
+    for_writing(path, consent)
+}
+
+/// Opens it for writing.
+pub fn for_writing(path: &Path, consent: Consent) -> Result<Box<dyn Device + Send>> {
+    open(path, Some(consent))
+}
+
+fn open(path: &Path, write: Option<Consent>) -> Result<Box<dyn Device + Send>> {
+    // A kernel without io_uring, or one that forbids it, has the other engine.
+    let options =
+        |engine, depth| OpenOptions { engine, depth, write: write.clone(), ..OpenOptions::default() };
+    let opened = flashlab_host::open(path, &options(IoEngine::IoUring, DEPTH));
+    match opened {
+        Err(HostError::System { .. }) => Ok(flashlab_host::open(path, &options(IoEngine::Synchronous, 1))?),
+        opened => Ok(opened?),
+    }
+}

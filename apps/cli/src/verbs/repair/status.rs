@@ -1,0 +1,164 @@
+//! `flashlab repair status`.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use flashlab_base::Bytes;
+use flashlab_repair::{VolumeSummary, summarize};
+use serde::Serialize;
+
+use super::opened;
+use crate::output;
+
+/// Describe a volume that is not being served
+#[derive(Args)]
+pub struct Status {
+    /// A block device, or a regular file
+    volume: PathBuf,
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A volume's state, as `--json` prints it.
+#[derive(Serialize)]
+pub struct VolumeStatus {
+    uuid: String,
+    epoch: u64,
+    is_clean: bool,
+    records_to_replay: u64,
+    size_bytes: u64,
+    page_bytes: u64,
+    segment_bytes: u64,
+    segments: u32,
+    free_segments: u32,
+    /// Live pages for each page that all segments have.
+    fill: f64,
+    logs: Vec<LogStatus>,
+    write_amplification: Option<f64>,
+    counters: CountersStatus,
+}
+
+#[derive(Serialize)]
+struct LogStatus {
+    log: usize,
+    segments: u32,
+    live_pages: u64,
+    /// Physical for each live page.
+    alpha: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct CountersStatus {
+    host_pages: u64,
+    coalesced_pages: u64,
+    copied_pages: u64,
+    header_pages: u64,
+    flush_header_pages: u64,
+    padding_pages: u64,
+    discarded_pages: u64,
+    flushes: u64,
+    shared_flushes: u64,
+    metadata_bytes: u64,
+    packed_segments: u64,
+    device_discarded_bytes: u64,
+}
+
+impl VolumeStatus {
+    /// Of a summary.
+    pub fn of(summary: &VolumeSummary) -> VolumeStatus {
+        let layout = &summary.superblock.layout;
+        let page = layout.options.page.0;
+        let positions = u64::from(layout.data_pages_per_segment());
+        let logs = summary.logs.iter().enumerate().map(|(log, &(segments, live_pages))| LogStatus {
+            log,
+            segments,
+            live_pages,
+            alpha: (live_pages > 0).then(|| (u64::from(segments) * positions) as f64 / live_pages as f64),
+        });
+        let counters = &summary.counters;
+        VolumeStatus {
+            uuid: summary.superblock.uuid.to_string(),
+            epoch: summary.superblock.epoch,
+            is_clean: summary.superblock.is_clean,
+            records_to_replay: summary.records_to_replay,
+            size_bytes: layout.options.logical_pages * page,
+            page_bytes: page,
+            segment_bytes: layout.options.segment.0,
+            segments: layout.segment_count,
+            free_segments: summary.free_segments,
+            fill: summary.mapped_pages as f64 / (u64::from(layout.segment_count) * positions) as f64,
+            logs: logs.collect(),
+            write_amplification: counters.write_amplification(page),
+            counters: CountersStatus {
+                host_pages: counters.host_pages,
+                coalesced_pages: counters.coalesced_pages,
+                copied_pages: counters.copied_pages,
+                header_pages: counters.header_pages,
+                flush_header_pages: counters.flush_header_pages,
+                padding_pages: counters.padding_pages,
+                discarded_pages: counters.discarded_pages,
+                flushes: counters.flushes,
+                shared_flushes: counters.shared_flushes,
+                metadata_bytes: counters.metadata_bytes,
+                packed_segments: counters.packed_segments,
+                device_discarded_bytes: counters.device_discarded_bytes,
+            },
+        }
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let counters = &self.counters;
+        let mut text = format!(
+            "volume {}: {}, {}\n{:.1} % full; {} of {} segments of {} are free\n",
+            self.uuid,
+            Bytes(self.size_bytes),
+            match (self.is_clean, self.records_to_replay) {
+                (true, _) => "closed in order".to_owned(),
+                (false, records) => format!("not closed in order: the next mount replays {records} records"),
+            },
+            self.fill * 100.0,
+            self.free_segments,
+            self.segments,
+            Bytes(self.segment_bytes),
+        );
+        for LogStatus { log, segments, live_pages, alpha } in &self.logs {
+            let alpha = alpha.map_or(String::new(), |alpha| format!(", alpha {alpha:.2}"));
+            let _ = writeln!(text, "log {log}: {segments} segments, {live_pages} live pages{alpha}");
+        }
+        if let Some(amplification) = self.write_amplification {
+            let pages = |pages: u64| Bytes(pages * self.page_bytes);
+            let _ = writeln!(
+                text,
+                "written: {} by the host, of it {} overwritten in memory; {} copied by packing, {} for headers ({} of them \
+                 because of flushes), {} for the map: write amplification {amplification:.2}",
+                pages(counters.host_pages + counters.coalesced_pages),
+                pages(counters.coalesced_pages),
+                pages(counters.copied_pages),
+                pages(counters.header_pages),
+                pages(counters.flush_header_pages),
+                Bytes(counters.metadata_bytes),
+            );
+            let _ = writeln!(
+                text,
+                "{} flushes, {} of them served by another; {} discarded by the host, {} discarded on the device",
+                counters.flushes,
+                counters.shared_flushes,
+                pages(counters.discarded_pages),
+                Bytes(counters.device_discarded_bytes),
+            );
+        }
+        text
+    }
+}
+
+impl Status {
+    /// Prints it.
+    pub fn run(self) -> Result<()> {
+        let status = VolumeStatus::of(&summarize(opened::for_reading(&self.volume)?)?);
+        if self.json { output::json(&status) } else { output::text(&status.text()) }
+    }
+}

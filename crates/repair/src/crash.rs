@@ -1,0 +1,77 @@
+//! The crash harness: power failures, torn and lost writes and damage, at every place, in virtual time.
+//!
+//! # Model
+//! A scenario is a random workload on a small volume whose device records every write, discard and flush. The power may fail
+//! behind each of them. What the device has then is everything up to the last flush, and any part of what came after:
+//! each write whole, not at all, or some of its sectors.
+//!
+//! # Method
+//! 1. `workload` runs the scenario, and notes for each recorded IO which writes of the host were issued and which were flushed.
+//! 2. `states` builds crash states behind each IO: all subsets of the unflushed writes while they are few, chosen and
+//!    random ones beyond, with torn writes; others in addition with damage: flipped bits, lost and misdirected writes.
+//! 3. Each state is mounted and read. What is read has to be the state after some write of the host, not before the last flush.
+//!    Of a damaged state a mount or a page may fail, but no wrong page may be returned.
+//! 4. Of some states: recovering a second time gives the same; a power failure while recovering is one more state; and a
+//!    write after recovery survives the next mount.
+//!
+//! Everything follows from the seed.
+
+mod history;
+mod media;
+mod report;
+mod scatter;
+mod states;
+mod workload;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flashlab_base::Seed;
+
+use crate::seeded_bug::SeededBug;
+
+use report::VIOLATIONS_MAX;
+pub use report::{CrashReport, CrashViolation};
+
+/// Explores at least `states` crash states, from whole scenarios with this seed and the ones after it, with a number of
+/// threads. The violations are in the order of their seeds.
+pub fn explore(states: u64, seed: Seed, threads: usize, bug: Option<SeededBug>) -> CrashReport {
+    let (next, explored) = (AtomicU64::new(seed.0), AtomicU64::new(0));
+    let work = || {
+        let mut report = CrashReport::default();
+        while explored.load(Ordering::Relaxed) < states && report.violations.len() < VIOLATIONS_MAX {
+            let before = report.states;
+            scenario(Seed(next.fetch_add(1, Ordering::Relaxed)), bug, &mut report);
+            explored.fetch_add(report.states - before, Ordering::Relaxed);
+        }
+        report
+    };
+    let mut total = CrashReport::default();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            match worker.join() {
+                Ok(report) => total.add(report),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
+    total.violations.sort_by_key(|violation| (violation.seed.0, violation.io));
+    total
+}
+
+/// Explores the crash states of one scenario.
+fn scenario(seed: Seed, bug: Option<SeededBug>, report: &mut CrashReport) {
+    let run = workload::run(seed, bug);
+    report.scenarios += 1;
+    report.ios += run.log.len() as u64;
+    report.packed_segments += run.packed_segments;
+    report.images += run.images;
+    if let Some(what) = &run.broken {
+        let (state, what) = ("no crash".to_owned(), what.clone());
+        report.violations.push(CrashViolation { seed, io: run.log.len(), state, what });
+    }
+    states::explore(&run, bug, report);
+}
+
+#[cfg(test)]
+mod tests;

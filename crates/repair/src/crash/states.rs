@@ -1,0 +1,304 @@
+//! The crash states behind each recorded IO, and what is checked of each.
+
+use std::sync::Arc;
+
+use flashlab_base::{Prng, Seed};
+
+use super::history::{History, PAGE, read_pages};
+use super::media::{CrashMedia, Layer, LoggedIo, SECTOR};
+use super::report::{CrashReport, CrashViolation, VIOLATIONS_MAX};
+use super::workload::{Mark, Run};
+
+use crate::seeded_bug::SeededBug;
+
+/// With at most this number of unflushed writes all their subsets are tried.
+const ALL_SUBSETS_MAX: usize = 4;
+/// Random subsets behind each IO with more.
+const RANDOM_SUBSETS: usize = 8;
+/// One in this number of states is recovered a second time, and used after.
+const TWICE: u64 = 8;
+
+/// A state and how it came about.
+struct CrashState {
+    layers: Vec<Layer>,
+    /// Damage in addition to the power failure: then errors are allowed.
+    is_damaged: bool,
+    how: String,
+}
+
+/// Tries the states of a run.
+pub(crate) fn explore(run: &Run, bug: Option<SeededBug>, report: &mut CrashReport) {
+    let mut explorer = Explorer {
+        run,
+        bug,
+        random: Prng::new(run.seed.derive("crash states", 0)),
+        base: Arc::new(run.new_media()),
+        report,
+    };
+    let mut unflushed: Vec<usize> = Vec::new();
+    for (at, io) in run.log.iter().enumerate() {
+        let is_flush = matches!(io, LoggedIo::Flush);
+        if !is_flush {
+            unflushed.push(at);
+        }
+        for state in explorer.states(&unflushed, is_flush) {
+            if explorer.is_done() {
+                return;
+            }
+            explorer.try_state(at, state);
+        }
+        if is_flush {
+            explorer.make_durable(&unflushed);
+            unflushed.clear();
+        }
+    }
+}
+
+struct Explorer<'a> {
+    run: &'a Run,
+    bug: Option<SeededBug>,
+    random: Prng,
+    /// The device at the last flush.
+    base: Arc<Vec<u8>>,
+    report: &'a mut CrashReport,
+}
+
+impl Explorer<'_> {
+    fn is_done(&self) -> bool {
+        self.report.violations.len() >= VIOLATIONS_MAX
+    }
+
+    fn make_durable(&mut self, ios: &[usize]) {
+        let base = Arc::make_mut(&mut self.base);
+        for &io in ios {
+            if let Some(layer) = Layer::of(&self.run.log[io], u128::MAX) {
+                layer.apply(0, base);
+            }
+        }
+    }
+
+    /// The states behind an IO; behind a flush everything is there.
+    fn states(&mut self, unflushed: &[usize], is_flush: bool) -> Vec<CrashState> {
+        let count = unflushed.len();
+        let mut states = Vec::new();
+        if is_flush {
+            states.push(self.subset(unflushed, &vec![true; count], false));
+        } else if count <= ALL_SUBSETS_MAX {
+            // Those without the last IO were tried before it.
+            for bits in 0..1_u32 << (count - 1) {
+                let mut chosen: Vec<bool> = (0..count - 1).map(|at| bits >> at & 1 == 1).collect();
+                chosen.push(true);
+                states.push(self.subset(unflushed, &chosen, false));
+            }
+        } else {
+            let all = vec![true; count];
+            states.push(self.subset(unflushed, &all, false));
+            for missing in 0..(count - 1).min(RANDOM_SUBSETS) {
+                let mut chosen = all.clone();
+                chosen[if count - 1 > RANDOM_SUBSETS {
+                    self.random.below(count as u64 - 1) as usize
+                } else {
+                    missing
+                }] = false;
+                states.push(self.subset(unflushed, &chosen, false));
+            }
+            for _ in 0..RANDOM_SUBSETS {
+                let chosen: Vec<bool> = (0..count).map(|_| self.random.below(2) == 1).collect();
+                states.push(self.subset(unflushed, &chosen, false));
+            }
+        }
+        if !is_flush {
+            for _ in 0..3 {
+                let chosen: Vec<bool> = (0..count).map(|_| self.random.below(4) > 0).collect();
+                states.push(self.subset(unflushed, &chosen, true));
+            }
+        }
+        states.push(self.damaged(unflushed));
+        states
+    }
+
+    /// The chosen ones of the unflushed writes; with `torn` one or more of them in part.
+    fn subset(&mut self, unflushed: &[usize], chosen: &[bool], torn: bool) -> CrashState {
+        let mut layers = Vec::new();
+        let mut how = String::new();
+        for (&io, &is_chosen) in unflushed.iter().zip(chosen) {
+            let mut sectors = u128::MAX;
+            if torn && self.random.below(2) == 0 {
+                sectors = self.torn_sectors();
+            }
+            if is_chosen && let Some(layer) = Layer::of(&self.run.log[io], sectors) {
+                how += &match sectors {
+                    u128::MAX => format!(" {io}"),
+                    _ => format!(" {io} with sectors {sectors:x}"),
+                };
+                layers.push(layer);
+            }
+        }
+        CrashState { layers, is_damaged: false, how: format!("of the unflushed writes it has{how}") }
+    }
+
+    /// Sectors of a torn write: a beginning, an end, all but one, or any.
+    fn torn_sectors(&mut self) -> u128 {
+        let at = self.random.below(64);
+        match self.random.below(4) {
+            0 => (1 << at) - 1,
+            1 => u128::MAX << at,
+            2 => !(1 << (at % 8)),
+            _ => u128::from(self.random.next_u64()) << 64 | u128::from(self.random.next_u64()),
+        }
+    }
+
+    /// A state with damage.
+    fn damaged(&mut self, unflushed: &[usize]) -> CrashState {
+        let all = vec![true; unflushed.len()];
+        let mut state = self.subset(unflushed, &all, false);
+        state.is_damaged = true;
+        let logged = self.run.log.len() as u64;
+        match self.random.below(3) {
+            0 if !unflushed.is_empty() => {
+                let lost = self.random.below(unflushed.len() as u64) as usize;
+                let lost = lost.min(state.layers.len().saturating_sub(1));
+                if !state.layers.is_empty() {
+                    state.layers.remove(lost);
+                }
+                state.how = format!("all but the lost write {}", unflushed[lost]);
+            }
+            1 if !unflushed.is_empty() => {
+                let at = self.random.below(state.layers.len().max(1) as u64) as usize;
+                let place = &self.run.log[self.random.below(logged) as usize];
+                if let (LoggedIo::Write { offset, .. }, true) = (place, at < state.layers.len()) {
+                    let layer = state.layers.remove(at);
+                    let room = self.base.len() as u64 - layer.size() as u64;
+                    state.how = format!("a write for byte {} went to {offset}", layer.offset());
+                    state.layers.push(layer.moved((*offset).min(room)));
+                }
+            }
+            _ => {
+                // In something that the volume wrote, or the superblock.
+                let place = &self.run.log[self.random.below(logged) as usize];
+                if let LoggedIo::Write { offset, data } = place {
+                    let byte = offset + self.random.below(data.len() as u64);
+                    let start = byte / SECTOR as u64 * SECTOR as u64;
+                    let mut sector = self.base[start as usize..start as usize + SECTOR].to_vec();
+                    state.layers.iter().for_each(|layer| layer.apply(start, &mut sector));
+                    sector[(byte - start) as usize] ^= 1 << self.random.below(8);
+                    state.layers.push(Layer::bytes(start, sector));
+                    state.how = format!("a bit of byte {byte} is flipped");
+                }
+            }
+        }
+        state
+    }
+
+    fn try_state(&mut self, io: usize, state: CrashState) {
+        self.report.states += 1;
+        self.report.damaged += u64::from(state.is_damaged);
+        let Some(&mark) = self.run.marks.get(io) else { return };
+        if let Err(what) = self.check(&state, mark) {
+            let CrashState { how, .. } = state;
+            let seed = Seed(self.run.seed.0);
+            self.report.violations.push(CrashViolation { seed, io, state: how, what });
+        }
+    }
+
+    fn check(&mut self, state: &CrashState, mark: Mark) -> Result<(), String> {
+        let run = self.run;
+        let history = &run.histories[mark.history];
+        let media = CrashMedia::new(Arc::clone(&self.base), state.layers.clone());
+        let mut volume = match run.mount(media, self.bug) {
+            Ok(volume) => volume,
+            Err(_) if state.is_damaged => return Ok(()),
+            Err(error) => return Err(format!("it is not mounted: {error}")),
+        };
+        let pages = read_pages(&mut volume);
+        let low = if state.is_damaged { 0 } else { mark.flushed };
+        let found = history.check(&pages, (low, mark.issued), state.is_damaged)?;
+        if state.is_damaged {
+            return Ok(());
+        }
+        match self.random.below(TWICE) {
+            0 => self.check_twice(volume, &pages),
+            1 => self.check_crash_while_recovering(&state.layers, volume, history, (low, mark.issued)),
+            2 => self.check_use(volume, history, found),
+            _ => Ok(()),
+        }
+    }
+
+    /// Recovering a second time gives the same.
+    fn check_twice(
+        &mut self,
+        volume: crate::volume::Volume<CrashMedia>,
+        pages: &[Result<Vec<u8>, String>],
+    ) -> Result<(), String> {
+        self.report.states += 1;
+        let second = self.run.mount(volume.abandon(), self.bug);
+        let mut second = second.map_err(|error| format!("it is not mounted a second time: {error}"))?;
+        match read_pages(&mut second) == pages {
+            true => Ok(()),
+            false => Err("recovering a second time gives another state".to_owned()),
+        }
+    }
+
+    /// The power fails while the volume recovers.
+    fn check_crash_while_recovering(
+        &mut self,
+        layers: &[Layer],
+        volume: crate::volume::Volume<CrashMedia>,
+        history: &History,
+        range: (usize, usize),
+    ) -> Result<(), String> {
+        self.report.states += 1;
+        let log = volume.abandon().log;
+        let end = self.random.below(log.len() as u64 + 1) as usize;
+        let flushed = log[..end].iter().rposition(|io| matches!(io, LoggedIo::Flush)).unwrap_or(0);
+        let mut layers = layers.to_vec();
+        for (at, io) in log[..end].iter().enumerate() {
+            let sectors = match self.random.below(3) {
+                _ if at < flushed => u128::MAX,
+                0 => 0,
+                1 => u128::MAX,
+                _ => self.torn_sectors(),
+            };
+            layers.extend(Layer::of(io, sectors));
+        }
+        let media = CrashMedia::new(Arc::clone(&self.base), layers);
+        let mut volume = self
+            .run
+            .mount(media, self.bug)
+            .map_err(|error| format!("after a crash at IO {end} of recovering it is not mounted: {error}"))?;
+        let pages = read_pages(&mut volume);
+        let checked = history.check(&pages, range, false);
+        checked.map(drop).map_err(|what| format!("after a crash at IO {end} of recovering: {what}"))
+    }
+
+    /// What is written and flushed after recovery survives the next power failure, which loses what was not flushed.
+    fn check_use(
+        &mut self,
+        mut volume: crate::volume::Volume<CrashMedia>,
+        history: &History,
+        found: usize,
+    ) -> Result<(), String> {
+        self.report.states += 1;
+        let mut history = history.clone();
+        history.truncate(found);
+        let pages = self.run.layout.options.logical_pages;
+        let mut flushed = found;
+        for version in 0..1 + self.random.below(12) {
+            let page = self.random.below(pages);
+            let content: Arc<[u8]> = vec![0xa0 + version as u8; PAGE].into();
+            history.push(page, Some(Arc::clone(&content)));
+            volume.write(page * PAGE as u64, &content).map_err(|error| format!("after recovery: {error}"))?;
+            if self.random.below(3) == 0 {
+                volume.flush().map_err(|error| format!("after recovery: {error}"))?;
+                flushed = history.len();
+            }
+        }
+        let mut volume = self
+            .run
+            .mount(volume.abandon(), self.bug)
+            .map_err(|error| format!("after recovery and writes it is not mounted: {error}"))?;
+        let pages = read_pages(&mut volume);
+        let checked = history.check(&pages, (flushed, history.len()), false);
+        checked.map(drop).map_err(|what| format!("after recovery and writes: {what}"))
+    }
+}

@@ -1,0 +1,31 @@
+use super::*;
+
+/// States of the slice that every test run explores.
+const STATES: u64 = 12_000;
+
+#[test]
+fn no_crash_state_breaks_a_promise() {
+    let report = explore(STATES, Seed(1), 2, None);
+    assert!(
+        report.violations.is_empty(),
+        "cargo xtask crash --states {STATES} --seed 1: {:#?}",
+        report.violations
+    );
+    assert!(report.states >= STATES && report.damaged > 500, "{report:?}");
+    // A harness in which nothing is packed and no image is written tests little.
+    assert!(report.packed_segments > 20 && report.images > 2, "{report:?}");
+}
+
+#[test]
+fn each_seeded_bug_is_found() {
+    for bug in SeededBug::ALL {
+        let report = explore(40_000, Seed(1), 2, Some(bug));
+        assert!(!report.violations.is_empty(), "{bug} is not found in {} states", report.states);
+    }
+}
+
+#[test]
+fn the_same_seed_finds_the_same() {
+    let found = |seed| explore(500, Seed(seed), 1, Some(SeededBug::FlushDoesNothing));
+    assert_eq!(found(3), found(3));
+}

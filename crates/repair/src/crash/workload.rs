@@ -1,0 +1,290 @@
+//! A random workload on a small volume, and what the host may expect after each recorded IO.
+
+use std::sync::Arc;
+
+use flashlab_base::{Bytes, Nanos, Prng, Seed};
+use flashlab_device::Device;
+
+use super::history::{Content, History, PAGE, read_pages};
+use super::media::{CrashMedia, LoggedIo};
+use super::scatter::Scatter;
+use crate::error::RepairError;
+use crate::format::VolumeUuid;
+use crate::layout::{LayoutOptions, VolumeLayout};
+use crate::policy::Policy;
+use crate::seeded_bug::SeededBug;
+use crate::single_log::{Fifo, Greedy};
+use crate::volume::{MountOptions, Volume};
+
+const UUID: VolumeUuid = VolumeUuid(*b"crash harness 01");
+const SEGMENT: Bytes = Bytes::kib(32);
+const INTERVAL: Bytes = Bytes::kib(64);
+/// The host's operations in a scenario: enough to write the volume several times.
+const OPERATIONS: u64 = 220;
+/// The host flushes at the latest after this number of updates, so that few states are possible.
+const UNFLUSHED_MAX: usize = 40;
+
+/// What the host may expect when the power fails behind a recorded IO.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    pub history: usize,
+    pub flushed: usize,
+    pub issued: usize,
+}
+
+/// A scenario that was run.
+pub(crate) struct Run {
+    pub seed: Seed,
+    pub layout: VolumeLayout,
+    pub log: Vec<LoggedIo>,
+    /// For each recorded IO.
+    pub marks: Vec<Mark>,
+    /// A history is continued from a shorter one where the server was killed.
+    pub histories: Vec<History>,
+    pub packed_segments: u64,
+    pub images: u64,
+    /// A promise that was broken without a crash.
+    pub broken: Option<String>,
+}
+
+impl Run {
+    /// The volume's device as it was made.
+    pub fn new_media(&self) -> Vec<u8> {
+        new_media(&self.layout)
+    }
+
+    /// Mounts what a crash left.
+    pub fn mount(
+        &self,
+        media: CrashMedia,
+        bug: Option<SeededBug>,
+    ) -> Result<Volume<CrashMedia>, RepairError> {
+        mount(media, self.seed, bug)
+    }
+}
+
+fn mount(media: CrashMedia, seed: Seed, bug: Option<SeededBug>) -> Result<Volume<CrashMedia>, RepairError> {
+    let options = MountOptions { bug, discard_rate: Bytes::mib(64), ..MountOptions::default() };
+    Volume::open(media, options, |_| policy(seed))
+}
+
+/// The policy of a scenario.
+fn policy(seed: Seed) -> Box<dyn Policy> {
+    match seed.0 % 3 {
+        0 => Box::new(Greedy),
+        1 => Box::new(Scatter::default()),
+        _ => Box::new(Fifo),
+    }
+}
+
+fn layout(random: &mut Prng) -> VolumeLayout {
+    let segments = 17 + random.below(4) as u32;
+    let logical_pages = 20 + random.below(25);
+    let mut capacity = Bytes::mib(1);
+    loop {
+        let page = Bytes(PAGE as u64);
+        let options =
+            LayoutOptions { capacity, page, segment: SEGMENT, logical_pages, checkpoint_interval: INTERVAL };
+        match VolumeLayout::new(options) {
+            Ok(layout) if layout.segment_count >= segments => return layout,
+            _ => capacity += SEGMENT,
+        }
+    }
+}
+
+fn new_media(layout: &VolumeLayout) -> Vec<u8> {
+    let capacity = layout.options.capacity.0 as usize;
+    let mut media = CrashMedia::new(Arc::new(vec![0; capacity]), Vec::new());
+    Volume::create(&mut media, UUID, layout.options).expect("the harness makes possible volumes");
+    media.into_content()
+}
+
+/// Runs the scenario of a seed.
+pub(crate) fn run(seed: Seed, bug: Option<SeededBug>) -> Run {
+    let mut random = Prng::new(seed.derive("crash workload", 0));
+    let layout = layout(&mut random);
+    // In a quarter of the scenarios one write or flush of the device fails.
+    let fails_at = (random.below(4) == 0).then(|| 20 + random.below(150) as usize);
+    let media = CrashMedia::new(Arc::new(new_media(&layout)), Vec::new()).failing(fails_at);
+    let mut run = Run {
+        seed,
+        layout,
+        log: Vec::new(),
+        marks: Vec::new(),
+        histories: vec![History::default()],
+        packed_segments: 0,
+        images: 0,
+        broken: None,
+    };
+    let opened = mount(media, seed, bug);
+    let Ok(volume) = opened else {
+        run.broken = opened.err().map(|error| format!("a new volume is not mounted: {error}"));
+        return run;
+    };
+    let mut host = Host { run, volume: Some(volume), random, flushed: 0, version: 0, bug };
+    host.mark();
+    for _ in 0..OPERATIONS {
+        if host.run.broken.is_some() || !host.step() {
+            break;
+        }
+    }
+    if let Some(volume) = host.volume {
+        host.run.packed_segments = volume.counters().packed_segments;
+        host.run.images = volume.superblock().image;
+        host.run.log = volume.abandon().log;
+    }
+    host.run
+}
+
+/// The host, its volume and its expectations.
+struct Host {
+    run: Run,
+    volume: Option<Volume<CrashMedia>>,
+    random: Prng,
+    flushed: usize,
+    version: u64,
+    bug: Option<SeededBug>,
+}
+
+impl Host {
+    fn history(&mut self) -> &mut History {
+        self.run.histories.last_mut().expect("there is always one")
+    }
+
+    /// Notes for the IOs since the last call what the host may expect.
+    fn mark(&mut self) {
+        let ios = self.volume.as_ref().map_or(0, |volume| volume.device().log.len());
+        let mark = Mark {
+            history: self.run.histories.len() - 1,
+            flushed: self.flushed,
+            issued: self.history().len(),
+        };
+        self.run.marks.resize(ios, mark);
+    }
+
+    /// One operation of the host. False: the device has failed, and the scenario ends.
+    fn step(&mut self) -> bool {
+        let must_flush = self.history().len() - self.flushed >= UNFLUSHED_MAX;
+        let done = match self.random.below(100) {
+            _ if must_flush => self.flush(),
+            0..62 => self.write(),
+            62..66 => self.write_part(),
+            66..84 => self.flush(),
+            84..92 => self.discard(),
+            92..97 => self.idle(),
+            97 => self.restart(true),
+            _ => self.restart(false),
+        };
+        self.mark();
+        match done {
+            Ok(()) => true,
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    /// After an error nothing may be acknowledged.
+    fn failed(&mut self, error: &RepairError) -> bool {
+        let Some(volume) = &mut self.volume else { return false };
+        if !volume.device().has_failed {
+            self.run.broken = Some(format!("an operation failed on a device without faults: {error}"));
+        } else if volume.flush().is_ok() {
+            self.run.broken = Some(format!("a flush succeeds after this error: {error}"));
+        }
+        self.mark();
+        false
+    }
+
+    fn volume(&mut self) -> &mut Volume<CrashMedia> {
+        self.volume.as_mut().expect("the volume is open")
+    }
+
+    fn page(&mut self) -> u64 {
+        let pages = self.run.layout.options.logical_pages;
+        // Most writes go to a quarter of the pages, so that segments differ in their live pages.
+        let hot = (pages / 4).max(1);
+        if self.random.below(10) < 7 { self.random.below(hot) } else { self.random.below(pages) }
+    }
+
+    fn new_content(&mut self) -> Arc<[u8]> {
+        self.version += 1;
+        let word = self.version.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes();
+        word.repeat(PAGE / word.len()).into()
+    }
+
+    fn write(&mut self) -> Result<(), RepairError> {
+        let first = self.page();
+        let pages = self.run.layout.options.logical_pages;
+        let count = (1 + self.random.below(4)).min(pages - first);
+        let mut data = Vec::new();
+        for page in first..first + count {
+            let content = self.new_content();
+            data.extend_from_slice(&content);
+            self.history().push(page, Some(content));
+        }
+        self.volume().write(first * PAGE as u64, &data)
+    }
+
+    fn write_part(&mut self) -> Result<(), RepairError> {
+        let page = self.page();
+        let (start, length) = (self.random.below(3000), 1 + self.random.below(1000));
+        let mut whole = self.content(page);
+        let patch = self.new_content();
+        let (from, to) = (start as usize, (start + length) as usize);
+        whole[from..to].copy_from_slice(&patch[..to - from]);
+        self.history().push(page, Some(whole.into()));
+        self.volume().write(page * PAGE as u64 + start, &patch[..to - from])
+    }
+
+    fn content(&mut self, page: u64) -> Vec<u8> {
+        let content: Content = self.history().content(page);
+        content.map_or_else(|| vec![0; PAGE], |content| content.to_vec())
+    }
+
+    fn discard(&mut self) -> Result<(), RepairError> {
+        let first = self.page();
+        let pages = self.run.layout.options.logical_pages;
+        let count = (1 + self.random.below(6)).min(pages - first);
+        (first..first + count).for_each(|page| self.history().push(page, None));
+        self.volume().discard(first * PAGE as u64, count * PAGE as u64)
+    }
+
+    fn flush(&mut self) -> Result<(), RepairError> {
+        let issued = self.history().len();
+        self.volume().flush()?;
+        // The IOs of the flush itself may still find the state before it.
+        self.mark();
+        self.flushed = issued;
+        Ok(())
+    }
+
+    /// Background work: packing and discards of the device.
+    fn idle(&mut self) -> Result<(), RepairError> {
+        let time = Nanos::from_micros(50 + self.random.below(1000));
+        let volume = self.volume();
+        let until = volume.now() + time;
+        while volume.wait(until).is_some() {}
+        volume.poison().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Ends the server, in order or not, and mounts the volume anew.
+    fn restart(&mut self, in_order: bool) -> Result<(), RepairError> {
+        let Some(volume) = self.volume.take() else { return Ok(()) };
+        let media = if in_order { volume.close()? } else { volume.abandon() };
+        let mut volume = mount(media, self.run.seed, self.bug)?;
+        let pages = read_pages(&mut volume);
+        self.volume = Some(volume);
+        // While it was mounted, the old state was what the host could expect.
+        self.mark();
+        let range = (if in_order { self.history().len() } else { self.flushed }, self.history().len());
+        match self.history().check(&pages, range, false) {
+            Ok(found) => {
+                let mut continued = self.history().clone();
+                continued.truncate(found);
+                self.run.histories.push(continued);
+                self.flushed = found;
+            }
+            Err(what) => self.run.broken = Some(format!("after a restart without a power failure: {what}")),
+        }
+        Ok(())
+    }
+}
