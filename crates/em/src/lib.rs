@@ -29,6 +29,7 @@ pub mod graph;
 mod ledger;
 mod machine;
 mod record_format;
+pub mod rank;
 pub mod records;
 mod scan;
 mod search;

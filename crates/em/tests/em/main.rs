@@ -4,4 +4,5 @@ mod bfs;
 mod building_blocks;
 mod searching;
 mod sorting;
+mod rank;
 mod support;
