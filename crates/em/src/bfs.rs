@@ -19,6 +19,7 @@
 
 mod cluster;
 mod direct;
+mod experiment;
 mod formula;
 mod frontier;
 mod mehlhorn_meyer;
@@ -26,6 +27,9 @@ mod stored_graph;
 
 pub use cluster::{Arc, Clustering, cluster};
 pub use direct::{munagala_ranade, semi_external};
+pub use experiment::{
+    SearchMethod, SearchRun, SearchTask, closed_form, run_search, search_costs, sequence_block,
+};
 pub use formula::{SearchIos, SearchSizes, level_tree_shape, search_ios};
 pub use frontier::{LevelShape, Search, verify_levels};
 pub use mehlhorn_meyer::mehlhorn_meyer;

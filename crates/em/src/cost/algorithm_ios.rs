@@ -57,6 +57,13 @@ impl AlgorithmIos {
         AlgorithmIos { phases: vec![Phase { ios, host }] }
     }
 
+    /// IOs in several phases; the host's time is added to the first.
+    pub fn phases(phases: Vec<Vec<IoClass>>, host: Nanos) -> AlgorithmIos {
+        let host = |index| if index == 0 { host } else { Nanos::ZERO };
+        let phases = phases.into_iter().enumerate().map(|(index, ios)| Phase { ios, host: host(index) });
+        AlgorithmIos { phases: phases.collect() }
+    }
+
     /// All its IOs.
     pub fn ios(&self) -> impl Iterator<Item = &IoClass> {
         self.phases.iter().flat_map(|phase| &phase.ios)

@@ -15,9 +15,8 @@
 //! # Invariant
 //! - The size is at least 1 node.
 
-use flashlab_base::{Bytes, Mode};
+use flashlab_base::Bytes;
 
-use super::algorithm_ios::AccessPattern;
 use super::costs::DeviceCosts;
 
 /// How long an entry stays in the pool, in cluster sizes: k of the model. Along a path whose masters are drawn with
@@ -30,7 +29,7 @@ pub(super) const STAY: f64 = 0.75;
 pub struct ClusterCosts {
     /// One random read of a block of the structure, in nanoseconds.
     pub cluster_read_ns: f64,
-    /// Reading and writing one byte of the pool sequentially, in nanoseconds.
+    /// Reading and writing one byte of the pool, in nanoseconds.
     pub pool_byte_ns: f64,
     /// The bytes of the pool for each node.
     pub node_bytes: f64,
@@ -50,21 +49,25 @@ pub struct ClusterSize {
 }
 
 impl ClusterCosts {
-    /// The costs where the structure lies on the devices `structure` and the pool on the devices `pool`, each striped
-    /// in blocks of `block`. IOs to several devices share the work, but a sequential pass is as slow as its slowest device.
+    /// The costs where the structure lies on the devices `structure` and the pool on the devices `pool`, with random reads
+    /// of `block` and sequences in IOs of `sequence_block`. IOs to several devices share the work, but all wait for the
+    /// slowest device. A scan of the pool alternates between reading and writing, so that each IO begins elsewhere.
     pub fn of(
         structure: &[DeviceCosts],
         pool: &[DeviceCosts],
         block: Bytes,
+        sequence_block: Bytes,
         node_bytes: f64,
     ) -> ClusterCosts {
         let slowest = |devices: &[DeviceCosts], cost: &dyn Fn(&DeviceCosts) -> f64| {
             devices.iter().map(cost).fold(0.0, f64::max) / devices.len().max(1) as f64
         };
-        let byte = |costs: &DeviceCosts, mode| costs.line(mode, AccessPattern::Sequential).byte_ns;
+        let both = |costs: &DeviceCosts| {
+            costs.random_read.of(sequence_block) + costs.random_write.of(sequence_block)
+        };
         ClusterCosts {
             cluster_read_ns: slowest(structure, &|costs| costs.random_read.of(block)),
-            pool_byte_ns: slowest(pool, &|costs| byte(costs, Mode::Read) + byte(costs, Mode::Write)),
+            pool_byte_ns: slowest(pool, &both) / sequence_block.0.max(1) as f64,
             node_bytes,
             pool_host_ns: 0.0,
         }
