@@ -160,10 +160,9 @@ impl SearchRun {
 
 impl SearchIos {
     /// These IOs on the devices of a placement, for cost models. Cluster reads and scans of the pool do not overlap, because
-    /// a level's clusters are known when its scan is done. A scan alternates between reading and writing, so that each of
-    /// its IOs begins elsewhere.
+    /// a level's clusters are known when its scan is done. A scan alternates between reading and writing.
     pub fn on(&self, placement: SearchPlacement, devices: usize, host: Nanos) -> AlgorithmIos {
-        let classes = |spread: Spread, mode, count: f64, bytes: f64| -> Vec<IoClass> {
+        let classes = |spread: Spread, pattern, mode, count: f64, bytes: f64| -> Vec<IoClass> {
             let on = match spread {
                 Spread::On(device) => device..device + 1,
                 Spread::Striped(_) => 0..devices,
@@ -172,18 +171,26 @@ impl SearchIos {
             on.map(|device| IoClass {
                 device,
                 mode,
-                pattern: AccessPattern::Random,
+                pattern,
                 count: count / share,
                 bytes: bytes / share,
                 in_flight: 8,
             })
             .collect()
         };
-        let mut phases =
-            vec![classes(placement.structure, Mode::Read, self.cluster_reads, self.cluster_bytes)];
-        let mut pool = classes(placement.pool, Mode::Read, self.pool_reads, self.pool_read_bytes);
-        pool.extend(classes(placement.pool, Mode::Write, self.pool_writes, self.pool_write_bytes));
-        phases.push(pool);
+        let (random, alternating) = (AccessPattern::Random, AccessPattern::Alternating);
+        let clusters =
+            classes(placement.structure, random, Mode::Read, self.cluster_reads, self.cluster_bytes);
+        let mut pool =
+            classes(placement.pool, alternating, Mode::Read, self.pool_reads, self.pool_read_bytes);
+        pool.extend(classes(
+            placement.pool,
+            alternating,
+            Mode::Write,
+            self.pool_writes,
+            self.pool_write_bytes,
+        ));
+        let phases = vec![clusters, pool];
         AlgorithmIos::phases(phases, host)
     }
 }

@@ -9,6 +9,8 @@ pub enum AccessPattern {
     Sequential,
     /// It begins at a random offset.
     Random,
+    /// It continues the IO before the last one: a sequence is read and another one written at the same time.
+    Alternating,
 }
 
 /// IOs of one kind on one device.
@@ -18,7 +20,7 @@ pub struct IoClass {
     pub device: usize,
     /// Read or write.
     pub mode: Mode,
-    /// Sequential or random.
+    /// Sequential, random or alternating.
     pub pattern: AccessPattern,
     /// How many IOs. A fraction is an expected value.
     pub count: f64,

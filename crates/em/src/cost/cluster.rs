@@ -62,12 +62,10 @@ impl ClusterCosts {
         let slowest = |devices: &[DeviceCosts], cost: &dyn Fn(&DeviceCosts) -> f64| {
             devices.iter().map(cost).fold(0.0, f64::max) / devices.len().max(1) as f64
         };
-        let both = |costs: &DeviceCosts| {
-            costs.random_read.of(sequence_block) + costs.random_write.of(sequence_block)
-        };
         ClusterCosts {
             cluster_read_ns: slowest(structure, &|costs| costs.random_read.of(block)),
-            pool_byte_ns: slowest(pool, &both) / sequence_block.0.max(1) as f64,
+            pool_byte_ns: 2.0 * slowest(pool, &|costs| costs.alternating.of(sequence_block))
+                / sequence_block.0.max(1) as f64,
             node_bytes,
             pool_host_ns: 0.0,
         }

@@ -47,6 +47,8 @@ pub struct DeviceCosts {
     pub random_read: LinearCost,
     /// A write at a random offset.
     pub random_write: LinearCost,
+    /// A read or a write of a sequence while another sequence is written or read: half of what a pair takes.
+    pub alternating: LinearCost,
     /// P of the PDAM: how many times the rate of one random read in flight the device reaches with more in flight.
     pub parallelism: f64,
 }
@@ -59,6 +61,7 @@ impl DeviceCosts {
             (Mode::Write, AccessPattern::Sequential) => self.sequential_write,
             (Mode::Read, AccessPattern::Random) => self.random_read,
             (Mode::Write, AccessPattern::Random) => self.random_write,
+            (_, AccessPattern::Alternating) => self.alternating,
         }
     }
 

@@ -5,7 +5,8 @@
 //! 2. For each direction, sequentially and at random offsets within the region, IOs of a small and a large size are issued
 //!    with one in flight. The line through the two mean times is the cost. Writes end with a flush, whose time counts: a
 //!    write cache only defers what it takes.
-//! 3. Random reads of the small size with `in_flight` in flight give the parallelism.
+//! 3. The first half of the region is read and the second half written, alternating, one read and one write in flight.
+//! 4. Random reads of the small size with `in_flight` in flight give the parallelism.
 //!
 //! # Invariants
 //! - It writes to the region and nowhere else.
@@ -68,8 +69,11 @@ pub fn measure(
     let random_read = line(Mode::Read, AccessPattern::Random)?;
     let sequential_write = line(Mode::Write, AccessPattern::Sequential)?;
     let random_write = line(Mode::Write, AccessPattern::Random)?;
+    let small = lab.alternating(sizes.small)?;
+    let large = lab.alternating(sizes.large)?;
+    let alternating = LinearCost::through((sizes.small, small), (sizes.large, large));
     let parallelism = lab.parallelism()?;
-    Ok(DeviceCosts { sequential_read, sequential_write, random_read, random_write, parallelism })
+    Ok(DeviceCosts { sequential_read, sequential_write, random_read, random_write, alternating, parallelism })
 }
 
 struct Lab<'l, 'm> {
@@ -89,11 +93,41 @@ impl Lab<'_, '_> {
                 let first = self.prng.below(slots - sequential + 1);
                 (first..first + sequential).collect()
             }
-            AccessPattern::Random => self.random(slots),
+            AccessPattern::Random | AccessPattern::Alternating => self.random(slots),
         };
         let count = indices.len() as f64;
         let took = self.run(mode.into(), size, indices, 1)?;
         Ok(took.0 as f64 / count)
+    }
+
+    /// The mean time of an IO while a sequence is read and another one written, in nanoseconds.
+    fn alternating(&mut self, size: Bytes) -> Result<f64, EmError> {
+        let half = self.region.size().0 / size.0 / 2;
+        let pairs = (IOS / 2).min(half).min((MOST.0 / size.0).max(2));
+        let (mut free, _lease) = self.machine.budget().buffers(2, size, "measuring costs")?;
+        let begin = self.machine.now();
+        let mut in_flight: [Option<crate::Ticket>; 2] = [None, None];
+        for index in 0..2 * pairs {
+            let is_write = index % 2 == 1;
+            let slot = index / 2 + if is_write { half } else { 0 };
+            if let Some(ticket) = in_flight[usize::from(is_write)].take() {
+                free.push(self.machine.wait(ticket)?);
+            }
+            let (device, offset) = self.region.locate(size * slot);
+            let operation = if is_write { Operation::Write } else { Operation::Read };
+            let buffer = free.pop().expect("each direction has a buffer");
+            let ticket = self.machine.submit(device, operation, offset, size, buffer);
+            in_flight[usize::from(is_write)] = Some(ticket);
+        }
+        while self.machine.wait_any()?.is_some() {}
+        self.flush()?;
+        Ok(self.machine.now().since(begin).0 as f64 / (2 * pairs) as f64)
+    }
+
+    fn flush(&mut self) -> Result<(), EmError> {
+        let device = self.region.parts()[0].device;
+        let flush = self.machine.submit(device, Operation::Flush, Bytes::ZERO, Bytes::ZERO, Buffer::empty());
+        self.machine.wait(flush).map(drop)
     }
 
     fn random(&mut self, slots: u64) -> Vec<u64> {
@@ -120,21 +154,17 @@ impl Lab<'_, '_> {
         let (mut free, _lease) =
             self.machine.budget().buffers(in_flight as usize, size, "measuring costs")?;
         let begin = self.machine.now();
-        let mut device = self.region.parts()[0].device;
         for index in indices {
             let buffer = match free.pop() {
                 Some(buffer) => buffer,
                 None => self.machine.wait_any()?.expect("an IO is in flight").1,
             };
-            let (located, offset) = self.region.locate(size * index);
-            device = located;
-            self.machine.submit(located, operation, offset, size, buffer);
+            let (device, offset) = self.region.locate(size * index);
+            self.machine.submit(device, operation, offset, size, buffer);
         }
         while self.machine.wait_any()?.is_some() {}
         if operation == Operation::Write {
-            let flush =
-                self.machine.submit(device, Operation::Flush, Bytes::ZERO, Bytes::ZERO, Buffer::empty());
-            self.machine.wait(flush)?;
+            self.flush()?;
         }
         Ok(self.machine.now().since(begin))
     }

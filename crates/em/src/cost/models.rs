@@ -79,10 +79,9 @@ impl CostModel {
     fn class(self, class: &IoClass, costs: &DeviceCosts) -> f64 {
         let blocks = |block: Bytes| {
             let each = (class.size().0 as f64 / block.0.max(1) as f64).max(1.0);
-            if class.pattern == AccessPattern::Sequential {
-                class.bytes / block.0.max(1) as f64
-            } else {
-                class.count * each.ceil()
+            match class.pattern {
+                AccessPattern::Random => class.count * each.ceil(),
+                _ => class.bytes / block.0.max(1) as f64,
             }
         };
         let random = |block: Bytes| costs.line(class.mode, AccessPattern::Random).of(block);
@@ -132,6 +131,7 @@ mod tests {
             sequential_write: line(0.0, 50.0),
             random_read: line(100_000.0, 10.0),
             random_write: line(500_000.0, 50.0),
+            alternating: line(0.0, 30.0),
             parallelism: 4.0,
         }
     }

@@ -2,7 +2,7 @@
 
 mod bfs;
 mod building_blocks;
+mod rank;
 mod searching;
 mod sorting;
-mod rank;
 mod support;
