@@ -105,8 +105,8 @@ impl Left {
         Ok(match self {
             Left::All => Elements::All(workspace.read(&list.successors)?, 0),
             Left::Some(kept) => {
-                let same = Peek::new(kept.same.cursor(workspace)?);
-                Elements::Merged(same, Peek::new(kept.changed.cursor(workspace)?))
+                let same = Box::new(Peek::new(kept.same.cursor(workspace)?));
+                Elements::Merged(same, Box::new(Peek::new(kept.changed.cursor(workspace)?)))
             }
         })
     }
@@ -115,7 +115,7 @@ impl Left {
 /// Yields elements with their successors and weights, by element.
 enum Elements {
     All(RecordReader<u64>, u32),
-    Merged(Peek<Triple>, Peek<Triple>),
+    Merged(Box<Peek<Triple>>, Box<Peek<Triple>>),
 }
 
 impl Elements {
