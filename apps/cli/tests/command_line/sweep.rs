@@ -85,7 +85,7 @@ fn every_table_is_csv() {
         assert!(ran.out.starts_with(columns), "{command:?}: {}", ran.out.lines().next().unwrap_or_default());
         assert!(ran.out.lines().count() > 1, "{command:?}");
     }
-    let listed = directory.succeeds(&["sim", "list", "--csv"]).out;
+    let listed = directory.succeeds(&["sim", "list"]).out;
     let disk = listed.lines().find(|line| line.contains("barracuda")).expect("the zoo has a hard disk");
     assert!(disk.contains("hard disk") && !disk.contains("throughput model"), "{disk}");
     assert_eq!(directory.flashlab(&["sim", "list", "--csv", "--json"]).code, Some(2));
