@@ -119,7 +119,7 @@ fn measure_scratch(options: MeasureOptions, selection: Selection, mut settings: 
 }
 
 /// Prints how much will be written, before anything is written.
-fn announce(
+pub fn announce(
     settings: &Settings,
     selection: &Selection,
     identity: &Identity,

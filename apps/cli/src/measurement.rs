@@ -8,6 +8,7 @@ use anyhow::Result;
 use flashlab_analysis::findings::Findings;
 use flashlab_base::{Bytes, Identity};
 use flashlab_bench::{BenchManifest, Settings};
+use flashlab_plan::Plan;
 use flashlab_report::shell_word;
 use flashlab_samples::{FolderLock, RunFolder};
 
@@ -91,6 +92,26 @@ impl Measurement {
         self.manifest.clock_ns_per_reading = Some(overhead.clock_ns_per_reading);
         self.folder.write_json("manifest.json", &self.manifest)?;
         Ok(())
+    }
+
+    /// Measures more plans and leaves their samples in the folder; writes no report. The state is enforced before the first
+    /// ones.
+    pub fn measure_also(&mut self, device: &mut OpenDevice, plans: &[Plan]) -> Result<()> {
+        let bench =
+            if self.manifest.plans.is_empty() { flashlab_bench::bench } else { flashlab_bench::bench_more };
+        self.manifest.plans.extend(plans.iter().map(Plan::to_toml));
+        let bar = Bar::new();
+        Ok(bench(device.as_mut(), &self.folder, &self.manifest, &self.interrupt, &bar)?)
+    }
+
+    /// The run's folder.
+    pub fn folder(&self) -> &RunFolder {
+        &self.folder
+    }
+
+    /// What was measured, as the manifest has it.
+    pub fn identity(&self) -> &Identity {
+        &self.manifest.identity
     }
 
     /// Measures, and writes the report. The statistics of a simulated device are printed on standard error.

@@ -44,6 +44,11 @@ impl Selection {
         Selection::parse(vec![files::plan(Path::new(name))?], name)
     }
 
+    /// Plans that flashlab made.
+    pub fn of_plans(plans: Vec<Plan>) -> Selection {
+        Selection { texts: plans.iter().map(Plan::to_toml).collect(), plans }
+    }
+
     fn parse(texts: Vec<String>, file: &str) -> Result<Selection> {
         let plans = texts.iter().map(|text| Plan::parse(text, file)).collect::<Result<_, _>>()?;
         Ok(Selection { texts, plans })

@@ -47,6 +47,15 @@ enum PreviousActivity {
     State,
 }
 
+/// Whether the state is still to be enforced.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Enforcing {
+    /// What happened to the device since its last run is not known.
+    BeforeTheFirstRun,
+    /// Nobody used the device since.
+    Done,
+}
+
 /// A bench run in progress.
 pub(crate) struct Conduct<'a> {
     pub device: &'a mut dyn Device,
@@ -74,6 +83,7 @@ impl<'a> Conduct<'a> {
         manifest: &'a BenchManifest,
         interrupt: &'a AtomicBool,
         progress: &'a dyn Progress,
+        enforcing: Enforcing,
     ) -> Conduct<'a> {
         let (settings, before, slowdown) = (&manifest.settings, PreviousActivity::Nothing, 1.0);
         let block = device.geometry().block;
@@ -92,7 +102,7 @@ impl<'a> Conduct<'a> {
             pause,
             slowdown,
             before,
-            state_due: true,
+            state_due: enforcing == Enforcing::BeforeTheFirstRun,
         }
     }
 

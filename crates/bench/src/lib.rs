@@ -55,6 +55,7 @@ pub use settings::{CAPACITIES_MOST, ROUNDS_PER_CAPACITY, Settings, State, Thorou
 pub use step::{Schedule, Step};
 pub use store::{check_records, records};
 
+use conduct::Enforcing;
 use settings::MOST_REPETITIONS;
 
 /// Measures `device` and writes samples and records to `folder`, which may already contain a part of them.
@@ -67,6 +68,32 @@ pub fn bench(
     manifest: &BenchManifest,
     interrupt: &AtomicBool,
     progress: &dyn Progress,
+) -> Result<(), BenchError> {
+    conduct_all(device, folder, manifest, interrupt, progress, Enforcing::BeforeTheFirstRun)
+}
+
+/// As [`bench()`], on a device that nobody used since the last run in the folder: its state is not enforced again. The manifest may
+/// have more plans than that run had.
+///
+/// # Errors
+/// As [`bench()`].
+pub fn bench_more(
+    device: &mut dyn Device,
+    folder: &RunFolder,
+    manifest: &BenchManifest,
+    interrupt: &AtomicBool,
+    progress: &dyn Progress,
+) -> Result<(), BenchError> {
+    conduct_all(device, folder, manifest, interrupt, progress, Enforcing::Done)
+}
+
+fn conduct_all(
+    device: &mut dyn Device,
+    folder: &RunFolder,
+    manifest: &BenchManifest,
+    interrupt: &AtomicBool,
+    progress: &dyn Progress,
+    enforcing: Enforcing,
 ) -> Result<(), BenchError> {
     let settings = &manifest.settings;
     let plans = manifest::plans(folder.path(), manifest)?;
@@ -84,7 +111,7 @@ pub fn bench(
     unfinished.warnings.retain(|(kind, _)| kind != UNFINISHED);
     unfinished.warnings.insert(0, warning);
     folder.write_json("manifest.json", &unfinished)?;
-    let mut conduct = conduct::Conduct::new(device, &mut store, &unfinished, interrupt, progress);
+    let mut conduct = conduct::Conduct::new(device, &mut store, &unfinished, interrupt, progress, enforcing);
     if settings.methodology {
         conduct.uflip(&plans)?
     } else {

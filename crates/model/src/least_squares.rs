@@ -84,6 +84,14 @@ impl<const K: usize> LeastSquares<K> {
         self.around(dot(&self.coefficients, regressors), error)
     }
 
+    /// 1 less the residuals' share of the variance of the figures, without their weights.
+    pub fn r2(&self, rows: &[Row<K>]) -> f64 {
+        let mean = rows.iter().map(|row| row.figure).sum::<f64>() / rows.len() as f64;
+        let all: f64 = rows.iter().map(|row| (row.figure - mean).powi(2)).sum();
+        let residual = |row: &Row<K>| (row.figure - dot(&self.coefficients, &row.regressors)).powi(2);
+        1.0 - rows.iter().map(residual).sum::<f64>() / all
+    }
+
     fn around(&self, estimate: f64, error: f64) -> Interval {
         let half = quantile(CONFIDENCE, self.degrees) * error;
         Interval { estimate, low: estimate - half, high: estimate + half }

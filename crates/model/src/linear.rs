@@ -101,7 +101,7 @@ impl PerformanceModel for Linear {
         if b_ns_per_byte.estimate <= 0.0 {
             return Err(refused("larger requests do not take longer".to_owned()));
         }
-        Ok(Linear { a_ns, b_ns_per_byte, r2: r2(&rows, &fit), p_value: fit.p_value(1), fit })
+        Ok(Linear { a_ns, b_ns_per_byte, r2: fit.r2(&rows), p_value: fit.p_value(1), fit })
     }
 
     fn predict(&self, size: Bytes) -> Interval {
@@ -112,14 +112,6 @@ impl PerformanceModel for Linear {
 
 fn fitted(fit: &LeastSquares<2>, row: &Row<2>) -> f64 {
     fit.coefficients[0] + fit.coefficients[1] * row.regressors[1]
-}
-
-/// 1 less the residuals' share of the variance, in plain nanoseconds as the paper prints it.
-fn r2(rows: &[Row<2>], fit: &LeastSquares<2>) -> f64 {
-    let mean = rows.iter().map(|row| row.figure).sum::<f64>() / rows.len() as f64;
-    let all: f64 = rows.iter().map(|row| (row.figure - mean).powi(2)).sum();
-    let left: f64 = rows.iter().map(|row| (row.figure - fitted(fit, row)).powi(2)).sum();
-    1.0 - left / all
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use flashlab_bench::{BenchError, Purpose, RunRecord};
 use flashlab_plan::{Basic, IoSize, Location, ModeRule, Pattern, PatternParameter, Plan, Time};
 use flashlab_samples::{Sample, SegmentIndex};
 use flashlab_sim::profile::ThroughputClass;
+use serde::{Deserialize, Serialize};
 
 use crate::ModelError;
 
@@ -22,7 +23,7 @@ use crate::ModelError;
 const IOS_LEAST: usize = 8;
 
 /// What was done in a run.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
     /// The class of the IOs that are looked at.
     pub class: ThroughputClass,
@@ -32,8 +33,10 @@ pub struct Workload {
     pub depth: u32,
     /// The share of the run's IOs that write, from 0 to 1.
     pub write_share: f64,
-    /// The part of the device that they go to: where it begins, and its size if it does not reach to the end.
-    pub target: (Bytes, Option<Bytes>),
+    /// Where the part of the device begins that they go to.
+    pub target_offset: Bytes,
+    /// Its size; `None` for up to the end.
+    pub target_size: Option<Bytes>,
 }
 
 impl Workload {
@@ -44,7 +47,7 @@ impl Workload {
 }
 
 /// The reads or the writes of a run.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunPoint {
     /// The run's number.
     pub run: u32,
@@ -56,6 +59,8 @@ pub struct RunPoint {
     pub ignored: usize,
     /// The median response time.
     pub p50_ns: f64,
+    /// The 95th percentile.
+    pub p95_ns: f64,
     /// The 99th percentile.
     pub p99_ns: f64,
     /// The mean response time.
@@ -72,6 +77,25 @@ impl RunPoint {
     /// Bytes a second, over the run's time.
     pub fn bytes_per_s(&self) -> f64 {
         self.ios_per_s * self.workload.size.0 as f64
+    }
+}
+
+/// Quantiles of response times.
+pub(crate) struct Quantiles {
+    pub p50_ns: f64,
+    pub p95_ns: f64,
+    pub p99_ns: f64,
+}
+
+impl Quantiles {
+    /// Those of at least one response time, which are sorted for it.
+    pub fn of(times: &mut [u64]) -> Option<Quantiles> {
+        times.sort_unstable();
+        let count = times.len();
+        let last = count.checked_sub(1)?;
+        let rank = |per_cent: usize| times[(count * per_cent).div_ceil(100).clamp(1, count) - 1] as f64;
+        let p50_ns = (times[last / 2] + times[count / 2]) as f64 / 2.0;
+        Some(Quantiles { p50_ns, p95_ns: rank(95), p99_ns: rank(99) })
     }
 }
 
@@ -141,7 +165,8 @@ fn workloads(pattern: &Pattern) -> Vec<Workload> {
     let workload = |basic: &Basic, mode, write_share| {
         let IoSize::Fixed(size) = basic.io_size else { return None };
         let class = class_of(basic, mode)?;
-        Some(Workload { class, size, depth, write_share, target: (basic.target_offset, basic.target_size) })
+        let (target_offset, target_size) = (basic.target_offset, basic.target_size);
+        Some(Workload { class, size, depth, write_share, target_offset, target_size })
     };
     let found: Vec<Option<Workload>> = match (&pattern.mix, pattern.first.mode) {
         (None, ModeRule::Always(Mode::Read)) => vec![workload(&pattern.first, Mode::Read, 0.0)],
@@ -197,18 +222,16 @@ fn points_of(
         let mode = if workload.class.writes() { Mode::Write } else { Mode::Read };
         let of_mode = counted.iter().filter(|sample| sample.mode == mode);
         let mut times: Vec<u64> = of_mode.map(|sample| sample.response().0).collect();
-        times.sort_unstable();
         let count = times.len();
-        if count == 0 || seconds <= 0.0 {
-            return None;
-        }
+        let quantiles = Quantiles::of(&mut times).filter(|_| seconds > 0.0)?;
         Some(RunPoint {
             run: record.run,
             workload,
             ios: count,
             ignored,
-            p50_ns: (times[(count - 1) / 2] + times[count / 2]) as f64 / 2.0,
-            p99_ns: times[(count * 99).div_ceil(100).clamp(1, count) - 1] as f64,
+            p50_ns: quantiles.p50_ns,
+            p95_ns: quantiles.p95_ns,
+            p99_ns: quantiles.p99_ns,
             mean_ns: times.iter().map(|&ns| ns as f64).sum::<f64>() / count as f64,
             ios_per_s: count as f64 / seconds,
             write_amplification: amplification.filter(|_| mode == Mode::Write),

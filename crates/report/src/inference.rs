@@ -14,6 +14,7 @@ use flashlab_base::{Bytes, Seed};
 
 pub use html::inference_html;
 pub use json::InferenceJson;
+pub(crate) use pictures::drawing;
 pub use terminal::{advice_terminal, inference_terminal};
 
 /// An inference, and how it was made.

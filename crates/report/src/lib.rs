@@ -24,6 +24,7 @@ mod expectations;
 mod html;
 mod inference;
 mod method;
+mod model;
 mod page;
 mod points;
 mod rows;
@@ -50,6 +51,7 @@ pub use expectations::{
 pub use html::html;
 pub use inference::{InferenceJson, InferenceRun, advice_terminal, inference_html, inference_terminal};
 pub use method::shell_word;
+pub use model::{ModelPage, model_html};
 pub use rows::{
     ParameterRow, RatioRow, RunClassRow, RunRow, class_rows, middle_rows, parameter_rows, ratio_rows,
     run_rows,

@@ -1,6 +1,12 @@
 //! `flashlab model`: equations that predict a device. A sub-verb is one file of this folder.
 
+mod check;
 mod fit;
+mod measuring;
+mod predict;
+mod show;
+mod source;
+mod tune;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -15,6 +21,9 @@ pub struct Model {
 #[derive(Subcommand)]
 enum ModelAction {
     Fit(fit::Fit),
+    Predict(predict::Predict),
+    Check(check::Check),
+    Tune(tune::Tune),
 }
 
 impl Model {
@@ -22,6 +31,9 @@ impl Model {
     pub fn run(self) -> Result<()> {
         match self.action {
             ModelAction::Fit(fit) => fit.run(),
+            ModelAction::Predict(predict) => predict.run(),
+            ModelAction::Check(check) => check.run(),
+            ModelAction::Tune(tune) => tune.run(),
         }
     }
 }

@@ -59,7 +59,7 @@ fn value(finding: &Finding) -> String {
 }
 
 /// All series over the x values of all of them. If a series has several points at one x, the x is repeated.
-fn drawing(picture: &Picture) -> Drawing {
+pub(crate) fn drawing(picture: &Picture) -> Drawing {
     let is_shown = |&(x, y): &(f64, f64)| {
         let fits = |value: f64, logarithmic: bool| value.is_finite() && (!logarithmic || value > 0.0);
         fits(x, picture.x.logarithmic) && fits(y, picture.y.logarithmic)

@@ -1,51 +1,94 @@
-//! `flashlab model fit`: the throughput model of what a run recorded.
+//! `flashlab model fit`: measures a device, or takes what was measured, and fits equations to it.
 
-use std::path::PathBuf;
+// The comments on options are help texts, in which [ ] marks what may be left out.
+#![allow(rustdoc::broken_intra_doc_links)]
+
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use flashlab_base::Bytes;
-use flashlab_model::{Linear, Measured, PerformanceModel, run_points};
-use flashlab_sim::profile::ThroughputClass;
-use serde_json::json;
+use flashlab_base::Target;
+use flashlab_model::{DeviceModel, Extraction, ModelDocument, run_points};
+use flashlab_plan::Plan;
+use flashlab_samples::RunFolder;
 
 use crate::arguments::JsonOption;
-use crate::output;
+use crate::verbs::model::measuring::{Measuring, MeasuringOptions};
+use crate::verbs::model::{show, source};
+use crate::{files, output, target};
 
-/// Fit the throughput model T = A + n B to what a run recorded
+const PAGE: &str = "model.html";
+
+/// Fit the throughput model T = A + n B, queue-depth curves and the mixed frontier to a device, a run or output of fio
 #[derive(Args)]
 pub struct Fit {
-    /// The folder of a run of bench or run that varied the request size
-    run: PathBuf,
+    /// What is measured: a block device, a regular file, sim:NAME or sim:./profile.toml; a scratch file if not given. Or
+    /// what was measured: the folder of a run of bench or run, the JSON output of fio, or a latency log of fio (.log)
+    #[arg(value_name = "TARGET|RUN|FILE")]
+    target: Option<String>,
+    #[command(flatten)]
+    measuring: MeasuringOptions,
     #[command(flatten)]
     json: JsonOption,
 }
 
 impl Fit {
-    /// Fits each class and prints its parameters, or why the model does not hold.
+    /// Measures where there is something to measure, fits, writes the model and its page, and prints it.
     pub fn run(self) -> Result<()> {
-        let points = run_points(&self.run)?;
-        let (mut document, mut text) = (serde_json::Map::new(), String::new());
-        for class in ThroughputClass::ALL {
-            let plain =
-                points.iter().filter(|point| point.workload.is_plain() && point.workload.class == class);
-            let medians: Vec<Measured<Bytes>> =
-                plain.map(|point| Measured { input: point.workload.size, figure: point.p50_ns }).collect();
-            match Linear::fit(&medians) {
-                Ok(line) => {
-                    let (a_us, b_us_per_kb) = (line.a_ns.estimate / 1e3, line.b_ns_per_byte.estimate * 1.024);
-                    text += &format!("{:<17} A {a_us:.1} us, B {b_us_per_kb:.3} us/KB\n", class.words());
-                    let (r2, p_value) = (line.r2, line.p_value);
-                    let line = json!({"a_us": a_us, "b_us_per_kb": b_us_per_kb, "r2": r2, "p_value": p_value, "holds": true});
-                    document.insert(class.short_name().to_owned(), line);
-                }
-                Err(error) => {
-                    text += &format!("{:<17} {error}\n", class.words());
-                    let line = json!({"holds": false, "reason": error.to_string()});
-                    document.insert(class.short_name().to_owned(), line);
-                }
+        let path = self.target.as_ref().map(PathBuf::from);
+        if let Some(path) = path.filter(|path| path.is_dir() || source::is_measured_elsewhere(path)) {
+            let model = source::fitted(&path)?;
+            let folder = self.measuring.output.clone().unwrap_or_else(|| match path.is_dir() {
+                true => path.clone(),
+                false => PathBuf::from("."),
+            });
+            return self.conclude(&model, &folder);
+        }
+        let target: Option<Target> = self.target.as_deref().map(target::parsed).transpose()?;
+        let mut measuring = self.measuring.begin(target.as_ref(), 1, all_plans)?;
+        let folder = measure(&mut measuring)?;
+        let identity = measuring.measurement.identity().clone();
+        measuring.end()?;
+        let model = source::fit(identity, folder.path().display().to_string(), run_points(folder.path())?)?;
+        self.conclude(&model, folder.path())
+    }
+
+    fn conclude(&self, model: &DeviceModel, folder: &Path) -> Result<()> {
+        let document = ModelDocument::of(model);
+        std::fs::create_dir_all(folder)?;
+        flashlab_samples::write_json(folder, source::DOCUMENT, &document)?;
+        let page = folder.join(PAGE);
+        files::write_page(&page, &show::page(model, &document))?;
+        if self.json.json {
+            tell!("report: {}", page.display());
+            return output::json(&document);
+        }
+        let model_file = folder.join(source::DOCUMENT);
+        let text = show::terminal(model, &document);
+        output::text(&format!("{text}\nModel: {}\nReport: {}\n", model_file.display(), page.display()))
+    }
+}
+
+/// Everything that may be measured.
+fn all_plans(extraction: &Extraction) -> Vec<Plan> {
+    let steps = extraction.size_steps().into_iter();
+    let sizes = steps
+        .flat_map(|step| extraction.sizes().into_iter().map(move |size| extraction.size_plan(step, size)));
+    sizes.chain(extraction.queue_plans()).collect()
+}
+
+/// The reads of all sizes until throughput saturates, then the writes, then queues and mixes.
+fn measure(measuring: &mut Measuring) -> Result<RunFolder> {
+    let folder = measuring.measurement.folder().clone();
+    let extraction = measuring.extraction;
+    for step in extraction.size_steps() {
+        for size in extraction.sizes() {
+            measuring.run(&[extraction.size_plan(step, size)])?;
+            if extraction.is_saturated(step, &run_points(folder.path())?) {
+                break;
             }
         }
-        if self.json.json { output::json(&document) } else { output::text(&text) }
     }
+    measuring.run(&extraction.queue_plans())?;
+    Ok(folder)
 }

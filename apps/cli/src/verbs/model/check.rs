@@ -1,0 +1,118 @@
+//! `flashlab model check`: predicts what was never fitted, measures it, and prints how far the two are apart.
+
+// The comments on options are help texts, in which [ ] marks what may be left out.
+#![allow(rustdoc::broken_intra_doc_links)]
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use flashlab_base::{Bytes, Target};
+use flashlab_model::{CheckReport, CheckSummary, DeviceModel, Extraction, run_points};
+use flashlab_plan::Plan;
+use flashlab_report::units;
+
+use crate::arguments::TableOptions;
+use crate::verbs::model::measuring::MeasuringOptions;
+use crate::verbs::model::{show, source};
+use crate::{csv_table, output};
+
+/// The document in the run's folder.
+const DOCUMENT: &str = "check.json";
+/// Of a real device: each run is repeated, so that its own repeatability is known.
+const REPETITIONS: u32 = 3;
+
+/// Predict requests, depths and mixes that were never fitted, measure them, and print the error per class
+#[derive(Args)]
+pub struct Check {
+    /// A model: the folder of flashlab model fit, its model.json, or a run to fit
+    model: PathBuf,
+    /// A block device, a regular file, sim:NAME or sim:./profile.toml; a scratch file if not given
+    target: Option<Target>,
+    #[command(flatten)]
+    measuring: MeasuringOptions,
+    #[command(flatten)]
+    table: TableOptions,
+}
+
+impl Check {
+    /// Measures what the model predicts, and prints both.
+    pub fn run(self) -> Result<()> {
+        let model = source::model(&self.model)?;
+        let is_simulated = self.target.as_ref().is_some_and(Target::is_simulated);
+        let repetitions = if is_simulated { 1 } else { REPETITIONS };
+        let mut measuring = self
+            .measuring
+            .begin(self.target.as_ref(), repetitions, |extraction| plans(&model, extraction))?;
+        let plans = plans(&model, &measuring.extraction);
+        measuring.run(&plans)?;
+        let folder = measuring.measurement.folder().clone();
+        let device = measuring.measurement.identity().target.clone();
+        measuring.end()?;
+        let report = CheckReport::new(&model, &device, is_simulated, &run_points(folder.path())?);
+        folder.write_json(DOCUMENT, &report)?;
+        let place = folder.path().join(DOCUMENT).display().to_string();
+        if self.table.is_for_a_program() {
+            tell!("document: {place}");
+            return match self.table.csv {
+                true => csv_table::print(&report.rows),
+                false => output::json(&report),
+            };
+        }
+        output::text(&format!("{}\nDocument: {place}\n", text(&report)))
+    }
+}
+
+/// What is measured: sizes between the fitted ones up to the largest of them, other depths and other mixes.
+fn plans(model: &DeviceModel, extraction: &Extraction) -> Vec<Plan> {
+    let largest = |writes: bool| {
+        let points = model.fitted_to.points.iter().filter(|point| point.workload.class.writes() == writes);
+        points.map(|point| point.workload.size).max().unwrap_or(Bytes::ZERO)
+    };
+    let steps = extraction.size_steps().into_iter();
+    let sizes = steps.flat_map(|step| {
+        let most = largest(step.classes()[0].writes());
+        let sizes = extraction.check_sizes().into_iter().filter(move |size| *size <= most);
+        sizes.map(move |size| extraction.check_size_plan(step, size))
+    });
+    sizes.chain(extraction.check_queue_plans()).collect()
+}
+
+fn text(report: &CheckReport) -> String {
+    let share = |share: Option<f64>| share.map_or(units::UNKNOWN.to_owned(), show::per_cent);
+    let row = |summary: &CheckSummary| {
+        let mut cells = vec![
+            summary.name.to_owned(),
+            summary.rows.to_string(),
+            show::per_cent(summary.throughput_error),
+            share(summary.p50_error),
+            share(summary.paper_error),
+        ];
+        if !report.is_simulated {
+            cells.extend([share(summary.throughput_repeatability), share(summary.p50_repeatability)]);
+        }
+        cells.extend([
+            show::per_cent(summary.in_interval),
+            if summary.goal_met { "yes" } else { "no" }.to_owned(),
+        ]);
+        cells
+    };
+    let rows: Vec<Vec<String>> = report.summaries.iter().map(row).collect();
+    let mut headings = vec!["of", "kinds", "throughput error", "p50 error", "the paper's"];
+    if !report.is_simulated {
+        headings.extend(["repeats within", "p50 within"]);
+    }
+    headings.extend(["in interval", "goal met"]);
+    let goal = match report.is_simulated {
+        true => "Goal on a simulated device: throughput within 5 %, p50 within 10 %.",
+        false => {
+            "Goal on a real device: errors within 1.5 times what one measurement misses the others of the same requests by."
+        }
+    };
+    let left_out: String = report.left_out.iter().map(|reason| format!("left out: {reason}\n")).collect();
+    format!(
+        "{}: what was never fitted, predicted and measured\n\n{}\n{goal}\n{left_out}",
+        report.device,
+        show::table(&headings, &rows)
+    )
+}

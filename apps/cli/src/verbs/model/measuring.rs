@@ -1,0 +1,176 @@
+//! From the options of `fit` and `check` to an open device that plans are run on, step by step, each IO recorded.
+
+// The comments on options are help texts, in which [ ] marks what may be left out.
+#![allow(rustdoc::broken_intra_doc_links)]
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use flashlab_base::{Bytes, Seed, Target};
+use flashlab_bench::{Settings, State, Thoroughness};
+use flashlab_host::ScratchFile;
+use flashlab_model::Extraction;
+use flashlab_plan::{Plan, Space};
+
+use crate::arguments::{self, ConsentOptions, EngineChoice, EngineOptions, ScratchOptions};
+use crate::exit::Usage;
+use crate::interrupt::interrupt;
+use crate::measure::announce;
+use crate::measurement::Measurement;
+use crate::progress::Bar;
+use crate::selection::Selection;
+use crate::target::{self, Candidate, Opened, Opening};
+use crate::verbs::bench::StateChoice;
+use crate::{run_folder, scratch};
+
+/// How a device is measured for a model.
+#[derive(Args)]
+pub struct MeasuringOptions {
+    #[command(flatten)]
+    scratch: ScratchOptions,
+    /// Size of the scratch file (1GiB if not given), or the part of TARGET that is used (all of it)
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
+    size: Option<Bytes>,
+    #[command(flatten)]
+    consent: ConsentOptions,
+    #[command(flatten)]
+    engine: EngineOptions,
+    /// Only read: no model of writes
+    #[arg(long, conflicts_with = "state")]
+    read_only: bool,
+    /// z: how many of the 2z + 1 zones are exercised
+    #[arg(long, value_name = "Z", default_value_t = 3, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=64))]
+    zones: u32,
+    /// The deepest queue
+    #[arg(long, value_name = "N", default_value_t = 64, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    depth_max: u32,
+    /// The state that the device is brought to first; random if not given
+    #[arg(long, value_enum)]
+    state: Option<StateChoice>,
+    /// The seed of everything random
+    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = arguments::seed)]
+    seed: Seed,
+    /// The run's folder; flashlab-runs/TIME-TARGET if not given
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
+/// An open device, what to measure on it, and its run.
+pub struct Measuring {
+    pub extraction: Extraction,
+    pub measurement: Measurement,
+    opened: Opened,
+    scratch: Option<(ScratchFile, bool)>,
+}
+
+impl MeasuringOptions {
+    /// Opens the target, or makes a scratch file. `plans` are all that may be run, for what is announced.
+    pub fn begin(
+        &self,
+        target: Option<&Target>,
+        repetitions: u32,
+        plans: impl Fn(&Extraction) -> Vec<Plan>,
+    ) -> Result<Measuring> {
+        run_folder::check_output(self.output.as_deref())?;
+        let depth_max = if self.engine.engine == Some(EngineChoice::Sync) { 1 } else { self.depth_max };
+        let opening = Opening::new(self.engine, depth_max)?;
+        let state = match (self.read_only, self.state) {
+            (true, _) => State::None,
+            (false, state) => state.map_or(State::Random, State::from),
+        };
+        let is_simulated = target.is_some_and(Target::is_simulated);
+        let settings = Settings {
+            methodology: false,
+            state,
+            seed: self.seed,
+            repetitions,
+            ..Settings::new(Thoroughness::Quick)
+        };
+        let extraction = |capacity: Bytes, block: Bytes, depth: u32| Extraction {
+            space: Space { capacity: capacity.round_down(block), block },
+            zones: self.zones,
+            depth_max: depth_max.min(depth),
+            writes: !self.read_only,
+        };
+        let (mut opened, settings, scratch) = match target {
+            Some(target) => {
+                let candidate = Candidate::find(target, !self.read_only, &self.consent)?;
+                let identity = candidate.identity();
+                if candidate.is_zoned() {
+                    bail!(Usage(format!(
+                        "{target} has zones, which take no random writes: no throughput model fits it"
+                    )));
+                }
+                target::check_medium(target, &identity)?;
+                let size = self.size.unwrap_or(identity.capacity);
+                if size > identity.capacity {
+                    bail!(Usage(format!("--size {}: {target} has {} only", size.exact(), identity.capacity)));
+                }
+                let settings =
+                    Settings { target: target::absolute(target)?.to_string(), target_size: size, ..settings };
+                let block = identity.logical_block.unwrap_or(Bytes(512));
+                let expected = extraction(size, block, depth_max);
+                check_zones(&expected)?;
+                let selection = Selection::of_plans(plans(&expected));
+                announce(&settings, &selection, &identity, Bytes::ZERO, is_simulated);
+                (candidate.open(opening)?, settings, None)
+            }
+            None => {
+                self.consent.check_unneeded()?;
+                let directory = scratch::directory(self.scratch.directory.as_deref())?;
+                let size = self.size.unwrap_or(scratch::SIZE).round_up(scratch::UNIT);
+                let settings =
+                    Settings { target: Settings::SCRATCH.to_owned(), target_size: size, ..settings };
+                flashlab_host::check_room(&directory, size)?;
+                let expected = extraction(size, Bytes(512), depth_max);
+                check_zones(&expected)?;
+                scratch::announce(size, &directory, self.scratch.keep_file);
+                announce(
+                    &settings,
+                    &Selection::of_plans(plans(&expected)),
+                    &scratch::identity(size),
+                    size,
+                    false,
+                );
+                let file = scratch::make(&directory, size, self.seed, &*interrupt()?, &Bar::new())?;
+                (scratch::open(&file, opening)?, settings, Some((file, self.scratch.keep_file)))
+            }
+        };
+        let geometry = opened.device.as_mut().geometry();
+        let extraction = extraction(settings.target_size, geometry.block, geometry.depth);
+        let prepared = scratch.as_ref().map_or(Bytes::ZERO, |_| settings.target_size);
+        let nothing = Selection::of_plans(Vec::new());
+        let measurement =
+            Measurement::begin(&mut opened, nothing, settings, prepared, self.output.as_deref())?;
+        Ok(Measuring { extraction, measurement, opened, scratch })
+    }
+}
+
+/// Refuses a target whose zones are too small for three sizes.
+fn check_zones(extraction: &Extraction) -> Result<()> {
+    const SIZES_LEAST: usize = 3;
+    match extraction.sizes().len() {
+        sizes if sizes < SIZES_LEAST => bail!(Usage(format!(
+            "{} is too little for {} zones: give --size or fewer --zones",
+            extraction.space.capacity,
+            2 * extraction.zones + 1
+        ))),
+        _ => Ok(()),
+    }
+}
+
+impl Measuring {
+    /// Runs plans, after those that were run before.
+    pub fn run(&mut self, plans: &[Plan]) -> Result<()> {
+        self.measurement.measure_also(&mut self.opened.device, plans)
+    }
+
+    /// Removes the scratch file, or keeps it.
+    pub fn end(self) -> Result<()> {
+        match self.scratch {
+            Some((file, keep)) => scratch::end(file, keep),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! `flashlab model tune`: settings of other software that follow from a model.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use flashlab_base::Bytes;
+use flashlab_model::{TuneReport, TuneSurroundings, TuneTarget, tune};
+
+use crate::arguments::{self, TableOptions};
+use crate::exit::Usage;
+use crate::verbs::model::source;
+use crate::{csv_table, output};
+
+/// Derive settings of other software from a model, each with its reason, interval, effect and undo line
+#[derive(Args)]
+pub struct Tune {
+    /// A run, the folder of flashlab model fit, or its model.json
+    #[arg(value_name = "RUN")]
+    model: PathBuf,
+    /// For what: io-cost, scylla, postgresql, rocksdb, fio, sim
+    #[arg(long = "for", value_name = "NAME", value_parser = target)]
+    target: TuneTarget,
+    /// The number of the block device in the lines of io-cost, as 259:0
+    #[arg(long, value_name = "MAJOR:MINOR", value_parser = device_number)]
+    device: Option<String>,
+    /// Where the disk is mounted, for scylla
+    #[arg(long, value_name = "DIR")]
+    mountpoint: Option<String>,
+    /// The largest IO that the kernel passes on in one piece (max_sectors_kb), for rocksdb; the run's if not given
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
+    largest_request: Option<Bytes>,
+    /// Write the settings to this file
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    table: TableOptions,
+}
+
+fn target(text: &str) -> Result<TuneTarget, String> {
+    text.parse().map_err(|error: flashlab_model::ModelError| error.to_string())
+}
+
+fn device_number(text: &str) -> Result<String, String> {
+    let is_number = |part: &str| part.parse::<u32>().is_ok();
+    match text.split_once(':') {
+        Some((major, minor)) if is_number(major) && is_number(minor) => Ok(text.to_owned()),
+        _ => Err("write it as lsblk shows it, 259:0".to_owned()),
+    }
+}
+
+impl Tune {
+    /// Derives the settings and prints them with their reasons; exit code 2 where none could be derived.
+    pub fn run(self) -> Result<()> {
+        let model = source::model(&self.model)?;
+        let surroundings = TuneSurroundings {
+            device_number: self.device,
+            mountpoint: self.mountpoint,
+            largest_request: self.largest_request,
+        };
+        let report = tune(&model, self.target, &surroundings);
+        if let Some(file) = self.output.as_ref().filter(|_| !report.text.is_empty()) {
+            std::fs::write(file, &report.text).with_context(|| format!("cannot write {}", file.display()))?;
+            tell!("wrote {}", file.display());
+        }
+        match (self.table.json, self.table.csv) {
+            (true, _) => output::json(&report)?,
+            (_, true) => csv_table::print(&report.values)?,
+            _ => output::text(&text(&report, self.output.is_some()))?,
+        }
+        if report.text.is_empty() {
+            let reasons: Vec<&str> = report.refused.iter().map(|refused| refused.reason.as_str()).collect();
+            bail!(Usage(format!("nothing is set for {}: {}", report.target, reasons.join("; "))));
+        }
+        Ok(())
+    }
+}
+
+fn text(report: &TuneReport, is_written: bool) -> String {
+    let mut text = String::new();
+    if !report.text.is_empty() && !is_written {
+        text += &format!("# {}\n{}\n", report.file, report.text);
+    }
+    for value in &report.values {
+        let interval = value
+            .interval
+            .map_or(String::new(), |[low, high]| format!(" (95 %: {} - {})", units_of(low), units_of(high)));
+        text += &format!(
+            "{} = {}{interval}\n  why: {}\n  effect: {}\n  undo: {}\n",
+            value.name, value.value, value.reason, value.effect, value.undo
+        );
+    }
+    for refused in &report.refused {
+        text += &format!("{}: not set: {}\n", refused.name, refused.reason);
+    }
+    text
+}
+
+/// A figure with few digits.
+fn units_of(value: f64) -> String {
+    if value.abs() >= 1000.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}

@@ -1,0 +1,297 @@
+//! Predictions beside what was measured afterwards: `flashlab model check`.
+//!
+//! # Method
+//! 1. Runs of the same requests, in several zones and repetitions, are one row: the medians of their figures are what was
+//!    measured.
+//! 2. The error of a row is |predicted / measured - 1|; that of a class is the mean of its rows, as in the paper's Table 2.
+//! 3. The repeatability of a device is the error of a measurement as a prediction of the others of the same requests in the same
+//!    place. No model can be asked for less.
+
+use std::collections::BTreeMap;
+
+use flashlab_base::Bytes;
+use flashlab_sim::profile::ThroughputClass;
+use serde::Serialize;
+
+use crate::device_model::{DeviceModel, Request};
+use crate::run_points::RunPoint;
+
+/// The error of the paper's simulator against its device (Table 2), of requests of 4 KB to 8 MB.
+const PAPER_ERRORS: [(ThroughputClass, f64); 4] = [
+    (ThroughputClass::SequentialRead, 0.0531),
+    (ThroughputClass::RandomRead, 0.046),
+    (ThroughputClass::SequentialWrite, 0.0657),
+    (ThroughputClass::RandomWrite, 0.041),
+];
+/// What a prediction may be off on a simulated device ...
+const THROUGHPUT_GOAL: f64 = 0.05;
+const P50_GOAL: f64 = 0.1;
+/// ... and on a real one, relative to its repeatability.
+const REPEATABILITY_GOAL: f64 = 1.5;
+
+/// What was varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckedParameter {
+    /// Other sizes, in other zones.
+    Size,
+    /// Other queue depths.
+    Depth,
+    /// Other mixes of reads and writes.
+    Mix,
+}
+
+/// One kind of requests, predicted and measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct CheckRow {
+    /// What was varied.
+    pub varied: CheckedParameter,
+    /// The class, as `rr`; of a mix `rr`.
+    pub class: &'static str,
+    /// The request size.
+    pub size_bytes: u64,
+    /// The queue depth.
+    pub depth: u32,
+    /// The share of writes; null where there is no mix.
+    pub write_share: Option<f64>,
+    /// How many runs it was measured in.
+    pub runs: usize,
+    /// The equation.
+    pub equation: &'static str,
+    /// Bytes a second: predicted, with the ends of its interval.
+    pub predicted_bytes_per_s: [f64; 3],
+    /// Bytes a second: measured.
+    pub measured_bytes_per_s: f64,
+    /// The error of throughput.
+    pub throughput_error: f64,
+    /// The median response time: predicted, with the ends of its interval; null of a mix.
+    pub predicted_p50_us: Option<[f64; 3]>,
+    /// The median response time: measured; null of a mix.
+    pub measured_p50_us: Option<f64>,
+    /// The error of the median.
+    pub p50_error: Option<f64>,
+    /// What one measurement of throughput misses others by; null where none was repeated.
+    pub throughput_repeatability: Option<f64>,
+    /// The same of the median.
+    pub p50_repeatability: Option<f64>,
+}
+
+/// The mean errors of some rows.
+#[derive(Clone, Debug, Serialize)]
+pub struct CheckSummary {
+    /// `sr` and so on, `depth`, `mix` or `all`.
+    pub name: &'static str,
+    /// How many rows there are.
+    pub rows: usize,
+    /// The mean error of throughput.
+    pub throughput_error: f64,
+    /// The mean error of medians.
+    pub p50_error: Option<f64>,
+    /// The error of the paper's model of this class.
+    pub paper_error: Option<f64>,
+    /// The mean repeatability of throughput.
+    pub throughput_repeatability: Option<f64>,
+    /// The mean repeatability of medians.
+    pub p50_repeatability: Option<f64>,
+    /// The share of the rows whose throughput lies in the predicted interval.
+    pub in_interval: f64,
+    /// Whether the goal is met: 5 % of throughput and 10 % of medians on a simulated device, 1.5 times its repeatability
+    /// on another one.
+    pub goal_met: bool,
+}
+
+/// Everything that a check found.
+#[derive(Clone, Debug, Serialize)]
+pub struct CheckReport {
+    /// The device that was checked.
+    pub device: String,
+    /// Whether it is simulated.
+    pub is_simulated: bool,
+    /// The means, `all` last.
+    pub summaries: Vec<CheckSummary>,
+    /// Each kind of requests.
+    pub rows: Vec<CheckRow>,
+    /// What could not be predicted, and why.
+    pub left_out: Vec<String>,
+}
+
+/// What has to be the same for runs to be one row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    varied: CheckedParameter,
+    class: ThroughputClass,
+    size: Bytes,
+    depth: u32,
+    /// In thousandths, because it was computed.
+    write_share: u64,
+}
+
+/// A run: where, requests a second, median.
+struct Run {
+    place: Bytes,
+    ios_per_s: f64,
+    p50_ns: f64,
+}
+
+impl CheckReport {
+    /// Compares predictions with points that were measured afterwards.
+    pub fn new(model: &DeviceModel, device: &str, is_simulated: bool, points: &[RunPoint]) -> CheckReport {
+        let (mut rows, mut left_out) = (Vec::new(), Vec::new());
+        for (kind, runs) in kinds(points) {
+            let share = kind.write_share as f64 / 1e3;
+            let write_share = (kind.varied == CheckedParameter::Mix).then_some(share);
+            let request = Request { class: kind.class, size: kind.size, depth: kind.depth, write_share };
+            match model.predict(request) {
+                Ok(predicted) => rows.push(row(kind, write_share, &runs, predicted)),
+                Err(error) => {
+                    let (class, size, depth) = (kind.class.words(), kind.size, kind.depth);
+                    left_out.push(format!("{class}s of {size} at depth {depth}: {error}"));
+                }
+            }
+        }
+        let mut report =
+            CheckReport { device: device.to_owned(), is_simulated, summaries: Vec::new(), rows, left_out };
+        report.summarise();
+        report
+    }
+
+    /// Whether the goal is met over all rows.
+    pub fn goal_met(&self) -> bool {
+        self.summaries.last().is_some_and(|summary| summary.goal_met)
+    }
+
+    fn summarise(&mut self) {
+        let mut summaries = Vec::new();
+        for (class, paper) in PAPER_ERRORS {
+            let name = class.short_name();
+            let of_class =
+                self.rows.iter().filter(|row| row.varied == CheckedParameter::Size && row.class == name);
+            summaries.extend(summary(name, of_class.collect(), Some(paper), self.is_simulated));
+        }
+        for (name, varied) in [("depth", CheckedParameter::Depth), ("mix", CheckedParameter::Mix)] {
+            let of_kind = self.rows.iter().filter(|row| row.varied == varied);
+            summaries.extend(summary(name, of_kind.collect(), None, self.is_simulated));
+        }
+        summaries.extend(summary("all", self.rows.iter().collect(), None, self.is_simulated));
+        self.summaries = summaries;
+    }
+}
+
+fn kinds(points: &[RunPoint]) -> BTreeMap<Kind, Vec<Run>> {
+    let mut kinds: BTreeMap<Kind, Vec<Run>> = BTreeMap::new();
+    let mut mixes: BTreeMap<u32, (Kind, Run)> = BTreeMap::new();
+    for point in points {
+        let workload = &point.workload;
+        let is_mix = workload.write_share > 0.0 && workload.write_share < 1.0;
+        let varied = match () {
+            () if is_mix => CheckedParameter::Mix,
+            () if workload.depth > 1 => CheckedParameter::Depth,
+            () => CheckedParameter::Size,
+        };
+        let class = if is_mix { ThroughputClass::RandomRead } else { workload.class };
+        let write_share = (workload.write_share * 1e3).round() as u64;
+        let kind = Kind { varied, class, size: workload.size, depth: workload.depth, write_share };
+        let run = Run { place: workload.target_offset, ios_per_s: point.ios_per_s, p50_ns: point.p50_ns };
+        if !is_mix {
+            kinds.entry(kind).or_default().push(run);
+        } else if let Some((_, other)) = mixes.get_mut(&point.run) {
+            other.ios_per_s += run.ios_per_s;
+        } else {
+            mixes.insert(point.run, (kind, run));
+        }
+    }
+    for (kind, run) in mixes.into_values() {
+        kinds.entry(kind).or_default().push(run);
+    }
+    kinds
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let count = values.len();
+    (count > 0).then(|| (values[(count - 1) / 2] + values[count / 2]) / 2.0)
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+/// What one run misses the others of the same place by.
+fn repeatability(runs: &[Run], figure: fn(&Run) -> f64) -> Option<f64> {
+    let errors = runs.iter().enumerate().filter_map(|(index, run)| {
+        let others =
+            runs.iter().enumerate().filter(|(other, same)| *other != index && same.place == run.place);
+        let others = median(others.map(|(_, other)| figure(other)).collect())?;
+        Some((figure(run) / others - 1.0).abs())
+    });
+    mean(errors)
+}
+
+fn row(
+    kind: Kind,
+    write_share: Option<f64>,
+    runs: &[Run],
+    predicted: crate::device_model::Prediction,
+) -> CheckRow {
+    let size = kind.size.0 as f64;
+    let rate = median(runs.iter().map(|run| run.ios_per_s).collect()).unwrap_or(f64::NAN) * size;
+    let p50 = median(runs.iter().map(|run| run.p50_ns).collect()).filter(|_| write_share.is_none());
+    let bytes = predicted.bytes_per_s;
+    let times = predicted.p50_ns.map(|p50| [p50.estimate / 1e3, p50.low / 1e3, p50.high / 1e3]);
+    CheckRow {
+        varied: kind.varied,
+        class: kind.class.short_name(),
+        size_bytes: kind.size.0,
+        depth: kind.depth,
+        write_share,
+        runs: runs.len(),
+        equation: predicted.equation,
+        predicted_bytes_per_s: [bytes.estimate, bytes.low, bytes.high],
+        measured_bytes_per_s: rate,
+        throughput_error: (bytes.estimate / rate - 1.0).abs(),
+        predicted_p50_us: times,
+        measured_p50_us: p50.map(|ns| ns / 1e3),
+        p50_error: times.zip(p50).map(|(times, ns)| (times[0] * 1e3 / ns - 1.0).abs()),
+        throughput_repeatability: repeatability(runs, |run| run.ios_per_s),
+        p50_repeatability: repeatability(runs, |run| run.p50_ns).filter(|_| write_share.is_none()),
+    }
+}
+
+fn summary(
+    name: &'static str,
+    rows: Vec<&CheckRow>,
+    paper_error: Option<f64>,
+    is_simulated: bool,
+) -> Option<CheckSummary> {
+    let of = |figure: fn(&CheckRow) -> Option<f64>| mean(rows.iter().filter_map(|row| figure(row)));
+    let throughput_error = of(|row| Some(row.throughput_error))?;
+    let (p50_error, throughput_repeatability, p50_repeatability) =
+        (of(|row| row.p50_error), of(|row| row.throughput_repeatability), of(|row| row.p50_repeatability));
+    let within = |error: Option<f64>, repeatability: Option<f64>| match (error, repeatability) {
+        (Some(error), Some(own)) => error <= REPEATABILITY_GOAL * own,
+        (Some(_), None) => false,
+        (None, _) => true,
+    };
+    let goal_met = if is_simulated {
+        throughput_error <= THROUGHPUT_GOAL && p50_error.is_none_or(|error| error <= P50_GOAL)
+    } else {
+        within(Some(throughput_error), throughput_repeatability) && within(p50_error, p50_repeatability)
+    };
+    let is_inside = |row: &&&CheckRow| {
+        let [_, low, high] = row.predicted_bytes_per_s;
+        (low..=high).contains(&row.measured_bytes_per_s)
+    };
+    let in_interval = rows.iter().filter(is_inside).count() as f64 / rows.len() as f64;
+    Some(CheckSummary {
+        name,
+        rows: rows.len(),
+        throughput_error,
+        p50_error,
+        paper_error,
+        throughput_repeatability,
+        p50_repeatability,
+        in_interval,
+        goal_met,
+    })
+}

@@ -1,0 +1,138 @@
+//! The models of one class of IOs, one after the other: of medians and of means, selected by hold-out error.
+
+use flashlab_analysis::decide::ranks::Interval;
+use flashlab_base::Bytes;
+
+use crate::ModelError;
+use crate::broken_line::BrokenLine;
+use crate::hold_out::{hold_out_error, is_worth_it};
+use crate::linear::Linear;
+use crate::linear_max::LinearMax;
+use crate::performance_model::{Measured, PerformanceModel};
+
+/// Response time over the request size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SizeModel {
+    /// T = A + n B.
+    Line(Linear),
+    /// The same from the page size on.
+    Broken(BrokenLine),
+    /// max(c_IO, n c_byte).
+    Max(LinearMax),
+}
+
+impl SizeModel {
+    /// The model with the smallest hold-out error, the simplest where they do not differ; and that error.
+    ///
+    /// # Errors
+    /// Those of the line, where no other model can be fitted either.
+    pub fn select(measured: &[Measured<Bytes>]) -> Result<(SizeModel, Option<f64>), ModelError> {
+        let line = Linear::fit(measured);
+        let mut best = line.map(|line| (SizeModel::Line(line), hold_out_error::<Linear>(measured)));
+        let others = [
+            (LinearMax::fit(measured).map(SizeModel::Max), hold_out_error::<LinearMax>(measured)),
+            (BrokenLine::fit(measured).map(SizeModel::Broken), hold_out_error::<BrokenLine>(measured)),
+        ];
+        for (model, error) in others {
+            let Ok(model) = model else { continue };
+            match &best {
+                Ok((_, known)) if !is_worth_it(*known, error) => {}
+                _ => best = Ok((model, error)),
+            }
+        }
+        best
+    }
+
+    /// The response time of a request, in nanoseconds.
+    pub fn predict(&self, size: Bytes) -> Interval {
+        match self {
+            SizeModel::Line(model) => model.predict(size),
+            SizeModel::Broken(model) => model.predict(size),
+            SizeModel::Max(model) => model.predict(size),
+        }
+    }
+
+    /// Its equation.
+    pub fn name(&self) -> &'static str {
+        match self {
+            SizeModel::Line(_) => Linear::NAME,
+            SizeModel::Broken(_) => BrokenLine::NAME,
+            SizeModel::Max(_) => LinearMax::NAME,
+        }
+    }
+
+    /// What it takes for granted, and where it fails.
+    pub fn limits(&self) -> [&'static str; 2] {
+        match self {
+            SizeModel::Line(_) => [Linear::ASSUMES, Linear::FAILS],
+            SizeModel::Broken(_) => [BrokenLine::ASSUMES, BrokenLine::FAILS],
+            SizeModel::Max(_) => [LinearMax::ASSUMES, LinearMax::FAILS],
+        }
+    }
+}
+
+/// The throughput model of one class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassModel {
+    /// What predicts medians.
+    pub medians: SizeModel,
+    /// What predicts means, and so throughput.
+    pub means: SizeModel,
+    /// The mean relative error of medians that were left out.
+    pub hold_out_error: Option<f64>,
+    /// A, B and their figures, or why T = A + n B does not hold.
+    pub parameters: Result<LineParameters, String>,
+}
+
+/// A and B of the throughput model: of the line, or of its part above the page size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LineParameters {
+    /// A in nanoseconds.
+    pub a_ns: Interval,
+    /// B in nanoseconds for each byte.
+    pub b_ns_per_byte: Interval,
+    /// The share of the variance that the model explains.
+    pub r2: f64,
+    /// The probability of a B this far from 0 where the size does not matter.
+    pub p_value: f64,
+    /// The page size, and nanoseconds for each byte below it.
+    pub breakpoint: Option<(Bytes, f64)>,
+}
+
+/// A slope that is this probable where there is none is not one.
+const SIGNIFICANT_P: f64 = 0.05;
+
+impl ClassModel {
+    /// Fits medians and means over the size.
+    ///
+    /// # Errors
+    /// Those of [`SizeModel::select`].
+    pub fn fit(medians: &[Measured<Bytes>], means: &[Measured<Bytes>]) -> Result<ClassModel, ModelError> {
+        let (model, hold_out_error) = SizeModel::select(medians)?;
+        let (mean_model, _) = SizeModel::select(means)?;
+        let parameters = match model {
+            SizeModel::Broken(broken) => Ok(LineParameters {
+                a_ns: broken.a_ns,
+                b_ns_per_byte: broken.b_ns_per_byte,
+                r2: broken.r2,
+                p_value: broken.p_value(),
+                breakpoint: Some((broken.breakpoint, broken.below_ns_per_byte)),
+            }),
+            SizeModel::Line(_) | SizeModel::Max(_) => Linear::fit(medians).map(|line| LineParameters {
+                a_ns: line.a_ns,
+                b_ns_per_byte: line.b_ns_per_byte,
+                r2: line.r2,
+                p_value: line.p_value,
+                breakpoint: None,
+            }),
+        };
+        let parameters = parameters.map_err(|error| error.to_string()).and_then(|parameters| {
+            if parameters.p_value > SIGNIFICANT_P {
+                let p = parameters.p_value;
+                return Err(format!("response times depend on the size no more than on chance (p = {p:.2})"));
+            }
+            Ok(parameters)
+        });
+        Ok(ClassModel { medians: model, means: mean_model, hold_out_error, parameters })
+    }
+}

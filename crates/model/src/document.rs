@@ -1,0 +1,266 @@
+//! A model as a JSON document: the keys that other programs read, and the points that the model can be fitted to once more.
+
+use flashlab_analysis::decide::ranks::Interval;
+use serde::Serialize;
+
+use crate::ModelError;
+use crate::class_model::{ClassModel, SizeModel};
+use crate::device_model::{DeviceModel, MODEL_VERSION, ModelSource};
+use crate::mixed_load::MixedFrontier;
+use crate::performance_model::PerformanceModel;
+use crate::queue_depth::QueueDepthModel;
+use flashlab_sim::profile::ThroughputClass;
+
+/// The document of [`DeviceModel`]; intervals are `[low, high]`, times microseconds, and 1 KB is 1024 bytes.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModelDocument {
+    /// Sequential reads.
+    pub sr: LineDocument,
+    /// Random reads.
+    pub rr: LineDocument,
+    /// Sequential writes.
+    pub sw: LineDocument,
+    /// Random writes.
+    pub rw: LineDocument,
+    /// Throughput over the queue depth.
+    pub queue_depth: Vec<QueueDepthDocument>,
+    /// Reads and writes at once.
+    pub mixed: Option<MixedDocument>,
+    /// What it was fitted to.
+    #[serde(flatten)]
+    pub fitted_to: ModelSource,
+}
+
+/// The throughput model of one class.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LineDocument {
+    /// A; null where the model does not hold.
+    pub a_us: Option<f64>,
+    /// B; null where the model does not hold.
+    pub b_us_per_kb: Option<f64>,
+    /// The share of the variance that the model explains.
+    pub r2: Option<f64>,
+    /// The probability of a B this far from 0 where the size does not matter.
+    pub p_value: Option<f64>,
+    /// Whether T = A + n B holds.
+    pub holds: bool,
+    /// Why not.
+    pub reason: Option<String>,
+    /// Where A lies with 95 % confidence.
+    pub a_us_interval: Option<[f64; 2]>,
+    /// Where B lies with 95 % confidence.
+    pub b_us_per_kb_interval: Option<[f64; 2]>,
+    /// The page size, where the data shows one; A and B are those above it.
+    pub breakpoint_bytes: Option<u64>,
+    /// Microseconds for each KB below it.
+    pub below_us_per_kb: Option<f64>,
+    /// The equation that predicts best what was left out.
+    pub equation: Option<&'static str>,
+    /// Its mean relative error there.
+    pub hold_out_error: Option<f64>,
+    /// What it takes for granted.
+    pub assumes: Option<&'static str>,
+    /// Where it fails.
+    pub fails: Option<&'static str>,
+    /// Each median beside its prediction.
+    pub residuals: Vec<ResidualDocument>,
+}
+
+/// A median beside its prediction.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ResidualDocument {
+    /// The request size.
+    pub size_bytes: u64,
+    /// The median response time.
+    pub measured_us: f64,
+    /// What the model has.
+    pub predicted_us: f64,
+    /// Measured / predicted - 1.
+    pub relative: f64,
+}
+
+/// Throughput over the queue depth, of one class.
+#[derive(Clone, Debug, Serialize)]
+pub struct QueueDepthDocument {
+    /// The class, as `rr`.
+    pub class: &'static str,
+    /// The request size.
+    pub size_bytes: u64,
+    /// The equation.
+    pub equation: &'static str,
+    /// L: the response time of a request alone.
+    pub latency_us: f64,
+    /// X_max: requests a second.
+    pub ios_per_s_max: f64,
+    /// s of the soft minimum.
+    pub sharpness: Option<f64>,
+    /// X_max L: the depth from which on the device is saturated.
+    pub concurrency: f64,
+    /// The mean relative error on depths that were left out.
+    pub hold_out_error: Option<f64>,
+    /// Bytes a second that it saturates at, if larger requests were measured.
+    pub bytes_per_s_max: Option<f64>,
+}
+
+/// Reads and writes at once.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct MixedDocument {
+    /// The request size.
+    pub size_bytes: u64,
+    /// The depth.
+    pub depth: u32,
+    /// The equation.
+    pub equation: &'static str,
+    /// R: reads a second.
+    pub reads_per_s_max: f64,
+    /// W: writes a second.
+    pub writes_per_s_max: f64,
+    /// k.
+    pub interference: f64,
+    /// The mean relative error on mixes that were left out.
+    pub hold_out_error: Option<f64>,
+}
+
+/// Nanoseconds for each byte to microseconds for each KB of 1024 bytes.
+const US_PER_KB: f64 = 1.024;
+
+fn ends(interval: Interval, unit: f64) -> [f64; 2] {
+    [interval.low * unit, interval.high * unit]
+}
+
+impl LineDocument {
+    fn of(model: &DeviceModel, class: ThroughputClass) -> LineDocument {
+        let fitted: &ClassModel = match &model.classes[&class] {
+            Ok(fitted) => fitted,
+            Err(reason) => return LineDocument { reason: Some(reason.clone()), ..LineDocument::default() },
+        };
+        let [assumes, fails] = fitted.medians.limits();
+        let document = LineDocument {
+            equation: Some(fitted.medians.name()),
+            hold_out_error: fitted.hold_out_error,
+            assumes: Some(assumes),
+            fails: Some(fails),
+            residuals: residuals(model, class, &fitted.medians),
+            ..LineDocument::default()
+        };
+        match &fitted.parameters {
+            Err(reason) => LineDocument { reason: Some(reason.clone()), ..document },
+            Ok(line) => LineDocument {
+                a_us: Some(line.a_ns.estimate / 1e3),
+                b_us_per_kb: Some(line.b_ns_per_byte.estimate * US_PER_KB),
+                r2: Some(line.r2),
+                p_value: Some(line.p_value),
+                holds: true,
+                a_us_interval: Some(ends(line.a_ns, 1e-3)),
+                b_us_per_kb_interval: Some(ends(line.b_ns_per_byte, US_PER_KB)),
+                breakpoint_bytes: line.breakpoint.map(|(size, _)| size.0),
+                below_us_per_kb: line.breakpoint.map(|(_, slope)| slope * US_PER_KB),
+                ..document
+            },
+        }
+    }
+}
+
+fn residuals(model: &DeviceModel, class: ThroughputClass, equation: &SizeModel) -> Vec<ResidualDocument> {
+    let points =
+        model.fitted_to.points.iter().filter(|point| {
+            point.workload.class == class && point.workload.is_plain() && !point.is_disturbed
+        });
+    let mut rows: Vec<ResidualDocument> = points
+        .map(|point| {
+            let predicted = equation.predict(point.workload.size).estimate;
+            ResidualDocument {
+                size_bytes: point.workload.size.0,
+                measured_us: point.p50_ns / 1e3,
+                predicted_us: predicted / 1e3,
+                relative: point.p50_ns / predicted - 1.0,
+            }
+        })
+        .collect();
+    rows.sort_by_key(|row| row.size_bytes);
+    rows
+}
+
+impl ModelDocument {
+    /// The document of a model.
+    pub fn of(model: &DeviceModel) -> ModelDocument {
+        let line = |class| LineDocument::of(model, class);
+        let queue_depth = model.depths.iter().map(|(class, depth)| QueueDepthDocument {
+            class: class.short_name(),
+            size_bytes: depth.size.0,
+            equation: depth.curve.name(),
+            latency_us: depth.curve.latency_s() * 1e6,
+            ios_per_s_max: depth.curve.rate_max(),
+            sharpness: match &depth.curve {
+                QueueDepthModel::Hard(_) => None,
+                QueueDepthModel::Soft(model) => Some(model.sharpness),
+            },
+            concurrency: depth.curve.concurrency(),
+            hold_out_error: depth.hold_out_error,
+            bytes_per_s_max: depth.saturated.map(|model| 1e9 / model.byte_ns).filter(|rate| rate.is_finite()),
+        });
+        let mixed = model.mixed.as_ref().map(|mixed| MixedDocument {
+            size_bytes: mixed.size.0,
+            depth: mixed.depth,
+            equation: MixedFrontier::NAME,
+            reads_per_s_max: mixed.frontier.read_max,
+            writes_per_s_max: mixed.frontier.write_max,
+            interference: mixed.frontier.interference,
+            hold_out_error: mixed.frontier.hold_out_error,
+        });
+        ModelDocument {
+            sr: line(ThroughputClass::SequentialRead),
+            rr: line(ThroughputClass::RandomRead),
+            sw: line(ThroughputClass::SequentialWrite),
+            rw: line(ThroughputClass::RandomWrite),
+            queue_depth: queue_depth.collect(),
+            mixed,
+            fitted_to: model.fitted_to.clone(),
+        }
+    }
+
+    /// The line of a class.
+    pub fn line(&self, class: ThroughputClass) -> &LineDocument {
+        match class {
+            ThroughputClass::SequentialRead => &self.sr,
+            ThroughputClass::RandomRead => &self.rr,
+            ThroughputClass::SequentialWrite => &self.sw,
+            ThroughputClass::RandomWrite => &self.rw,
+        }
+    }
+}
+
+/// Reads a document and fits its points once more; `file` is for the errors.
+///
+/// # Errors
+/// When it is no model's document, or of a version that this program does not know.
+pub fn read_model(text: &str, file: &str) -> Result<DeviceModel, ModelError> {
+    let wrong = |message: String| ModelError::Input(format!("{file}: {message}"));
+    #[derive(serde::Deserialize)]
+    struct Version {
+        version: u32,
+    }
+    let not_one = |error: serde_json::Error| {
+        wrong(format!(
+            "is no model of flashlab model fit ({error}): give its model.json, or the folder that has it"
+        ))
+    };
+    let Version { version } = serde_json::from_str(text).map_err(not_one)?;
+    if version != MODEL_VERSION {
+        return Err(wrong(format!(
+            "has version {version}, and this program knows {MODEL_VERSION}: fit it again"
+        )));
+    }
+    let source: ModelSource = serde_json::from_str(text).map_err(not_one)?;
+    for point in &source.points {
+        let figures = [point.p50_ns, point.p95_ns, point.p99_ns, point.mean_ns, point.ios_per_s];
+        let is_possible = figures.iter().all(|figure| figure.is_finite() && *figure > 0.0)
+            && point.workload.depth > 0
+            && point.workload.size.0 > 0
+            && (0.0..=1.0).contains(&point.workload.write_share);
+        if !is_possible {
+            return Err(wrong(format!("its point of run {} has a figure that cannot be", point.run)));
+        }
+    }
+    DeviceModel::fit(source)
+}

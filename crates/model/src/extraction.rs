@@ -1,0 +1,214 @@
+//! What `flashlab model fit TARGET` measures: El Maghraoui et al., section 4.3.1.
+//!
+//! # Method
+//! 1. The target is divided in 2z + 1 equal zones, and every other one, from the second on, is exercised: z of them.
+//! 2. In each zone requests of one size run one after the other, from 4 KiB on and doubled until throughput saturates: first the
+//!    sequential and random reads of all sizes, then the writes, so that what writes leave behind slows no read down.
+//! 3. Then random requests run at several queue depths, and mixes of reads and writes, over the whole target.
+//! 4. A check has other sizes, in the zones that were not exercised; other depths, and other mixes.
+//!
+//! Each step is a plan, so that every IO is recorded as in any run.
+
+use flashlab_base::{Bytes, Nanos};
+use flashlab_plan::{
+    Experiment, ExperimentValue, IoSize, ModeRule, Pattern, PatternParameter, Plan, Space, Vary,
+};
+use flashlab_sim::profile::ThroughputClass;
+
+use crate::run_points::RunPoint;
+
+/// The smallest request, as in the paper's fit.
+pub const SIZE_LEAST: Bytes = Bytes::kib(4);
+/// The largest request: beyond it no device of the zoo, and no SSD that was tried, wins throughput.
+const SIZE_MOST: Bytes = Bytes::mib(16);
+/// A zone holds this number of the largest requests, or a random one would hardly move.
+const REQUESTS_PER_ZONE: u64 = 8;
+/// Sizes that are measured in any case: fewer have no breakpoint.
+const SIZES_LEAST: usize = 7;
+/// A doubled size that wins less than this does not have to be doubled again.
+const SATURATED_GAIN: f64 = 1.05;
+/// A run's bytes, and the bounds of its IOs: a median needs 12, and 1024 small ones span stalls of garbage collection.
+const RUN_BYTES: Bytes = Bytes::mib(32);
+const RUN_IOS: [u64; 2] = [12, 1024];
+/// What ends a run on a slow device.
+const RUN_TIME: Nanos = Nanos::from_secs(3);
+/// IOs of runs with a queue, or with a mix.
+const QUEUE_IOS: u64 = 4096;
+/// The depths that are fitted and those that are checked.
+const DEPTHS: [u32; 5] = [2, 4, 16, 32, 64];
+const CHECK_DEPTHS: [u32; 2] = [8, 24];
+/// The shares of writes that are fitted and those that are checked.
+const MIXES: [f64; 6] = [0.0, 0.1, 0.3, 0.7, 0.9, 1.0];
+const CHECK_MIXES: [f64; 2] = [0.2, 0.5];
+/// The depth of mixes: the frontier is that of a busy device.
+const MIX_DEPTH: u32 = 16;
+
+/// How a device is measured for its model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Extraction {
+    /// The target.
+    pub space: Space,
+    /// z: how many zones are exercised.
+    pub zones: u32,
+    /// The deepest queue that the device takes, or that is wanted.
+    pub depth_max: u32,
+    /// Whether it may be written to.
+    pub writes: bool,
+}
+
+/// What is measured before anything is known of it: reads or writes of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SizeStep {
+    /// Sequential and random reads.
+    Reads,
+    /// Sequential and random writes.
+    Writes,
+}
+
+impl SizeStep {
+    /// The two classes.
+    pub fn classes(self) -> [ThroughputClass; 2] {
+        match self {
+            SizeStep::Reads => [ThroughputClass::SequentialRead, ThroughputClass::RandomRead],
+            SizeStep::Writes => [ThroughputClass::SequentialWrite, ThroughputClass::RandomWrite],
+        }
+    }
+}
+
+fn baseline(class: ThroughputClass) -> Pattern {
+    Pattern::baseline(&class.short_name().to_uppercase()).expect("the four classes are the baselines")
+}
+
+impl Extraction {
+    /// The steps over the size.
+    pub fn size_steps(&self) -> Vec<SizeStep> {
+        if self.writes { vec![SizeStep::Reads, SizeStep::Writes] } else { vec![SizeStep::Reads] }
+    }
+
+    /// The sizes, ascending: as many as the zones allow.
+    pub fn sizes(&self) -> Vec<Bytes> {
+        let most = SIZE_MOST.0.min(self.zone_size().0 / REQUESTS_PER_ZONE);
+        let least = SIZE_LEAST.max(self.space.block);
+        std::iter::successors(Some(least), |size| Some(*size * 2)).take_while(|size| size.0 <= most).collect()
+    }
+
+    /// Whether throughput has saturated in both classes of a step, by the points of all sizes up to now.
+    pub fn is_saturated(&self, step: SizeStep, points: &[RunPoint]) -> bool {
+        step.classes().into_iter().all(|class| {
+            let mut rates: Vec<(Bytes, f64)> = points
+                .iter()
+                .filter(|point| point.workload.class == class && point.workload.is_plain())
+                .map(|point| (point.workload.size, point.bytes_per_s()))
+                .collect();
+            rates.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+            let medians: Vec<f64> =
+                rates.chunk_by(|a, b| a.0 == b.0).map(|chunk| chunk[chunk.len() / 2].1).collect();
+            let gains = medians.windows(2).rev().take(2).map(|pair| pair[1] / pair[0]);
+            medians.len() >= SIZES_LEAST && gains.into_iter().all(|gain| gain < SATURATED_GAIN)
+        })
+    }
+
+    /// The plan of one size in the exercised zones.
+    pub fn size_plan(&self, step: SizeStep, size: Bytes) -> Plan {
+        self.zone_plan("model-size", step, size, 1)
+    }
+
+    /// The plan that checks a size in the zones that were not exercised.
+    pub fn check_size_plan(&self, step: SizeStep, size: Bytes) -> Plan {
+        self.zone_plan("check-size", step, size, 0)
+    }
+
+    /// Sizes that are checked: between those that were fitted.
+    pub fn check_sizes(&self) -> Vec<Bytes> {
+        let sizes = self.sizes();
+        let between = |size: &Bytes| Bytes(size.0 + size.0 / 2).round_down(self.space.block);
+        sizes.iter().step_by(2).map(between).filter(|size| Some(size) < sizes.last()).collect()
+    }
+
+    /// The plans of queue depths and of mixes.
+    pub fn queue_plans(&self) -> Vec<Plan> {
+        self.depth_plans("model", &DEPTHS, &MIXES, true)
+    }
+
+    /// The plans that check other depths and mixes.
+    pub fn check_queue_plans(&self) -> Vec<Plan> {
+        self.depth_plans("check", &CHECK_DEPTHS, &CHECK_MIXES, false)
+    }
+
+    fn zone_size(&self) -> Bytes {
+        let zone = Bytes(self.space.capacity.0 / (2 * u64::from(self.zones) + 1));
+        // Zones of whole MiB, where they have that many, begin with a page of any device.
+        let unit = if zone >= Bytes::mib(16) { Bytes::mib(1) } else { self.space.block };
+        zone.round_down(unit)
+    }
+
+    fn zone_plan(&self, name: &str, step: SizeStep, size: Bytes, first_zone: u64) -> Plan {
+        let count = u64::from(self.zones) + u64::from(first_zone == 0);
+        let zones = (0..count).map(|zone| 2 * zone + first_zone);
+        let experiments = step.classes().into_iter().flat_map(|class| {
+            zones.clone().map(move |zone| {
+                let mut pattern = baseline(class).on_target(self.zone_size() * zone, self.zone_size());
+                pattern.first.io_size = IoSize::Fixed(size);
+                pattern.io_count = Some((RUN_BYTES.0 / size.0).clamp(RUN_IOS[0], RUN_IOS[1]));
+                pattern.duration = Some(RUN_TIME);
+                let name = format!("{} zone {}", class.short_name().to_uppercase(), zone + 1);
+                Experiment { name, pattern, vary: None }
+            })
+        });
+        let kind = if step == SizeStep::Reads { "reads" } else { "writes" };
+        let title = format!("{kind} of {size} in zones");
+        Plan::new(&format!("{name}-{kind}-{}", size.0), &title, "", experiments.collect())
+    }
+
+    fn depth_plans(&self, name: &str, depths: &[u32], mixes: &[f64], saturated: bool) -> Vec<Plan> {
+        let mut plans = Vec::new();
+        let size = SIZE_LEAST.max(self.space.block);
+        let fitting: Vec<u32> = depths.iter().copied().filter(|&depth| depth <= self.depth_max).collect();
+        let queued = |class, size, depth| {
+            let mut pattern = baseline(class);
+            pattern.first.io_size = IoSize::Fixed(size);
+            pattern.queue_depth = depth;
+            pattern.io_count = Some(QUEUE_IOS.min(RUN_BYTES.0 * 2 / size.0));
+            pattern.duration = Some(RUN_TIME);
+            pattern
+        };
+        let steps = self.size_steps();
+        let classes = || steps.iter().flat_map(|step| step.classes());
+        if let Some(&deepest) = fitting.last() {
+            let over_depth = classes().map(|class| {
+                let vary = vary(PatternParameter::QueueDepth, fitting.iter().map(|&depth| f64::from(depth)));
+                let name = class.short_name().to_uppercase();
+                Experiment { name, pattern: queued(class, size, fitting[0]), vary: Some(vary) }
+            });
+            plans.push(Plan::new(&format!("{name}-depth"), "queue depths", "", over_depth.collect()));
+            if saturated {
+                let over_size = classes().map(|class| {
+                    let sizes = [4, 16, 64].map(|factor| (size * factor).0 as f64);
+                    let vary = vary(PatternParameter::IoSize, sizes.into_iter());
+                    let name = class.short_name().to_uppercase();
+                    Experiment { name, pattern: queued(class, size * 4, deepest), vary: Some(vary) }
+                });
+                plans.push(Plan::new(
+                    &format!("{name}-saturated"),
+                    "sizes at depth",
+                    "",
+                    over_size.collect(),
+                ));
+            }
+        }
+        if self.writes {
+            let depth = MIX_DEPTH.min(self.depth_max);
+            let mut pattern = queued(ThroughputClass::RandomRead, size, depth);
+            pattern.first.mode = ModeRule::WriteProbability(mixes[0]);
+            let vary = vary(PatternParameter::WriteProbability, mixes.iter().copied());
+            let mix = Experiment { name: "RR and RW".to_owned(), pattern, vary: Some(vary) };
+            plans.push(Plan::new(&format!("{name}-mix"), "mixes of reads and writes", "", vec![mix]));
+        }
+        plans
+    }
+}
+
+fn vary(parameter: PatternParameter, numbers: impl Iterator<Item = f64>) -> Vary {
+    let values: Vec<ExperimentValue> = numbers.map(|number| ExperimentValue::of(parameter, number)).collect();
+    Vary { parameter, quick_values: values.clone(), values }
+}

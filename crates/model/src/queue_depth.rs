@@ -1,0 +1,234 @@
+//! Throughput over the queue depth.
+//!
+//! With N requests in flight a device that serves each in the time L, one beside the other, does N / L of them in a second,
+//! until something is saturated at X_max: the hard minimum X = min(N / L, X_max), which is the PDAM of Bender et al. (SPAA
+//! 2019) with P = X_max L. Requests that meet on the same die wait before that: the soft minimum
+//! X = ((N / L)^-s + X_max^-s)^(-1/s) has the hard one as its limit for large s. Papon and Athanassoulis (DaMoN 2021)
+//! call P the concurrency k of the device.
+//!
+//! Method: the least squares of the logarithms, by pattern search over the logarithms of the parameters.
+
+use flashlab_analysis::decide::ranks::Interval;
+
+use crate::ModelError;
+use crate::hold_out::{hold_out_error, is_worth_it};
+use crate::performance_model::{Measured, PerformanceModel};
+use crate::scatter::Scatter;
+use crate::search::minimum;
+
+/// X = min(N / L, X_max).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HardMinimum {
+    /// L in seconds.
+    pub latency_s: f64,
+    /// X_max in requests a second.
+    pub rate_max: f64,
+    scatter: Scatter,
+}
+
+/// X = ((N / L)^-s + X_max^-s)^(-1/s).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SoftMinimum {
+    /// L in seconds.
+    pub latency_s: f64,
+    /// X_max in requests a second.
+    pub rate_max: f64,
+    /// s: large for a sharp knee.
+    pub sharpness: f64,
+    scatter: Scatter,
+}
+
+/// One of the two, selected by hold-out error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum QueueDepthModel {
+    /// See [`HardMinimum`].
+    Hard(HardMinimum),
+    /// See [`SoftMinimum`].
+    Soft(SoftMinimum),
+}
+
+/// Of the soft minimum: 0.3 is a knee over three decades of depth, 30 is none to be seen.
+const SHARPNESS: [f64; 2] = [0.3, 30.0];
+
+fn soft(latency_s: f64, rate_max: f64, s: f64, depth: f64) -> f64 {
+    // Relative to the smaller of the two, so that no power overflows.
+    let (free, full) = (depth / latency_s, rate_max);
+    let (small, large) = (free.min(full), free.max(full));
+    small * (1.0 + (small / large).powf(s)).powf(-1.0 / s)
+}
+
+fn hard(latency_s: f64, rate_max: f64, depth: f64) -> f64 {
+    (depth / latency_s).min(rate_max)
+}
+
+/// The usable points and where the search begins: the latency of the smallest depth and the largest rate.
+fn prepared(
+    measured: &[Measured<u32>],
+    model: &'static str,
+    needed: usize,
+) -> Result<(Vec<Measured<u32>>, [f64; 2]), ModelError> {
+    let mut usable: Vec<Measured<u32>> = measured
+        .iter()
+        .copied()
+        .filter(|point| point.input > 0 && point.figure > 0.0 && point.figure.is_finite())
+        .collect();
+    usable.sort_by_key(|point| point.input);
+    let mut depths: Vec<u32> = usable.iter().map(|point| point.input).collect();
+    depths.dedup();
+    if depths.len() < needed {
+        let of = "with different queue depths".to_owned();
+        return Err(ModelError::TooFew { model, found: depths.len(), of, needed, remedy: String::new() });
+    }
+    let latency = f64::from(usable[0].input) / usable[0].figure;
+    let largest = usable.iter().map(|point| point.figure).fold(0.0, f64::max);
+    Ok((usable, [latency.ln(), largest.ln()]))
+}
+
+fn squares(points: &[Measured<u32>], rate: impl Fn(f64) -> f64) -> f64 {
+    points.iter().map(|point| (point.figure / rate(f64::from(point.input))).ln().powi(2)).sum()
+}
+
+impl PerformanceModel for HardMinimum {
+    type Input = u32;
+
+    const NAME: &'static str = "X = min(N / L, X_max)";
+    const ASSUMES: &'static str = "requests that do not wait for each other until the device is saturated";
+    const FAILS: &'static str =
+        "around the knee, where requests meet on the same die; where more depth costs throughput";
+
+    fn fit(measured: &[Measured<u32>]) -> Result<HardMinimum, ModelError> {
+        let (points, start) = prepared(measured, HardMinimum::NAME, 3)?;
+        let [latency, rate] = minimum(start, |&[latency, rate]| {
+            squares(&points, |depth| hard(latency.exp(), rate.exp(), depth))
+        });
+        let (latency_s, rate_max) = (latency.exp(), rate.exp());
+        let pairs =
+            points.iter().map(|point| (point.figure, hard(latency_s, rate_max, f64::from(point.input))));
+        let scatter = Scatter::of(pairs, 2).ok_or_else(|| no_scatter(HardMinimum::NAME))?;
+        Ok(HardMinimum { latency_s, rate_max, scatter })
+    }
+
+    fn predict(&self, depth: u32) -> Interval {
+        self.scatter.around(hard(self.latency_s, self.rate_max, f64::from(depth)))
+    }
+}
+
+impl PerformanceModel for SoftMinimum {
+    type Input = u32;
+
+    const NAME: &'static str = "X = ((N / L)^-s + X_max^-s)^(-1/s)";
+    const ASSUMES: &'static str = "requests that meet at random before the device is saturated";
+    const FAILS: &'static str =
+        "where more depth costs throughput, or where a rate limit cuts the curve off sharply";
+
+    fn fit(measured: &[Measured<u32>]) -> Result<SoftMinimum, ModelError> {
+        let (points, [latency, rate]) = prepared(measured, SoftMinimum::NAME, 4)?;
+        let bounded = |s: f64| s.exp().clamp(SHARPNESS[0], SHARPNESS[1]);
+        let [latency, rate, s] = minimum([latency, rate, 2.0_f64.ln()], |&[latency, rate, s]| {
+            squares(&points, |depth| soft(latency.exp(), rate.exp(), bounded(s), depth))
+        });
+        let (latency_s, rate_max, sharpness) = (latency.exp(), rate.exp(), bounded(s));
+        let pairs = points
+            .iter()
+            .map(|point| (point.figure, soft(latency_s, rate_max, sharpness, f64::from(point.input))));
+        let scatter = Scatter::of(pairs, 3).ok_or_else(|| no_scatter(SoftMinimum::NAME))?;
+        Ok(SoftMinimum { latency_s, rate_max, sharpness, scatter })
+    }
+
+    fn predict(&self, depth: u32) -> Interval {
+        self.scatter.around(soft(self.latency_s, self.rate_max, self.sharpness, f64::from(depth)))
+    }
+}
+
+fn no_scatter(model: &'static str) -> ModelError {
+    ModelError::DoesNotHold { model, reason: "its deviation from the measurements is not finite".to_owned() }
+}
+
+impl QueueDepthModel {
+    /// The model with the smaller hold-out error, the hard minimum where they do not differ; and that error.
+    ///
+    /// # Errors
+    /// Those of the hard minimum.
+    pub fn select(measured: &[Measured<u32>]) -> Result<(QueueDepthModel, Option<f64>), ModelError> {
+        let hard = HardMinimum::fit(measured)?;
+        let errors = (hold_out_error::<HardMinimum>(measured), hold_out_error::<SoftMinimum>(measured));
+        match SoftMinimum::fit(measured) {
+            Ok(soft) if is_worth_it(errors.0, errors.1) => Ok((QueueDepthModel::Soft(soft), errors.1)),
+            _ => Ok((QueueDepthModel::Hard(hard), errors.0)),
+        }
+    }
+
+    /// Requests a second at this depth.
+    pub fn predict(&self, depth: u32) -> Interval {
+        match self {
+            QueueDepthModel::Hard(model) => model.predict(depth),
+            QueueDepthModel::Soft(model) => model.predict(depth),
+        }
+    }
+
+    /// Requests a second of a class with another latency and saturation, in seconds and requests a second, but a knee of this
+    /// sharpness.
+    pub(crate) fn scaled(&self, latency_s: f64, rate_max: f64, depth: f64) -> f64 {
+        match self {
+            QueueDepthModel::Hard(_) => hard(latency_s, rate_max, depth),
+            QueueDepthModel::Soft(model) => soft(latency_s, rate_max, model.sharpness, depth),
+        }
+    }
+
+    /// Requests a second at a depth between two whole ones, for a picture.
+    pub(crate) fn scaled_at(&self, depth: f64) -> f64 {
+        self.scaled(self.latency_s(), self.rate_max(), depth)
+    }
+
+    /// Requests a second that it saturates at.
+    pub fn rate_max(&self) -> f64 {
+        match self {
+            QueueDepthModel::Hard(model) => model.rate_max,
+            QueueDepthModel::Soft(model) => model.rate_max,
+        }
+    }
+
+    /// The response time of a request alone, in seconds.
+    pub fn latency_s(&self) -> f64 {
+        match self {
+            QueueDepthModel::Hard(model) => model.latency_s,
+            QueueDepthModel::Soft(model) => model.latency_s,
+        }
+    }
+
+    /// The depth from which on the device is saturated: P of the PDAM.
+    pub fn concurrency(&self) -> f64 {
+        self.rate_max() * self.latency_s()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            QueueDepthModel::Hard(_) => HardMinimum::NAME,
+            QueueDepthModel::Soft(_) => SoftMinimum::NAME,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(rate: impl Fn(f64) -> f64) -> Vec<Measured<u32>> {
+        [1, 2, 4, 8, 16, 32, 64].map(|input| Measured { input, figure: rate(f64::from(input)) }).into()
+    }
+
+    #[test]
+    fn both_minima_come_back_and_the_simpler_one_is_selected() {
+        let sharp = points(|depth| hard(80e-6, 90e3, depth));
+        let (model, error) = QueueDepthModel::select(&sharp).unwrap();
+        assert!(matches!(model, QueueDepthModel::Hard(_)) && error.unwrap() < 0.01, "{model:?} {error:?}");
+        assert!((model.concurrency() - 7.2).abs() < 0.01, "{model:?}");
+        let blunt = points(|depth| soft(80e-6, 90e3, 1.6, depth));
+        let (model, _) = QueueDepthModel::select(&blunt).unwrap();
+        let QueueDepthModel::Soft(found) = model else { panic!("{model:?}") };
+        assert!((found.sharpness / 1.6 - 1.0).abs() < 0.01, "{found:?}");
+        assert!((found.rate_max / 90e3 - 1.0).abs() < 0.01, "{found:?}");
+        assert!(HardMinimum::fit(&sharp[..2]).is_err());
+    }
+}

@@ -1,0 +1,85 @@
+//! RocksDB's readahead of compactions, and how much it writes between two syncs.
+
+use flashlab_base::Bytes;
+use flashlab_sim::profile::ThroughputClass;
+
+use super::{TuneReport, TuneSurroundings, TuneTarget, TunedValue};
+use crate::class_model::{ClassModel, SizeModel};
+use crate::device_model::DeviceModel;
+
+/// The share of the bandwidth that a request should reach.
+const SHARE: f64 = 0.9;
+/// Within these powers of two a size is looked for.
+const SIZES: [u32; 2] = [12, 26];
+
+pub(super) fn report(model: &DeviceModel, surroundings: &TuneSurroundings) -> TuneReport {
+    let mut report = TuneReport::new(TuneTarget::Rocksdb, "OPTIONS");
+    let largest = surroundings.largest_request.or(model.fitted_to.identity.largest_request);
+    for (name, class, cap) in [
+        ("compaction_readahead_size", ThroughputClass::SequentialRead, largest),
+        ("bytes_per_sync", ThroughputClass::SequentialWrite, None),
+    ] {
+        match model
+            .class(class)
+            .map_err(|error| error.to_string())
+            .and_then(|fitted| saturation(fitted, class))
+        {
+            Err(reason) => report.refuse(name, reason),
+            Ok(size) => {
+                let capped = cap.map_or(size, |cap| size.min(cap));
+                let bound = match capped < size {
+                    true => format!(", but the kernel passes on at most {capped} in one piece"),
+                    false => String::new(),
+                };
+                report.values.push(TunedValue {
+                    name,
+                    value: capped.0.to_string(),
+                    interval: None,
+                    reason: format!("{}s of {size} reach 90 % of the bandwidth{bound}", class.words()),
+                    effect: effect(name, model, class, capped),
+                    undo: format!("{name}={}", usual(name)),
+                });
+            }
+        }
+    }
+    if !report.values.is_empty() {
+        let lines: String =
+            report.values.iter().map(|value| format!("  {}={}\n", value.name, value.value)).collect();
+        report.text = format!("[DBOptions]\n{lines}");
+    }
+    report
+}
+
+/// RocksDB's own value.
+fn usual(name: &str) -> u64 {
+    if name == "compaction_readahead_size" { 2 << 20 } else { 0 }
+}
+
+fn effect(name: &str, model: &DeviceModel, class: ThroughputClass, size: Bytes) -> String {
+    let rate = |size: Bytes| {
+        model.class(class).ok().map(|fitted| size.0 as f64 * 1e3 / fitted.means.predict(size).estimate)
+    };
+    let rate = rate(size).map_or(String::new(), |rate| format!(" at {rate:.0} MB/s"));
+    match name {
+        "compaction_readahead_size" => format!("compactions read in requests of this size{rate}"),
+        _ => format!(
+            "data is passed to the disk in parts of this size{rate}, in place of one burst at the end"
+        ),
+    }
+}
+
+/// The smallest power of two whose throughput is 90 % of the largest.
+fn saturation(fitted: &ClassModel, class: ThroughputClass) -> Result<Bytes, String> {
+    if let SizeModel::Max(model) = &fitted.means
+        && model.byte_ns <= 0.0
+    {
+        return Err(format!("{}s of all sizes take the same time: larger ones always win", class.words()));
+    }
+    let rate = |size: Bytes| size.0 as f64 / fitted.means.predict(size).estimate;
+    let sizes = (SIZES[0]..=SIZES[1]).map(|power| Bytes(1 << power));
+    let most = rate(Bytes(1 << 40));
+    sizes
+        .clone()
+        .find(|&size| rate(size) >= SHARE * most)
+        .ok_or_else(|| format!("{}s of 64 MiB still win throughput", class.words()))
+}

@@ -1,0 +1,152 @@
+//! A simulated device is measured zone by zone, and its own parameters come back.
+
+use std::sync::atomic::AtomicBool;
+
+use flashlab_base::{Bytes, Identity, Seed};
+use flashlab_bench::{BenchManifest, Settings, Silent, State, Thoroughness};
+use flashlab_device::Device;
+use flashlab_model::{
+    CheckReport, DeviceModel, Extraction, MODEL_VERSION, ModelDocument, ModelSource, RunPoint,
+    TuneSurroundings, TuneTarget, read_model, run_points, tune,
+};
+use flashlab_plan::{Plan, Space};
+use flashlab_samples::{MANIFEST_VERSION, Manifest, RunFolder};
+use flashlab_sim::Profile;
+use flashlab_sim::profile::ThroughputClass;
+
+fn zeus(extra: &str) -> Profile {
+    let text = flashlab_sim::zoo().into_iter().find(|profile| profile.name == "zeus").unwrap().to_toml();
+    Profile::parse(&format!("{text}\n{extra}"), "zeus with more").unwrap()
+}
+
+fn extraction(device: &mut dyn Device) -> Extraction {
+    let geometry = device.geometry();
+    let space = Space { capacity: geometry.capacity, block: geometry.block };
+    Extraction { space, zones: 3, depth_max: 16, writes: true }
+}
+
+/// Runs plans on the device as they are, and returns their points.
+fn measured(device: &mut dyn Device, plans: &[Plan]) -> Vec<RunPoint> {
+    let directory = tempfile::tempdir().unwrap();
+    let identity = device.identity();
+    let settings = Settings {
+        methodology: false,
+        state: State::None,
+        seed: Seed(1),
+        repetitions: 1,
+        target: "sim:test".to_owned(),
+        target_size: identity.capacity,
+        ..Settings::new(Thoroughness::Quick)
+    };
+    let manifest: BenchManifest = Manifest {
+        version: MANIFEST_VERSION,
+        flashlab: "test".to_owned(),
+        command: Vec::new(),
+        started: "2026-01-01T00:00:00Z".to_owned(),
+        identity,
+        consent: String::new(),
+        settings,
+        plans: plans.iter().map(Plan::to_toml).collect(),
+        prepared_bytes: 0,
+        warnings: Vec::new(),
+        overhead_ns_per_io: None,
+        clock_ns_per_reading: None,
+    };
+    let path = directory.path().join("run");
+    let folder = RunFolder::create(&path, &manifest).unwrap();
+    flashlab_bench::bench(device, &folder, &manifest, &AtomicBool::new(false), &Silent).unwrap();
+    run_points(&path).unwrap()
+}
+
+fn all_plans(extraction: &Extraction) -> Vec<Plan> {
+    let sizes = extraction
+        .size_steps()
+        .into_iter()
+        .flat_map(|step| extraction.sizes().into_iter().map(move |size| extraction.size_plan(step, size)));
+    sizes.chain(extraction.queue_plans()).collect()
+}
+
+fn fitted(profile: &Profile) -> DeviceModel {
+    let mut device = profile.device().unwrap();
+    let plans = all_plans(&extraction(&mut device));
+    let points = measured(&mut device, &plans);
+    let source = ModelSource {
+        version: MODEL_VERSION,
+        flashlab: "test".to_owned(),
+        identity: Identity { target: "sim:test".to_owned(), ..profile.identity() },
+        source: "test".to_owned(),
+        points,
+    };
+    DeviceModel::fit(source).unwrap()
+}
+
+/// The largest relative error of the eight parameters.
+fn worst_error(profile: &Profile) -> f64 {
+    let document = ModelDocument::of(&fitted(profile));
+    let truth = profile.throughput.unwrap();
+    let lines = [truth.sequential_read, truth.random_read, truth.sequential_write, truth.random_write];
+    let errors = ThroughputClass::ALL.into_iter().zip(lines).flat_map(|(class, line)| {
+        let found = document.line(class);
+        assert!(found.holds && found.p_value.unwrap() < 1e-9, "{class:?}: {found:?}");
+        [found.a_us.unwrap() / (line.a.0 as f64 / 1e3), found.b_us_per_kb.unwrap() / line.b_us_per_kb]
+    });
+    errors.map(|ratio| (ratio - 1.0).abs()).fold(0.0, f64::max)
+}
+
+#[test]
+fn the_zeus_gives_its_own_eight_parameters_back() {
+    let exact = worst_error(&zeus(""));
+    assert!(exact < 0.001, "{exact}");
+    let jittered = worst_error(&zeus("[noise]\nsigma = 0.05\nseed = 7\n"));
+    assert!(jittered < 0.02, "{jittered}");
+}
+
+#[test]
+fn what_was_never_fitted_is_predicted() {
+    let profile = zeus("[noise]\nsigma = 0.05\nseed = 7\n");
+    let model = fitted(&profile);
+    let mut device = profile.device().unwrap();
+    let extraction = extraction(&mut device);
+    let steps = extraction.size_steps().into_iter();
+    let sizes = steps.flat_map(|step| {
+        extraction.check_sizes().into_iter().map(move |size| extraction.check_size_plan(step, size))
+    });
+    let plans: Vec<Plan> = sizes.chain(extraction.check_queue_plans()).collect();
+    let report = CheckReport::new(&model, "sim:test", true, &measured(&mut device, &plans));
+    assert!(report.goal_met(), "{report:?}");
+    assert_eq!(report.left_out, Vec::<String>::new());
+    let all = report.summaries.last().unwrap();
+    assert!(all.rows > 20 && all.in_interval > 0.8, "{all:?}");
+    let names: Vec<&str> = report.summaries.iter().map(|summary| summary.name).collect();
+    assert_eq!(names, ["sr", "rr", "sw", "rw", "depth", "mix", "all"]);
+
+    // The document has all that the model was made of.
+    let document = serde_json::to_string(&ModelDocument::of(&model)).unwrap();
+    let again = read_model(&document, "model.json").unwrap();
+    assert_eq!(serde_json::to_string(&ModelDocument::of(&again)).unwrap(), document);
+    assert!(read_model("{}", "x").unwrap_err().to_string().contains("is no model of flashlab model fit"));
+    assert!(read_model("{\"version\":9}", "x").unwrap_err().to_string().contains("has version 9"));
+
+    // A server of one request at a time is no function of the depth, and its rate is no bandwidth.
+    let surroundings =
+        TuneSurroundings { device_number: Some("8:0".to_owned()), ..TuneSurroundings::default() };
+    let io_cost = tune(&model, TuneTarget::IoCost, &surroundings);
+    assert!(io_cost.text.contains("\n8:0 enable=1 ctrl=user rpct=95.00 rlat="), "{io_cost:?}");
+    let postgresql = tune(&model, TuneTarget::Postgresql, &surroundings);
+    assert!(
+        postgresql.text.starts_with("random_page_cost = ") && postgresql.refused.len() == 2,
+        "{postgresql:?}"
+    );
+    assert!(postgresql.refused[0].reason.contains("the disk is no function of the depth"), "{postgresql:?}");
+    let sim = tune(&model, TuneTarget::Sim, &surroundings);
+    let twin = Profile::parse(&sim.text, "model.toml").unwrap();
+    assert_eq!(twin.capacity, profile.capacity);
+    let fio = tune(&model, TuneTarget::Fio, &surroundings);
+    assert!(fio.text.matches("\n[run-").count() > 100, "{}", fio.text);
+    let rocksdb = tune(
+        &model,
+        TuneTarget::Rocksdb,
+        &TuneSurroundings { largest_request: Some(Bytes::kib(128)), ..TuneSurroundings::default() },
+    );
+    assert!(rocksdb.text.contains("compaction_readahead_size=131072\n"), "{rocksdb:?}");
+}

@@ -1,0 +1,4 @@
+//! Models on the data of real devices, and on simulated ones.
+
+mod devices;
+mod real_data;
