@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Result;
 use flashlab_analysis::findings::Findings;
 use flashlab_base::{Bytes, Identity};
-use flashlab_bench::{BenchManifest, Settings};
+use flashlab_bench::{BenchManifest, Progress, Schedule, Settings};
 use flashlab_plan::Plan;
 use flashlab_report::shell_word;
 use flashlab_samples::{FolderLock, RunFolder};
@@ -101,7 +101,8 @@ impl Measurement {
             if self.manifest.plans.is_empty() { flashlab_bench::bench } else { flashlab_bench::bench_more };
         self.manifest.plans.extend(plans.iter().map(Plan::to_toml));
         let bar = Bar::new();
-        Ok(bench(device.as_mut(), &self.folder, &self.manifest, &self.interrupt, &bar)?)
+        plans.iter().for_each(|plan| bar.say(&plan.title));
+        Ok(bench(device.as_mut(), &self.folder, &self.manifest, &self.interrupt, &Step(&bar))?)
     }
 
     /// The run's folder.
@@ -132,6 +133,29 @@ impl Measurement {
             tell!("{}", flash_statistics::text(&device.statistics()).trim_end());
         }
         reported
+    }
+}
+
+/// The progress of one step of a run of many: the schedule of all that was run before is nothing new.
+struct Step<'a>(&'a Bar);
+
+impl Progress for Step<'_> {
+    fn step(&self, what: &str) {
+        self.0.step(what);
+    }
+
+    fn share(&self, done: f64) {
+        self.0.share(done);
+    }
+
+    fn schedule(&self, schedule: &Schedule) {
+        for warning in &schedule.left_out {
+            self.0.say(&format!("left out: {}", warning.message));
+        }
+    }
+
+    fn step_of(&self, what: &str, index: usize, count: usize) {
+        self.0.step_of(what, index, count);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Predictions beside what was measured afterwards: `flashlab model check`.
 //!
 //! # Method
-//! 1. Runs of the same requests, in several zones and repetitions, are one row: the medians of their figures are what was
-//!    measured.
+//! 1. Runs of the same requests, in several zones and repetitions, are one row: the median of their medians is what was
+//!    measured, and all their requests over all of their time.
 //! 2. The error of a row is |predicted / measured - 1|; that of a class is the mean of its rows, as in the paper's Table 2.
 //! 3. The repeatability of a device is the error of a measurement as a prediction of the others of the same requests in the same
 //!    place. No model can be asked for less.
@@ -126,9 +126,10 @@ struct Kind {
     write_share: u64,
 }
 
-/// A run: where, requests a second, median.
+/// A run: where, how many requests, requests a second, median.
 struct Run {
     place: Bytes,
+    ios: f64,
     ios_per_s: f64,
     p50_ns: f64,
 }
@@ -191,11 +192,17 @@ fn kinds(points: &[RunPoint]) -> BTreeMap<Kind, Vec<Run>> {
         let class = if is_mix { ThroughputClass::RandomRead } else { workload.class };
         let write_share = (workload.write_share * 1e3).round() as u64;
         let kind = Kind { varied, class, size: workload.size, depth: workload.depth, write_share };
-        let run = Run { place: workload.target_offset, ios_per_s: point.ios_per_s, p50_ns: point.p50_ns };
+        let run = Run {
+            place: workload.target_offset,
+            ios: point.ios as f64,
+            ios_per_s: point.ios_per_s,
+            p50_ns: point.p50_ns,
+        };
         if !is_mix {
             kinds.entry(kind).or_default().push(run);
         } else if let Some((_, other)) = mixes.get_mut(&point.run) {
             other.ios_per_s += run.ios_per_s;
+            other.ios += run.ios;
         } else {
             mixes.insert(point.run, (kind, run));
         }
@@ -235,7 +242,11 @@ fn row(
     predicted: crate::device_model::Prediction,
 ) -> CheckRow {
     let size = kind.size.0 as f64;
-    let rate = median(runs.iter().map(|run| run.ios_per_s).collect()).unwrap_or(f64::NAN) * size;
+    // All requests over all of the time: a stall counts with the time that it took.
+    let (ios, seconds) = runs
+        .iter()
+        .fold((0.0, 0.0), |(ios, seconds), run| (ios + run.ios, seconds + run.ios / run.ios_per_s));
+    let rate = ios / seconds * size;
     let p50 = median(runs.iter().map(|run| run.p50_ns).collect()).filter(|_| write_share.is_none());
     let bytes = predicted.bytes_per_s;
     let times = predicted.p50_ns.map(|p50| [p50.estimate / 1e3, p50.low / 1e3, p50.high / 1e3]);

@@ -6,12 +6,13 @@ use flashlab_base::Bytes;
 use crate::ModelError;
 use crate::broken_line::BrokenLine;
 use crate::hold_out::{hold_out_error, is_worth_it};
+use crate::interpolation::Interpolation;
 use crate::linear::Linear;
 use crate::linear_max::LinearMax;
 use crate::performance_model::{Measured, PerformanceModel};
 
 /// Response time over the request size.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum SizeModel {
     /// T = A + n B.
     Line(Linear),
@@ -19,6 +20,8 @@ pub enum SizeModel {
     Broken(BrokenLine),
     /// max(c_IO, n c_byte).
     Max(LinearMax),
+    /// Between the sizes that were measured.
+    Between(Interpolation),
 }
 
 impl SizeModel {
@@ -32,6 +35,7 @@ impl SizeModel {
         let others = [
             (LinearMax::fit(measured).map(SizeModel::Max), hold_out_error::<LinearMax>(measured)),
             (BrokenLine::fit(measured).map(SizeModel::Broken), hold_out_error::<BrokenLine>(measured)),
+            (Interpolation::fit(measured).map(SizeModel::Between), hold_out_error::<Interpolation>(measured)),
         ];
         for (model, error) in others {
             let Ok(model) = model else { continue };
@@ -49,6 +53,7 @@ impl SizeModel {
             SizeModel::Line(model) => model.predict(size),
             SizeModel::Broken(model) => model.predict(size),
             SizeModel::Max(model) => model.predict(size),
+            SizeModel::Between(model) => model.predict(size),
         }
     }
 
@@ -58,6 +63,7 @@ impl SizeModel {
             SizeModel::Line(_) => Linear::NAME,
             SizeModel::Broken(_) => BrokenLine::NAME,
             SizeModel::Max(_) => LinearMax::NAME,
+            SizeModel::Between(_) => Interpolation::NAME,
         }
     }
 
@@ -67,6 +73,7 @@ impl SizeModel {
             SizeModel::Line(_) => [Linear::ASSUMES, Linear::FAILS],
             SizeModel::Broken(_) => [BrokenLine::ASSUMES, BrokenLine::FAILS],
             SizeModel::Max(_) => [LinearMax::ASSUMES, LinearMax::FAILS],
+            SizeModel::Between(_) => [Interpolation::ASSUMES, Interpolation::FAILS],
         }
     }
 }
@@ -80,6 +87,8 @@ pub struct ClassModel {
     pub means: SizeModel,
     /// The mean relative error of medians that were left out.
     pub hold_out_error: Option<f64>,
+    /// The same of the line alone.
+    pub line_hold_out_error: Option<f64>,
     /// A, B and their figures, or why T = A + n B does not hold.
     pub parameters: Result<LineParameters, String>,
 }
@@ -110,7 +119,7 @@ impl ClassModel {
     pub fn fit(medians: &[Measured<Bytes>], means: &[Measured<Bytes>]) -> Result<ClassModel, ModelError> {
         let (model, hold_out_error) = SizeModel::select(medians)?;
         let (mean_model, _) = SizeModel::select(means)?;
-        let parameters = match model {
+        let parameters = match &model {
             SizeModel::Broken(broken) => Ok(LineParameters {
                 a_ns: broken.a_ns,
                 b_ns_per_byte: broken.b_ns_per_byte,
@@ -118,13 +127,15 @@ impl ClassModel {
                 p_value: broken.p_value(),
                 breakpoint: Some((broken.breakpoint, broken.below_ns_per_byte)),
             }),
-            SizeModel::Line(_) | SizeModel::Max(_) => Linear::fit(medians).map(|line| LineParameters {
-                a_ns: line.a_ns,
-                b_ns_per_byte: line.b_ns_per_byte,
-                r2: line.r2,
-                p_value: line.p_value,
-                breakpoint: None,
-            }),
+            SizeModel::Line(_) | SizeModel::Max(_) | SizeModel::Between(_) => {
+                Linear::fit(medians).map(|line| LineParameters {
+                    a_ns: line.a_ns,
+                    b_ns_per_byte: line.b_ns_per_byte,
+                    r2: line.r2,
+                    p_value: line.p_value,
+                    breakpoint: None,
+                })
+            }
         };
         let parameters = parameters.map_err(|error| error.to_string()).and_then(|parameters| {
             if parameters.p_value > SIGNIFICANT_P {
@@ -133,6 +144,7 @@ impl ClassModel {
             }
             Ok(parameters)
         });
-        Ok(ClassModel { medians: model, means: mean_model, hold_out_error, parameters })
+        let line_hold_out_error = crate::hold_out::hold_out_error::<Linear>(medians);
+        Ok(ClassModel { medians: model, means: mean_model, hold_out_error, line_hold_out_error, parameters })
     }
 }

@@ -120,11 +120,12 @@ impl DeviceModel {
             .filter_map(|class| Some((class, depth_model(points, class)?)))
             .collect();
         let mixed = mixed_model(points);
-        if let Some(Err(_)) = classes.values().find(|class| class.is_err())
-            && classes.values().all(Result::is_err)
-        {
-            let reasons: Vec<String> = classes.into_values().filter_map(Result::err).collect();
-            let reason = reasons.into_iter().next().unwrap_or_default();
+        if classes.values().all(Result::is_err) {
+            // The reason of a class that was measured says more than that another one was not.
+            let was_measured =
+                |class: ThroughputClass| points.iter().any(|point| point.workload.class == class);
+            let reason = classes.iter().max_by_key(|(class, _)| was_measured(**class));
+            let reason = reason.and_then(|(_, class)| class.as_ref().err()).cloned().unwrap_or_default();
             return Err(ModelError::Input(format!(
                 "{}: no class of IOs has a model: {reason}",
                 source.source

@@ -58,6 +58,8 @@ pub struct LineDocument {
     pub equation: Option<&'static str>,
     /// Its mean relative error there.
     pub hold_out_error: Option<f64>,
+    /// The same of T = A + n B.
+    pub line_hold_out_error: Option<f64>,
     /// What it takes for granted.
     pub assumes: Option<&'static str>,
     /// Where it fails.
@@ -138,6 +140,7 @@ impl LineDocument {
         let document = LineDocument {
             equation: Some(fitted.medians.name()),
             hold_out_error: fitted.hold_out_error,
+            line_hold_out_error: fitted.line_hold_out_error,
             assumes: Some(assumes),
             fails: Some(fails),
             residuals: residuals(model, class, &fitted.medians),

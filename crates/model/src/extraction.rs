@@ -27,21 +27,37 @@ const REQUESTS_PER_ZONE: u64 = 8;
 const SIZES_LEAST: usize = 7;
 /// A doubled size that wins less than this does not have to be doubled again.
 const SATURATED_GAIN: f64 = 1.05;
-/// A run's bytes, and the bounds of its IOs: a median needs 12, and 1024 small ones span stalls of garbage collection.
-const RUN_BYTES: Bytes = Bytes::mib(32);
-const RUN_IOS: [u64; 2] = [12, 1024];
-/// What ends a run on a slow device.
-const RUN_TIME: Nanos = Nanos::from_secs(3);
+/// A run has at least this number of IOs: a median needs them.
+const RUN_IOS_LEAST: u64 = 12;
 /// IOs of runs with a queue, or with a mix.
 const QUEUE_IOS: u64 = 4096;
-/// The depths that are fitted and those that are checked.
+/// The depths that are fitted and those that are checked. A plan's quick values are at most five.
 const DEPTHS: [u32; 5] = [2, 4, 16, 32, 64];
 const CHECK_DEPTHS: [u32; 2] = [8, 24];
 /// The shares of writes that are fitted and those that are checked.
-const MIXES: [f64; 6] = [0.0, 0.1, 0.3, 0.7, 0.9, 1.0];
-const CHECK_MIXES: [f64; 2] = [0.2, 0.5];
+const MIXES: [f64; 5] = [0.0, 0.1, 0.4, 0.8, 1.0];
+const CHECK_MIXES: [f64; 2] = [0.2, 0.6];
 /// The depth of mixes: the frontier is that of a busy device.
 const MIX_DEPTH: u32 = 16;
+
+/// How long a run is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunLength {
+    /// The most bytes ...
+    pub bytes: Bytes,
+    /// ... the most IOs ...
+    pub ios: u64,
+    /// ... and the most time.
+    pub time: Nanos,
+}
+
+impl RunLength {
+    /// On a real disk: a minute or two for everything.
+    pub const REAL: RunLength = RunLength { bytes: Bytes::mib(32), ios: 1024, time: Nanos::from_secs(3) };
+    /// In virtual time, which costs nothing: long enough that garbage collection is in each mean with its share.
+    pub const VIRTUAL: RunLength =
+        RunLength { bytes: Bytes::mib(128), ios: 8192, time: Nanos::from_secs(600) };
+}
 
 /// How a device is measured for its model.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,6 +70,8 @@ pub struct Extraction {
     pub depth_max: u32,
     /// Whether it may be written to.
     pub writes: bool,
+    /// How long each run is.
+    pub length: RunLength,
 }
 
 /// What is measured before anything is known of it: reads or writes of one size.
@@ -122,7 +140,8 @@ impl Extraction {
     pub fn check_sizes(&self) -> Vec<Bytes> {
         let sizes = self.sizes();
         let between = |size: &Bytes| Bytes(size.0 + size.0 / 2).round_down(self.space.block);
-        sizes.iter().step_by(2).map(between).filter(|size| Some(size) < sizes.last()).collect()
+        // From the second on: what is no multiple of the smallest one is written in part of a block.
+        sizes.iter().skip(1).step_by(2).map(between).filter(|size| Some(size) < sizes.last()).collect()
     }
 
     /// The plans of queue depths and of mixes.
@@ -149,8 +168,8 @@ impl Extraction {
             zones.clone().map(move |zone| {
                 let mut pattern = baseline(class).on_target(self.zone_size() * zone, self.zone_size());
                 pattern.first.io_size = IoSize::Fixed(size);
-                pattern.io_count = Some((RUN_BYTES.0 / size.0).clamp(RUN_IOS[0], RUN_IOS[1]));
-                pattern.duration = Some(RUN_TIME);
+                pattern.io_count = Some((self.length.bytes.0 / size.0).clamp(RUN_IOS_LEAST, self.length.ios));
+                pattern.duration = Some(self.length.time);
                 let name = format!("{} zone {}", class.short_name().to_uppercase(), zone + 1);
                 Experiment { name, pattern, vary: None }
             })
@@ -168,8 +187,8 @@ impl Extraction {
             let mut pattern = baseline(class);
             pattern.first.io_size = IoSize::Fixed(size);
             pattern.queue_depth = depth;
-            pattern.io_count = Some(QUEUE_IOS.min(RUN_BYTES.0 * 2 / size.0));
-            pattern.duration = Some(RUN_TIME);
+            pattern.io_count = Some(QUEUE_IOS.max(self.length.ios).min(self.length.bytes.0 * 2 / size.0));
+            pattern.duration = Some(self.length.time);
             pattern
         };
         let steps = self.size_steps();

@@ -86,8 +86,7 @@ impl MixedFrontier {
                 remedy: String::new(),
             });
         }
-        // e^x - 1: an interference of 0 is in reach, and none below -1.
-        let k = |x: f64| if interferes { x.exp() - 1.0 } else { 0.0 };
+        let k = |x: f64| if interferes { x.max(0.0) } else { 0.0 };
         let factor = |point: &Measured<LoadMix>, reads: f64, writes: f64, k: f64| {
             radius(point.input.reads / reads, point.input.writes / writes, k) / point.figure
         };

@@ -11,7 +11,7 @@
 use flashlab_analysis::decide::ranks::Interval;
 
 use crate::ModelError;
-use crate::hold_out::{hold_out_error, is_worth_it};
+use crate::hold_out::{hold_out, is_worth_it};
 use crate::performance_model::{Measured, PerformanceModel};
 use crate::scatter::Scatter;
 use crate::search::minimum;
@@ -49,6 +49,9 @@ pub enum QueueDepthModel {
 
 /// Of the soft minimum: 0.3 is a knee over three decades of depth, 30 is none to be seen.
 const SHARPNESS: [f64; 2] = [0.3, 30.0];
+
+/// L may differ from the response time at the smallest depth by this factor.
+const LATENCY_FACTOR: f64 = 2.0;
 
 fn soft(latency_s: f64, rate_max: f64, s: f64, depth: f64) -> f64 {
     // Relative to the smaller of the two, so that no power overflows.
@@ -124,10 +127,14 @@ impl PerformanceModel for SoftMinimum {
     fn fit(measured: &[Measured<u32>]) -> Result<SoftMinimum, ModelError> {
         let (points, [latency, rate]) = prepared(measured, SoftMinimum::NAME, 4)?;
         let bounded = |s: f64| s.exp().clamp(SHARPNESS[0], SHARPNESS[1]);
+        // A curve that is flat from the start says nothing of L but that it is no longer than at the smallest depth.
+        let near = latency;
+        let bounded_latency =
+            |ln: f64| ln.clamp(near - LATENCY_FACTOR.ln(), near + LATENCY_FACTOR.ln()).exp();
         let [latency, rate, s] = minimum([latency, rate, 2.0_f64.ln()], |&[latency, rate, s]| {
-            squares(&points, |depth| soft(latency.exp(), rate.exp(), bounded(s), depth))
+            squares(&points, |depth| soft(bounded_latency(latency), rate.exp(), bounded(s), depth))
         });
-        let (latency_s, rate_max, sharpness) = (latency.exp(), rate.exp(), bounded(s));
+        let (latency_s, rate_max, sharpness) = (bounded_latency(latency), rate.exp(), bounded(s));
         let pairs = points
             .iter()
             .map(|point| (point.figure, soft(latency_s, rate_max, sharpness, f64::from(point.input))));
@@ -151,7 +158,19 @@ impl QueueDepthModel {
     /// Those of the hard minimum.
     pub fn select(measured: &[Measured<u32>]) -> Result<(QueueDepthModel, Option<f64>), ModelError> {
         let hard = HardMinimum::fit(measured)?;
-        let errors = (hold_out_error::<HardMinimum>(measured), hold_out_error::<SoftMinimum>(measured));
+        // The smallest depth is never left out: L is its response time, and follows from no other.
+        let least = measured.iter().map(|point| point.input).min();
+        let kept: Vec<Measured<u32>> =
+            measured.iter().copied().filter(|point| Some(point.input) == least).collect();
+        let others: Vec<Measured<u32>> =
+            measured.iter().copied().filter(|point| Some(point.input) != least).collect();
+        fn fit_with<M: PerformanceModel<Input = u32>>(
+            kept: &[Measured<u32>],
+            others: &[Measured<u32>],
+        ) -> Option<f64> {
+            hold_out(others, |some| M::fit(&[kept, some].concat()), M::predict)
+        }
+        let errors = (fit_with::<HardMinimum>(&kept, &others), fit_with::<SoftMinimum>(&kept, &others));
         match SoftMinimum::fit(measured) {
             Ok(soft) if is_worth_it(errors.0, errors.1) => Ok((QueueDepthModel::Soft(soft), errors.1)),
             _ => Ok((QueueDepthModel::Hard(hard), errors.0)),

@@ -104,11 +104,19 @@ impl Quantiles {
 /// # Errors
 /// When the folder holds no run, or its files are damaged.
 pub fn run_points(path: &Path) -> Result<Vec<RunPoint>, ModelError> {
+    run_points_after(path, 0)
+}
+
+/// Those of the runs after this one.
+///
+/// # Errors
+/// As [`run_points`].
+pub fn run_points_after(path: &Path, run: u32) -> Result<Vec<RunPoint>, ModelError> {
     let (folder, _, plans) = flashlab_bench::open_run(path)?;
     let segments = folder.segment_index()?;
     let mut points = Vec::new();
     for record in flashlab_bench::records(&folder)? {
-        if record.ended.is_none() || !varies_what_models_know(&record.purpose, &plans) {
+        if record.run <= run || record.ended.is_none() || !varies_what_models_know(&record.purpose, &plans) {
             continue;
         }
         let plan = Plan::parse(&record.pattern, &format!("{}: run {}", path.display(), record.run))?;

@@ -12,6 +12,7 @@ mod help;
 mod infer;
 mod interruption;
 mod live_disk;
+mod model;
 mod nbd;
 mod odd_disks;
 mod real_devices;

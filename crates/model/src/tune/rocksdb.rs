@@ -22,7 +22,7 @@ pub(super) fn report(model: &DeviceModel, surroundings: &TuneSurroundings) -> Tu
         match model
             .class(class)
             .map_err(|error| error.to_string())
-            .and_then(|fitted| saturation(fitted, class))
+            .and_then(|fitted| saturation(fitted, class, largest_measured(model, class)))
         {
             Err(reason) => report.refuse(name, reason),
             Ok(size) => {
@@ -50,6 +50,11 @@ pub(super) fn report(model: &DeviceModel, surroundings: &TuneSurroundings) -> Tu
     report
 }
 
+fn largest_measured(model: &DeviceModel, class: ThroughputClass) -> Bytes {
+    let points = model.fitted_to.points.iter().filter(|point| point.workload.class == class);
+    points.map(|point| point.workload.size).max().unwrap_or(Bytes::ZERO)
+}
+
 /// RocksDB's own value.
 fn usual(name: &str) -> u64 {
     if name == "compaction_readahead_size" { 2 << 20 } else { 0 }
@@ -69,7 +74,7 @@ fn effect(name: &str, model: &DeviceModel, class: ThroughputClass, size: Bytes) 
 }
 
 /// The smallest power of two whose throughput is 90 % of the largest.
-fn saturation(fitted: &ClassModel, class: ThroughputClass) -> Result<Bytes, String> {
+fn saturation(fitted: &ClassModel, class: ThroughputClass, largest: Bytes) -> Result<Bytes, String> {
     if let SizeModel::Max(model) = &fitted.means
         && model.byte_ns <= 0.0
     {
@@ -77,7 +82,12 @@ fn saturation(fitted: &ClassModel, class: ThroughputClass) -> Result<Bytes, Stri
     }
     let rate = |size: Bytes| size.0 as f64 / fitted.means.predict(size).estimate;
     let sizes = (SIZES[0]..=SIZES[1]).map(|power| Bytes(1 << power));
-    let most = rate(Bytes(1 << 40));
+    let most = if matches!(fitted.means, SizeModel::Between(_)) {
+        // Beyond what was measured nothing is known.
+        sizes.clone().filter(|size| *size <= largest).map(rate).fold(0.0, f64::max)
+    } else {
+        rate(Bytes(1 << 40))
+    };
     sizes
         .clone()
         .find(|&size| rate(size) >= SHARE * most)

@@ -6,6 +6,7 @@ use flashlab_sim::profile::ThroughputClass;
 
 use crate::class_model::SizeModel;
 use crate::device_model::{DepthModel, DeviceModel};
+use crate::performance_model::PerformanceModel as _;
 
 /// A curve that misses depths which were left out by more than this is none.
 const DEPTH_ERROR_MOST: f64 = 0.25;
@@ -26,6 +27,13 @@ pub(super) fn bandwidth(model: &DeviceModel, class: ThroughputClass) -> Result<I
             Interval { estimate: model.byte_ns, low: model.byte_ns, high: model.byte_ns }
         }
         SizeModel::Max(_) => return Err(format!("{}s of all sizes take the same time", class.words())),
+        SizeModel::Between(between) => {
+            // What the largest size that was measured costs for each byte.
+            let points = model.fitted_to.points.iter();
+            let plain = points.filter(|point| point.workload.class == class && point.workload.is_plain());
+            let largest = plain.map(|point| point.workload.size).max().unwrap_or(Bytes::kib(4));
+            between.predict(largest).map(|ns| ns / largest.0 as f64)
+        }
     };
     let rate = |ns: f64| if ns > 0.0 { 1e9 / ns } else { f64::INFINITY };
     let alone =

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use flashlab_model::{
-    IoCostLine, IoCostModel, IoProperties, Measured, MixedFrontier, PerformanceModel, append_and_pack,
-    random_page_cost,
+    IoCostLine, IoCostModel, IoProperties, MixedFrontier, PerformanceModel, append_and_pack, random_page_cost,
 };
 use flashlab_sim::profile::ThroughputClass;
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use flashlab_base::Target;
-use flashlab_model::{DeviceModel, Extraction, ModelDocument, run_points};
+use flashlab_model::{DeviceModel, Extraction, ModelDocument, RunPoint, run_points, run_points_after};
 use flashlab_plan::Plan;
 use flashlab_samples::RunFolder;
 
@@ -81,10 +81,13 @@ fn all_plans(extraction: &Extraction) -> Vec<Plan> {
 fn measure(measuring: &mut Measuring) -> Result<RunFolder> {
     let folder = measuring.measurement.folder().clone();
     let extraction = measuring.extraction;
+    let mut points = Vec::new();
     for step in extraction.size_steps() {
         for size in extraction.sizes() {
             measuring.run(&[extraction.size_plan(step, size)])?;
-            if extraction.is_saturated(step, &run_points(folder.path())?) {
+            let last = points.last().map_or(0, |point: &RunPoint| point.run);
+            points.extend(run_points_after(folder.path(), last)?);
+            if extraction.is_saturated(step, &points) {
                 break;
             }
         }

@@ -10,7 +10,7 @@ use clap::Args;
 use flashlab_base::{Bytes, Seed, Target};
 use flashlab_bench::{Settings, State, Thoroughness};
 use flashlab_host::ScratchFile;
-use flashlab_model::Extraction;
+use flashlab_model::{Extraction, RunLength};
 use flashlab_plan::{Plan, Space};
 
 use crate::arguments::{self, ConsentOptions, EngineChoice, EngineOptions, ScratchOptions};
@@ -45,7 +45,7 @@ pub struct MeasuringOptions {
     /// The deepest queue
     #[arg(long, value_name = "N", default_value_t = 64, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1024))]
     depth_max: u32,
-    /// The state that the device is brought to first; random if not given
+    /// The state that the device is brought to first; random if not given, steady for a simulated one
     #[arg(long, value_enum)]
     state: Option<StateChoice>,
     /// The seed of everything random
@@ -75,11 +75,13 @@ impl MeasuringOptions {
         run_folder::check_output(self.output.as_deref())?;
         let depth_max = if self.engine.engine == Some(EngineChoice::Sync) { 1 } else { self.depth_max };
         let opening = Opening::new(self.engine, depth_max)?;
+        let is_simulated = target.is_some_and(Target::is_simulated);
         let state = match (self.read_only, self.state) {
             (true, _) => State::None,
-            (false, state) => state.map_or(State::Random, State::from),
+            (false, Some(state)) => state.into(),
+            (false, None) if is_simulated => State::Steady,
+            (false, None) => State::Random,
         };
-        let is_simulated = target.is_some_and(Target::is_simulated);
         let settings = Settings {
             methodology: false,
             state,
@@ -92,6 +94,7 @@ impl MeasuringOptions {
             zones: self.zones,
             depth_max: depth_max.min(depth),
             writes: !self.read_only,
+            length: if is_simulated { RunLength::VIRTUAL } else { RunLength::REAL },
         };
         let (mut opened, settings, scratch) = match target {
             Some(target) => {

@@ -81,6 +81,7 @@ impl Predict {
         let headings =
             ["class", "size", "depth", "p50", "p50 from - to", "throughput", "throughput from - to"];
         let mut equations: Vec<&str> = rows.iter().map(|row| row.equation).collect();
+        equations.sort_unstable();
         equations.dedup();
         let text = format!("{}\nby {}\n", show::table(&headings, &cells), equations.join(" and "));
         output::text(&text)

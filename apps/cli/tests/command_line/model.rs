@@ -1,0 +1,144 @@
+//! `flashlab model`: a device is fitted, predicted, checked, and other software is tuned; what cannot be is told.
+
+use serde_json::Value;
+
+use crate::support::{Directory, SMALL_PROFILE};
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn a_device_gives_its_parameters_back_and_other_software_gets_its_settings() {
+    let directory = Directory::new();
+    directory.write("small.toml", SMALL_PROFILE);
+    let fit = ["model", "fit", "sim:./small.toml", "--depth-max", "8", "--json", "--output", "fitted"];
+    let document = json(&directory.succeeds(&fit).out);
+    for (class, a_us, b_us_per_kb) in
+        [("sr", 100.0, 1.0), ("rr", 200.0, 1.0), ("sw", 300.0, 2.0), ("rw", 900.0, 2.0)]
+    {
+        let line = &document[class];
+        assert_eq!(line["holds"], true, "{line}");
+        assert!((line["a_us"].as_f64().unwrap() / a_us - 1.0).abs() < 0.001, "{line}");
+        assert!((line["b_us_per_kb"].as_f64().unwrap() / b_us_per_kb - 1.0).abs() < 0.001, "{line}");
+        assert!(line["r2"].as_f64().unwrap() > 0.9999 && line["p_value"].as_f64().unwrap() < 1e-6, "{line}");
+        assert!(line["a_us_interval"][0].as_f64().unwrap() <= a_us * 1.001, "{line}");
+    }
+    // The run is one like any other, and its folder has the model.
+    for name in ["model.html", "model.json", "runs.jsonl", "samples"] {
+        assert!(directory.path("fitted").join(name).exists(), "{name}");
+    }
+    directory.succeeds(&["report", "fitted"]);
+    let again = json(&directory.succeeds(&["model", "fit", "fitted", "--json", "--output", "again"]).out);
+    assert_eq!(again["rw"], document["rw"]);
+
+    let predicted =
+        directory.succeeds(&["model", "predict", "fitted", "--class", "rw", "--size", "8KiB", "--json"]);
+    assert!((json(&predicted.out)[0]["p50_us"].as_f64().unwrap() - 916.0).abs() < 1.0, "{predicted}");
+    let mix =
+        ["model", "predict", "fitted", "--size", "4KiB", "--depth", "8", "--write-share", "0.5", "--csv"];
+    assert!(directory.succeeds(&mix).out.contains("r / R + w / W"));
+
+    let check = ["model", "check", "fitted", "sim:./small.toml", "--depth-max", "8", "--output", "checked"];
+    let checked = directory.succeeds(&check);
+    assert!(checked.out.contains("Goal on a simulated device") && !checked.out.contains("no\n"), "{checked}");
+
+    directory.succeeds(&["model", "tune", "fitted", "--for", "sim", "--output", "twin.toml"]);
+    directory.succeeds(&["sim", "show", "./twin.toml"]);
+    let postgresql = directory.succeeds(&["model", "tune", "fitted", "--for", "postgresql"]);
+    assert!(postgresql.out.contains("undo: ALTER SYSTEM RESET random_page_cost;"), "{postgresql}");
+    assert!(postgresql.out.contains("effective_io_concurrency: not set: "), "{postgresql}");
+}
+
+#[test]
+fn fio_is_fitted_and_its_other_versions_are_refused() {
+    let directory = Directory::new();
+    let job = |size: u64| {
+        let us = 100.0 + size as f64 / 1024.0;
+        serde_json::json!({
+            "jobname": format!("rr{size}"),
+            "job options": {"rw": "randread", "bs": format!("{}k", size / 1024), "ioengine": "psync"},
+            "read": {"total_ios": 1000, "iops": 1e6 / us, "clat_ns": {"mean": us * 1e3, "percentile":
+                {"50.000000": us * 1e3, "95.000000": us * 1e3, "99.000000": us * 1e3}}},
+            "write": {"total_ios": 0},
+        })
+    };
+    let output = |version: &str, jobs: Vec<Value>| {
+        serde_json::json!({"fio version": version, "jobs": jobs}).to_string()
+    };
+    let jobs: Vec<Value> = [4, 16, 64, 256, 1024].map(|kib| job(kib << 10)).into();
+    directory.write("fio.json", output("fio-3.33", jobs.clone()));
+    let fitted = json(&directory.succeeds(&["model", "fit", "fio.json", "--json", "--output", "f"]).out);
+    assert!((fitted["rr"]["a_us"].as_f64().unwrap() - 100.0).abs() < 0.01, "{fitted}");
+    assert_eq!(fitted["sw"]["holds"], false);
+    assert!(
+        fitted["sw"]["reason"].as_str().unwrap().contains("no sequential writes were measured"),
+        "{fitted}"
+    );
+
+    let log: String = (0..300u64)
+        .map(|i| {
+            let size = [4096u64, 16_384, 65_536, 262_144][(i / 75) as usize];
+            format!("{}, {}, 0, {size}, {}, 0\n", i * 2, 100_000 + size, (i * 7919 % 1000) * 262_144)
+        })
+        .collect();
+    directory.write("rr_lat.1.log", &log);
+    let fitted = json(&directory.succeeds(&["model", "fit", "rr_lat.1.log", "--json", "--output", "l"]).out);
+    assert!((fitted["rr"]["b_us_per_kb"].as_f64().unwrap() - 1.024).abs() < 0.001, "{fitted}");
+
+    for (name, text, message) in [
+        ("old.json", output("fio-2.21", jobs), "was written by fio-2.21; flashlab reads the JSON of fio 3"),
+        (
+            "few.json",
+            output("fio-3.33", vec![job(4096), job(8192)]),
+            "random reads were measured with 2 sizes, and at least 3",
+        ),
+        ("none.json", output("fio-3.33", vec![]), "no job of it does reads or writes of one size"),
+        ("short.log", "1, 2, 0, 4096\n".to_owned(), "short.log:1: has 4 fields in place of 6"),
+        (
+            "odd.log",
+            "1, x, 0, 4096, 0, 0\n".to_owned(),
+            "odd.log:1: expected a latency in nanoseconds, found `x`",
+        ),
+        ("torn.json", "{\"fio version\": \"fio-3".to_owned(), "is no"),
+    ] {
+        directory.write(name, &text);
+        let ran = directory.flashlab(&["model", "fit", name, "--output", "no"]);
+        assert_eq!(ran.code, Some(2), "{ran}");
+        assert!(ran.err.contains(message), "{ran}");
+    }
+    assert!(!directory.names().contains(&"no".to_owned()));
+}
+
+#[test]
+fn what_cannot_be_modelled_is_told() {
+    let directory = Directory::new();
+    directory.write("small.toml", SMALL_PROFILE);
+    directory.write("model.json", "{}");
+    for (arguments, code, message) in [
+        (&["model", "fit", "nowhere"][..], 2, "nowhere"),
+        (
+            &["model", "fit", "sim:./small.toml", "--zones", "64", "--size", "1MiB"],
+            2,
+            "is too little for 129 zones",
+        ),
+        (&["model", "fit", "small.toml"], 3, "give --overwrite-file"),
+        (&["model", "predict", "model.json", "--size", "4KiB"], 2, "is no model of flashlab model fit"),
+        (
+            &["model", "predict", "model.json", "--size", "4KiB", "--write-share", "2"],
+            2,
+            "must be from 0 to 1",
+        ),
+        (&["model", "tune", "model.json", "--for", "mysql"], 2, "`mysql` is not tuned; there are: io-cost"),
+        (
+            &["model", "tune", "model.json", "--for", "io-cost", "--device", "sda"],
+            2,
+            "write it as lsblk shows it",
+        ),
+    ] {
+        let ran = directory.flashlab(arguments);
+        assert_eq!(ran.code, Some(code), "{arguments:?}\n{ran}");
+        assert!(ran.err.contains(message), "{arguments:?}\n{ran}");
+    }
+    assert_eq!(directory.names(), ["model.json", "small.toml"]);
+}
