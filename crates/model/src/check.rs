@@ -13,7 +13,7 @@ use flashlab_base::Bytes;
 use flashlab_sim::profile::ThroughputClass;
 use serde::Serialize;
 
-use crate::device_model::{DeviceModel, Request};
+use crate::device_model::{DeviceModel, WorkloadRequest};
 use crate::run_points::RunPoint;
 
 /// The error of the paper's simulator against its device (Table 2), of requests of 4 KB to 8 MB.
@@ -102,7 +102,7 @@ pub struct CheckSummary {
 
 /// Everything that a check found.
 #[derive(Clone, Debug, Serialize)]
-pub struct CheckReport {
+pub struct ModelCheck {
     /// The device that was checked.
     pub device: String,
     /// Whether it is simulated.
@@ -134,14 +134,15 @@ struct Run {
     p50_ns: f64,
 }
 
-impl CheckReport {
+impl ModelCheck {
     /// Compares predictions with points that were measured afterwards.
-    pub fn new(model: &DeviceModel, device: &str, is_simulated: bool, points: &[RunPoint]) -> CheckReport {
+    pub fn new(model: &DeviceModel, device: &str, is_simulated: bool, points: &[RunPoint]) -> ModelCheck {
         let (mut rows, mut left_out) = (Vec::new(), Vec::new());
         for (kind, runs) in kinds(points) {
             let share = kind.write_share as f64 / 1e3;
             let write_share = (kind.varied == CheckedParameter::Mix).then_some(share);
-            let request = Request { class: kind.class, size: kind.size, depth: kind.depth, write_share };
+            let request =
+                WorkloadRequest { class: kind.class, size: kind.size, depth: kind.depth, write_share };
             match model.predict(request) {
                 Ok(predicted) => rows.push(row(kind, write_share, &runs, predicted)),
                 Err(error) => {
@@ -151,7 +152,7 @@ impl CheckReport {
             }
         }
         let mut report =
-            CheckReport { device: device.to_owned(), is_simulated, summaries: Vec::new(), rows, left_out };
+            ModelCheck { device: device.to_owned(), is_simulated, summaries: Vec::new(), rows, left_out };
         report.summarise();
         report
     }

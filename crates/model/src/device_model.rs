@@ -82,7 +82,7 @@ pub struct MixedModel {
 
 /// What a prediction is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Request {
+pub struct WorkloadRequest {
     /// The class of the IOs; of a mix that of its reads.
     pub class: ThroughputClass,
     /// Their size.
@@ -146,7 +146,7 @@ impl DeviceModel {
     ///
     /// # Errors
     /// Where nothing like it was measured.
-    pub fn predict(&self, request: Request) -> Result<Prediction, ModelError> {
+    pub fn predict(&self, request: WorkloadRequest) -> Result<Prediction, ModelError> {
         match request.write_share {
             Some(share) if share > 0.0 && share < 1.0 => self.predict_mix(request, share),
             _ if request.depth > 1 => self.predict_depth(request),
@@ -158,7 +158,7 @@ impl DeviceModel {
         }
     }
 
-    fn predict_depth(&self, request: Request) -> Result<Prediction, ModelError> {
+    fn predict_depth(&self, request: WorkloadRequest) -> Result<Prediction, ModelError> {
         let model = self.depths.get(&request.class).ok_or_else(|| {
             let class = request.class.words();
             ModelError::Input(format!(
@@ -187,7 +187,7 @@ impl DeviceModel {
         Ok(prediction(Some(time), rate, request.size, model.curve.name()))
     }
 
-    fn predict_mix(&self, request: Request, share: f64) -> Result<Prediction, ModelError> {
+    fn predict_mix(&self, request: WorkloadRequest, share: f64) -> Result<Prediction, ModelError> {
         let mixed = self.mixed.as_ref().ok_or_else(|| {
             ModelError::Input("no mix of reads and writes was measured: fit a run with mixes".to_owned())
         })?;

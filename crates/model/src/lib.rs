@@ -3,7 +3,7 @@
 //! # Model
 //! A [`PerformanceModel`] is a small type with its parameters, its assumptions and where it fails. [`run_points`] turns a
 //! recorded run into [`RunPoint`]s, [`fio_points`] what fio measured; a [`DeviceModel`] is fitted to them. An [`Extraction`]
-//! says what to measure for one, [`CheckReport`] how well it predicts, [`tune()`] what other software makes of it.
+//! says what to measure for one, [`ModelCheck`] how well it predicts, [`tune()`] what other software makes of it.
 //!
 //! # Invariants
 //! - Fitting is a function of figures: it does no IO and reads no clock; the same figures give the same parameters.
@@ -40,10 +40,10 @@ mod seek;
 mod tune;
 
 pub use broken_line::BrokenLine;
-pub use check::{CheckReport, CheckRow, CheckSummary, CheckedParameter};
+pub use check::{CheckRow, CheckSummary, CheckedParameter, ModelCheck};
 pub use class_model::{ClassModel, LineParameters, SizeModel};
 pub use device_model::{
-    DepthModel, DeviceModel, MODEL_VERSION, MixedModel, ModelSource, Prediction, Request,
+    DepthModel, DeviceModel, MODEL_VERSION, MixedModel, ModelSource, Prediction, WorkloadRequest,
 };
 pub use document::{
     LineDocument, MixedDocument, ModelDocument, QueueDepthDocument, ResidualDocument, read_model,

@@ -2,7 +2,7 @@
 
 use flashlab_sim::profile::ThroughputClass;
 
-use super::{TuneReport, TuneTarget, TunedValue};
+use super::report::{TuneReport, TuneTarget, TunedValue};
 use crate::device_model::DeviceModel;
 use crate::run_points::Workload;
 

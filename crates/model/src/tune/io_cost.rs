@@ -3,8 +3,8 @@
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_sim::profile::ThroughputClass;
 
+use super::report::{TuneReport, TuneSurroundings, TuneTarget, TunedValue};
 use super::values::{bandwidth, ends, saturated_rate};
-use super::{TuneReport, TuneSurroundings, TuneTarget, TunedValue};
 use crate::device_model::DeviceModel;
 use crate::io_cost::{IoCostModel, IoCostQos};
 

@@ -3,8 +3,8 @@
 use flashlab_base::Bytes;
 use flashlab_sim::profile::ThroughputClass;
 
+use super::report::{TuneReport, TuneTarget, TunedValue};
 use super::values::{bandwidth, concurrency, ends};
-use super::{TuneReport, TuneTarget, TunedValue};
 use crate::device_model::DeviceModel;
 
 const PAGE: Bytes = Bytes::kib(8);

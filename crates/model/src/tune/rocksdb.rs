@@ -3,7 +3,7 @@
 use flashlab_base::Bytes;
 use flashlab_sim::profile::ThroughputClass;
 
-use super::{TuneReport, TuneSurroundings, TuneTarget, TunedValue};
+use super::report::{TuneReport, TuneSurroundings, TuneTarget, TunedValue};
 use crate::class_model::{ClassModel, SizeModel};
 use crate::device_model::DeviceModel;
 

@@ -4,7 +4,7 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_sim::Profile;
 use flashlab_sim::profile::{PROFILE_VERSION, Throughput, ThroughputClass, ThroughputLine};
 
-use super::{TuneReport, TuneTarget, TunedValue};
+use super::report::{TuneReport, TuneTarget, TunedValue};
 use crate::device_model::DeviceModel;
 
 pub(super) fn report(model: &DeviceModel) -> TuneReport {

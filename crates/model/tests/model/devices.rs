@@ -6,7 +6,7 @@ use flashlab_base::{Bytes, Identity, Seed};
 use flashlab_bench::{BenchManifest, Settings, Silent, State, Thoroughness};
 use flashlab_device::Device;
 use flashlab_model::{
-    CheckReport, DeviceModel, Extraction, MODEL_VERSION, ModelDocument, ModelSource, RunLength, RunPoint,
+    DeviceModel, Extraction, MODEL_VERSION, ModelCheck, ModelDocument, ModelSource, RunLength, RunPoint,
     TuneSurroundings, TuneTarget, read_model, run_points, tune,
 };
 use flashlab_plan::{Plan, Space};
@@ -112,7 +112,7 @@ fn what_was_never_fitted_is_predicted() {
         extraction.check_sizes().into_iter().map(move |size| extraction.check_size_plan(step, size))
     });
     let plans: Vec<Plan> = sizes.chain(extraction.check_queue_plans()).collect();
-    let report = CheckReport::new(&model, "sim:test", true, &measured(&mut device, &plans));
+    let report = ModelCheck::new(&model, "sim:test", true, &measured(&mut device, &plans));
     assert!(report.goal_met(), "{report:?}");
     assert_eq!(report.left_out, Vec::<String>::new());
     let all = report.summaries.last().unwrap();

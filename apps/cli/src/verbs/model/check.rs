@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use flashlab_base::{Bytes, Target};
-use flashlab_model::{CheckReport, CheckSummary, DeviceModel, Extraction, run_points};
+use flashlab_model::{CheckSummary, DeviceModel, Extraction, ModelCheck, run_points};
 use flashlab_plan::Plan;
 use flashlab_report::units;
 
@@ -49,7 +49,7 @@ impl Check {
         let folder = measuring.measurement.folder().clone();
         let device = measuring.measurement.identity().target.clone();
         measuring.end()?;
-        let report = CheckReport::new(&model, &device, is_simulated, &run_points(folder.path())?);
+        let report = ModelCheck::new(&model, &device, is_simulated, &run_points(folder.path())?);
         folder.write_json(DOCUMENT, &report)?;
         let place = folder.path().join(DOCUMENT).display().to_string();
         if self.table.is_for_a_program() {
@@ -78,7 +78,7 @@ fn plans(model: &DeviceModel, extraction: &Extraction) -> Vec<Plan> {
     sizes.chain(extraction.check_queue_plans()).collect()
 }
 
-fn text(report: &CheckReport) -> String {
+fn text(report: &ModelCheck) -> String {
     let share = |share: Option<f64>| share.map_or(units::UNKNOWN.to_owned(), show::per_cent);
     let row = |summary: &CheckSummary| {
         let mut cells = vec![

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use flashlab_base::Bytes;
-use flashlab_model::{Prediction, Request};
+use flashlab_model::{Prediction, WorkloadRequest};
 use flashlab_report::units;
 use flashlab_sim::profile::ThroughputClass;
 use serde::Serialize;
@@ -23,7 +23,7 @@ pub struct Predict {
     /// Sequential or random reads or writes: sr, rr, sw, rw
     #[arg(long, value_name = "CLASS", default_value = "rr", value_parser = class)]
     class: ThroughputClass,
-    /// Request sizes
+    /// WorkloadRequest sizes
     #[arg(long, value_name = "SIZE,...", required = true, value_delimiter = ',', value_parser = arguments::size)]
     size: Vec<Bytes>,
     /// Requests in flight
@@ -67,7 +67,8 @@ impl Predict {
         let mut rows = Vec::new();
         for &size in &self.size {
             for &depth in &self.depth {
-                let request = Request { class: self.class, size, depth, write_share: self.write_share };
+                let request =
+                    WorkloadRequest { class: self.class, size, depth, write_share: self.write_share };
                 rows.push(row(request, model.predict(request)?));
             }
         }
@@ -88,7 +89,7 @@ impl Predict {
     }
 }
 
-fn row(request: Request, predicted: Prediction) -> PredictionRow {
+fn row(request: WorkloadRequest, predicted: Prediction) -> PredictionRow {
     let p50 = predicted.p50_ns.map(|p50| p50.map(|ns| ns / 1e3));
     PredictionRow {
         class: request.class.short_name(),
