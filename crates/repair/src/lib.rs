@@ -8,12 +8,14 @@
 //!
 //! # Parts
 //! - [`SegmentTable`] and [`Placer`]: the books of segments and logs.
-//! - [`Policy`]: the seam. [`Fifo`] and [`Greedy`] are the simplest policies.
+//! - [`Policy`]: the seam. [`policy_named`] makes each of them; [`MultiLog`] is the default.
 //! - [`SimulatedVolume`]: the books without data, to measure policies.
 //! - [`Volume`]: the durable volume on a device, itself a device; [`check()`] and [`dump()`] look at one that is not open.
 //! - [`crash`]: the harness that cuts its power.
 
+mod append_and_pack;
 mod check;
+mod cost_benefit;
 mod counters;
 pub mod crash;
 mod device_io;
@@ -23,29 +25,51 @@ mod format;
 mod header_cache;
 mod layout;
 mod map;
+mod mdc;
+mod model;
+mod multi_log;
 mod open_record;
 mod placer;
+mod policies;
 mod policy;
+mod policy_run;
 mod recovery;
 mod ring;
 mod seeded_bug;
 mod segment_table;
+mod sepbit;
 mod simulation;
 mod single_log;
+mod status;
 mod superblock_io;
+mod update_classes;
+mod update_interval;
+mod victims;
 mod volume;
+mod write_workload;
 
+pub use append_and_pack::AppendAndPack;
 pub use check::{CheckReport, DamagedPage, VolumeSummary, check, summarize};
+pub use cost_benefit::CostBenefit;
 pub use counters::VolumeCounters;
 pub use dump::{DumpReport, dump};
 pub use error::RepairError;
 pub use format::superblock::Superblock;
 pub use format::{VERSION, VolumeUuid};
 pub use layout::{LayoutOptions, VolumeLayout};
-pub use placer::{PlacedPages, Placer, Watermarks};
+pub use mdc::Mdc;
+pub use model::{PredictedCost, append_and_pack, surviving_share};
+pub use multi_log::MultiLog;
+pub use placer::{PlacedPages, PlacementMark, Placer, Watermarks};
+pub use policies::{DEFAULT_POLICY, POLICIES, policy_named};
 pub use policy::{PageCopy, PageWrite, Policy};
+pub use policy_run::{AfterMove, PolicyRun, PolicyRunSetup};
 pub use seeded_bug::SeededBug;
 pub use segment_table::{LogId, LogSize, Segment, SegmentId, SegmentState, SegmentTable, Slot};
+pub use sepbit::SepBit;
 pub use simulation::SimulatedVolume;
 pub use single_log::{Fifo, Greedy};
+pub use status::{LogFlow, LogStatus, PlacementStatus};
+pub use update_classes::UpdateClass;
 pub use volume::{MountOptions, Volume};
+pub use write_workload::{ParseWorkloadError, WorkloadKind, WriteWorkload};

@@ -14,6 +14,7 @@
 
 use crate::policy::{PageCopy, PageWrite, Policy};
 use crate::segment_table::{LogId, SegmentId, SegmentTable, Slot};
+use crate::status::{LogFlow, PlacementStatus};
 
 /// Numbers of free segments at which packing begins, ends, and the host has to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,19 @@ pub struct Placer {
     is_packing: bool,
     now: u64,
     placed: PlacedPages,
+    flows: Vec<LogFlow>,
+    /// How often the sizes of the logs were added to their flows.
+    samples: u64,
+    /// The counts when the present span and the one before it began.
+    spans: [PlacementMark; 2],
+}
+
+/// The counts at one time, for [`Placer::status_since`].
+#[derive(Clone, Debug, Default)]
+pub struct PlacementMark {
+    placed: PlacedPages,
+    flows: Vec<LogFlow>,
+    samples: u64,
 }
 
 impl Placer {
@@ -100,7 +114,20 @@ impl Placer {
 
     fn with(table: SegmentTable, policy: Box<dyn Policy>, watermarks: Watermarks, now: u64) -> Placer {
         let open = vec![None; usize::from(policy.log_count())];
-        Placer { table, policy, watermarks, open, is_packing: false, now, placed: PlacedPages::default() }
+        let flows = vec![LogFlow::default(); open.len()];
+        let mark = PlacementMark { flows: flows.clone(), ..PlacementMark::default() };
+        Placer {
+            table,
+            policy,
+            watermarks,
+            open,
+            is_packing: false,
+            now,
+            placed: PlacedPages::default(),
+            flows,
+            samples: 0,
+            spans: [mark.clone(), mark],
+        }
     }
 
     /// The segments.
@@ -164,17 +191,59 @@ impl Placer {
     #[inline]
     pub fn append_write(&mut self, log: LogId, previous: Option<Slot>) -> Slot {
         if let Some(previous) = previous {
-            self.table.invalidate(previous.segment);
+            self.overwritten(previous);
         }
         let slot = self.append(log, self.now);
         self.now += 1;
         self.placed.host += 1;
+        self.flows[usize::from(log.0)].host += 1;
         slot
+    }
+
+    /// The counts at present.
+    pub fn mark(&self) -> PlacementMark {
+        PlacementMark { placed: self.placed, flows: self.flows.clone(), samples: self.samples }
+    }
+
+    /// What the logs did in the last half to whole volume of host writes.
+    pub fn status(&self) -> PlacementStatus {
+        self.status_since(&self.spans[0])
+    }
+
+    /// What the logs did since then.
+    pub fn status_since(&self, then: &PlacementMark) -> PlacementStatus {
+        let flows: Vec<LogFlow> =
+            self.flows.iter().zip(&then.flows).map(|(now, then)| now.since(then)).collect();
+        let amplification = self.placed.since(&then.placed).write_amplification();
+        let predicted = self.policy.predicted(&self.table);
+        PlacementStatus::new(&flows, self.samples - then.samples, amplification, predicted)
+    }
+
+    /// Adds the sizes of the logs to their flows, and begins a new span after half a volume of host writes.
+    fn sample(&mut self) {
+        let pages = u64::from(self.table.pages_per_segment());
+        for (log, flow) in (0..).zip(&mut self.flows) {
+            let size = self.table.log(LogId(log));
+            flow.physical_samples += u64::from(size.segments) * pages;
+            flow.live_samples += size.live_pages;
+        }
+        self.samples += 1;
+        let written = self.placed.host - self.spans[1].placed.host;
+        if written >= u64::from(self.table.segment_count()) * pages / 2 {
+            self.spans.rotate_left(1);
+            self.spans[1] = self.mark();
+        }
+    }
+
+    fn overwritten(&mut self, previous: Slot) {
+        let log = self.table.segment(previous.segment).log;
+        self.flows[usize::from(log.0)].overwritten += 1;
+        self.table.invalidate(previous.segment);
     }
 
     /// The host needs the page at this place no more.
     pub fn discard(&mut self, previous: Slot) {
-        self.table.invalidate(previous.segment);
+        self.overwritten(previous);
     }
 
     /// Takes positions of a log's open segment for records and padding, and seals the segment if that fills it. Opens a
@@ -230,6 +299,8 @@ impl Placer {
     #[inline]
     pub fn append_copy(&mut self, log: LogId, from: Slot) -> Slot {
         let written = self.table.written_at(from);
+        let source = self.table.segment(from.segment).log;
+        self.flows[usize::from(source.0)].copied_out += 1;
         self.table.invalidate(from.segment);
         self.placed.copied += 1;
         self.append(log, written)
@@ -241,6 +312,9 @@ impl Placer {
     /// When it has live pages or is not being packed.
     pub fn end_packing(&mut self, segment: SegmentId) {
         self.policy.packed(segment, &self.table, self.now);
+        let log = self.table.segment(segment).log;
+        self.flows[usize::from(log.0)].packed += u64::from(self.table.pages_per_segment());
+        self.sample();
         self.table.free(segment);
         self.placed.packed_segments += 1;
     }

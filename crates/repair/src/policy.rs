@@ -8,6 +8,7 @@
 //! What a policy needs of a segment is in the [`SegmentTable`], which a volume rebuilds from its records. Other state may
 //! start over: [`Policy::recovered`] is called once, and estimates converge again.
 
+use crate::model::PredictedCost;
 use crate::segment_table::{LogId, SegmentId, SegmentTable, Slot};
 
 /// A page that the host writes.
@@ -66,6 +67,12 @@ pub trait Policy: Send {
 
     /// The table was rebuilt from disk: state that is kept for each segment has to be rebuilt or to start over.
     fn recovered(&mut self, _table: &SegmentTable, _now: u64) {}
+
+    /// The cost that the policy predicts from what it learned, if it has a better model than
+    /// [`PlacementStatus`](crate::PlacementStatus). Not from what was copied.
+    fn predicted(&self, _table: &SegmentTable) -> Option<PredictedCost> {
+        None
+    }
 
     /// Memory for each logical page, in addition to the map, in bytes. The state of segments and of the whole volume does
     /// not count.

@@ -191,10 +191,20 @@ impl SegmentTable {
         self.logs.len() as u8
     }
 
-    /// The sealed segment of a log that was opened first: the head of the log.
+    /// Live pages in all logs.
+    pub fn live_pages(&self) -> u64 {
+        self.logs.iter().map(|log| log.live_pages).sum()
+    }
+
+    /// The sealed segments of a log, from its head, which was opened first, to its end.
+    pub fn sealed(&self, log: LogId) -> impl DoubleEndedIterator<Item = SegmentId> {
+        let ages = self.ages[usize::from(log.0)].iter();
+        ages.filter(|entry| self.is_sealed(**entry)).map(|&(id, _)| id)
+    }
+
+    /// The sealed segment at a log's head.
     pub fn oldest(&self, log: LogId) -> Option<SegmentId> {
-        let mut ages = self.ages[usize::from(log.0)].iter();
-        ages.find(|entry| self.is_sealed(**entry)).map(|&(id, _)| id)
+        self.sealed(log).next()
     }
 
     fn is_sealed(&self, (id, sequence): (SegmentId, u64)) -> bool {
@@ -241,7 +251,7 @@ impl SegmentTable {
             "{id:?} takes no page: {segment:?}"
         );
         let slot = Slot { segment: id, page: segment.written_pages };
-        if segment.live_pages == 0 && segment.written_pages == 0 {
+        if segment.live_pages == 0 {
             segment.written[0] = written;
         }
         segment.written[1] = written;

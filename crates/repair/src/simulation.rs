@@ -36,7 +36,7 @@ impl SimulatedVolume {
     ) -> SimulatedVolume {
         let logs = policy.log_count();
         let watermarks = Watermarks::smallest(logs);
-        let needed = logical_pages.div_ceil(pages_per_segment) + watermarks.high + u32::from(logs) + 1;
+        let needed = SimulatedVolume::segments_needed(logical_pages, pages_per_segment, logs);
         assert!(needed <= segment_count, "{logical_pages} pages need {needed} segments, not {segment_count}");
         let mut volume = SimulatedVolume {
             placer: Placer::new(segment_count, pages_per_segment, policy, watermarks),
@@ -45,6 +45,12 @@ impl SimulatedVolume {
         };
         (0..logical_pages).for_each(|page| volume.write(page));
         volume
+    }
+
+    /// Segments for so many logical pages and a policy with so many logs.
+    pub fn segments_needed(logical_pages: u32, pages_per_segment: u32, log_count: u8) -> u32 {
+        let open = u32::from(log_count) + 1;
+        logical_pages.div_ceil(pages_per_segment) + Watermarks::smallest(log_count).high + open
     }
 
     /// The books.

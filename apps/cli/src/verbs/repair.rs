@@ -6,6 +6,7 @@ mod dump;
 mod opened;
 mod serve;
 mod status;
+mod simulate;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -24,6 +25,7 @@ enum RepairTask {
     Status(status::Status),
     Check(check::Check),
     Dump(dump::Dump),
+    Simulate(simulate::Simulate),
 }
 
 impl Repair {
@@ -35,6 +37,7 @@ impl Repair {
             RepairTask::Status(status) => status.run(),
             RepairTask::Check(check) => check.run(),
             RepairTask::Dump(dump) => dump.run(),
+            RepairTask::Simulate(simulate) => simulate.run(),
         }
     }
 }

@@ -1,0 +1,229 @@
+//! `flashlab repair simulate`: what the policies cost, in virtual time.
+
+use anyhow::Result;
+use clap::Args;
+use flashlab_base::Seed;
+use flashlab_repair::{
+    DEFAULT_POLICY, LogStatus, POLICIES, PolicyRun, PolicyRunSetup, WorkloadKind, policy_named,
+    surviving_share,
+};
+use serde::Serialize;
+
+use crate::arguments;
+use crate::exit::Usage;
+use crate::output;
+
+/// More pages than this do not fit in the map of a simulated volume.
+const MOST_PAGES: u64 = 1 << 31;
+
+/// Compare policies by their write amplification, in virtual time and without data
+#[derive(Args)]
+pub struct Simulate {
+    /// uniform, zipf:EXPONENT, or hot-cold:WRITES/PAGES in percent
+    #[arg(long, default_value = "zipf:0.99")]
+    workload: WorkloadKind,
+    /// Logical pages for each physical page, between 0 and 1
+    #[arg(long, default_value_t = 0.8, allow_negative_numbers = true)]
+    fill: f64,
+    /// The policy, or `all`
+    #[arg(long, default_value = DEFAULT_POLICY)]
+    policy: String,
+    /// Segments of the volume
+    #[arg(long, default_value_t = 8192, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(64..=1 << 24))]
+    segments: u32,
+    /// Pages of a segment
+    #[arg(long, default_value_t = 128, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pages_per_segment: u32,
+    /// Volumes written before the measurement
+    #[arg(long, default_value_t = 6, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    settle: u32,
+    /// Volumes written while it lasts
+    #[arg(long, default_value_t = 4, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    measure: u32,
+    /// Move the hot set afterwards and see how fast the policy follows
+    #[arg(long = "move")]
+    moves: bool,
+    /// The seed of the workload
+    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = arguments::seed)]
+    seed: Seed,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// What one policy costs.
+#[derive(Serialize)]
+struct Row {
+    policy: &'static str,
+    workload: String,
+    fill: f64,
+    seed: Seed,
+    write_amplification: f64,
+    /// By the model of `flashlab_repair::PlacementStatus`.
+    predicted: f64,
+    /// Of a single log under uniform writes, packed in order.
+    theory: Option<f64>,
+    memory_per_page_bytes: f64,
+    logs: Vec<LogRow>,
+    after_move: Option<MoveRow>,
+}
+
+#[derive(Serialize)]
+struct LogRow {
+    log: u8,
+    physical_pages: f64,
+    live_pages: f64,
+    alpha: Option<f64>,
+    p: Option<f64>,
+    p_predicted: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct MoveRow {
+    half_volumes: Vec<f64>,
+    followed_after_volumes: Option<f64>,
+}
+
+impl Simulate {
+    /// Simulates each policy and prints what it costs.
+    pub fn run(self) -> Result<()> {
+        let setup = self.setup()?;
+        let names: Vec<&'static str> = match self.policy.as_str() {
+            "all" => POLICIES.iter().map(|(name, _)| *name).collect(),
+            name => {
+                let known = POLICIES.iter().find(|(known, _)| *known == name);
+                let names = || POLICIES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+                let known = known.ok_or_else(|| {
+                    Usage(format!("there is no policy `{name}`; there are {} and all", names()))
+                })?;
+                vec![known.0]
+            }
+        };
+        let mut rows = Vec::new();
+        for name in &names {
+            if names.len() > 1 {
+                tell!("{name}: simulating");
+            }
+            rows.push(self.row(name, &setup)?);
+        }
+        match (self.json, &rows[..]) {
+            (true, [row]) => output::json(row),
+            (true, rows) => output::json(&rows),
+            (false, rows) => output::text(&table(rows)),
+        }
+    }
+
+    fn setup(&self) -> Result<PolicyRunSetup> {
+        if !(self.fill > 0.0 && self.fill < 1.0) {
+            return Err(Usage(format!("--fill {} is not between 0 and 1", self.fill)).into());
+        }
+        if u64::from(self.segments) * u64::from(self.pages_per_segment) > MOST_PAGES {
+            let text = format!(
+                "{} segments of {} pages are more than 2^31 pages",
+                self.segments, self.pages_per_segment
+            );
+            return Err(Usage(text).into());
+        }
+        let setup = PolicyRunSetup {
+            workload: self.workload,
+            fill: self.fill,
+            segments: self.segments,
+            pages_per_segment: self.pages_per_segment,
+            settle_volumes: self.settle,
+            measured_volumes: self.measure,
+            moves: self.moves,
+            seed: self.seed,
+        };
+        match setup.logical_pages() {
+            0 => Err(Usage(format!("--fill {} leaves no logical page", self.fill)).into()),
+            _ => Ok(setup),
+        }
+    }
+
+    fn row(&self, name: &'static str, setup: &PolicyRunSetup) -> Result<Row> {
+        let policy = policy_named(name, setup.segments).expect("POLICIES lists what policy_named makes");
+        if setup.is_too_full(policy.log_count()) {
+            return Err(Usage(format!(
+                "{name} has {} logs, whose open segments do not fit in a volume of {} segments at fill {}: give more \
+                 --segments or a lower --fill",
+                policy.log_count(),
+                setup.segments,
+                setup.fill
+            ))
+            .into());
+        }
+        let memory_per_page_bytes = policy.bytes_per_page();
+        let PolicyRun { status, after_move } = setup.run(policy);
+        Ok(Row {
+            policy: name,
+            workload: setup.workload.to_string(),
+            fill: setup.fill,
+            seed: setup.seed,
+            write_amplification: status.write_amplification.unwrap_or(f64::NAN),
+            predicted: status.write_amplification_predicted.unwrap_or(f64::NAN),
+            theory: (setup.workload == WorkloadKind::Uniform)
+                .then(|| 1.0 / (1.0 - surviving_share(1.0 / setup.fill))),
+            memory_per_page_bytes,
+            logs: status.logs.iter().map(log_row).collect(),
+            after_move: after_move.map(|after| MoveRow {
+                half_volumes: after.half_volumes,
+                followed_after_volumes: after.followed_after_volumes,
+            }),
+        })
+    }
+}
+
+fn log_row(log: &LogStatus) -> LogRow {
+    LogRow {
+        log: log.log.0,
+        physical_pages: log.physical_pages,
+        live_pages: log.live_pages,
+        alpha: log.alpha,
+        p: log.survival,
+        p_predicted: log.survival_predicted,
+    }
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = format!("{} at fill {}, seed {}\n\n", rows[0].workload, rows[0].fill, rows[0].seed);
+    text += "policy            write amplification   predicted   difference\n";
+    for row in rows {
+        let difference = 100.0 * (row.predicted / row.write_amplification - 1.0);
+        text += &format!(
+            "{:<16}  {:>19.3}   {:>9.3}   {difference:>+8.1} %\n",
+            row.policy, row.write_amplification, row.predicted
+        );
+    }
+    if let Some(theory) = rows[0].theory {
+        text += &format!("\ntheory of one log packed in order (Desnoyers 2012): {theory:.3}\n");
+    }
+    if let [row] = rows {
+        text += "\nlog   physical pages   live pages   alpha   p measured   p predicted\n";
+        for log in &row.logs {
+            let value = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+            text += &format!(
+                "{:>3}   {:>14.0}   {:>10.0}   {:>5}   {:>10}   {:>11}\n",
+                log.log,
+                log.physical_pages,
+                log.live_pages,
+                log.alpha.map_or("-".to_owned(), |alpha| format!("{alpha:.2}")),
+                value(log.p),
+                value(log.p_predicted)
+            );
+        }
+    }
+    for row in rows {
+        let Some(after) = &row.after_move else { continue };
+        let windows: Vec<String> = after.half_volumes.iter().map(|one| format!("{one:.2}")).collect();
+        let followed = match after.followed_after_volumes {
+            Some(volumes) => format!("within 10 % after {volumes} volumes"),
+            None => "not within 10 % in 4 volumes".to_owned(),
+        };
+        text += &format!(
+            "\n{}: after the hot set moved, each half volume: {}; {followed}\n",
+            row.policy,
+            windows.join(" ")
+        );
+    }
+    text
+}

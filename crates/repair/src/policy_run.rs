@@ -1,0 +1,175 @@
+//! One policy on one workload, in virtual time: what it costs in the steady state and after the hot set moved.
+//!
+//! # Method
+//! 1. The volume is filled once, in order.
+//! 2. So many volumes are written to settle, and then so many to measure. A volume is the number of logical pages.
+//! 3. If asked for, the hot set moves. The write amplification of each half volume follows, for four volumes.
+
+use flashlab_base::Seed;
+
+use crate::policy::Policy;
+use crate::simulation::SimulatedVolume;
+use crate::status::PlacementStatus;
+use crate::write_workload::{WorkloadKind, WriteWorkload};
+
+/// Half volumes that are looked at after the hot set moved.
+const WINDOWS: usize = 8;
+/// A policy has followed when its cost is within this share of what it was.
+const FOLLOWED: f64 = 0.1;
+
+/// What is simulated.
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyRunSetup {
+    /// The workload.
+    pub workload: WorkloadKind,
+    /// Logical pages for each physical page.
+    pub fill: f64,
+    /// Segments of the volume.
+    pub segments: u32,
+    /// Pages of a segment.
+    pub pages_per_segment: u32,
+    /// Volumes written before the measurement.
+    pub settle_volumes: u32,
+    /// Volumes written while it lasts.
+    pub measured_volumes: u32,
+    /// Whether the hot set moves afterwards.
+    pub moves: bool,
+    /// The seed of the workload.
+    pub seed: Seed,
+}
+
+/// What a policy costs.
+#[derive(Clone, Debug)]
+pub struct PolicyRun {
+    /// Write amplification and the logs in the measured span.
+    pub status: PlacementStatus,
+    /// What happened after the hot set moved.
+    pub after_move: Option<AfterMove>,
+}
+
+/// What a policy costs after the hot set moved.
+#[derive(Clone, Debug)]
+pub struct AfterMove {
+    /// The write amplification of each half volume.
+    pub half_volumes: Vec<f64>,
+    /// Volumes written until the write amplification was, and stayed, within 10 % of what it was before. `None`: it was not.
+    pub followed_after_volumes: Option<f64>,
+}
+
+impl PolicyRunSetup {
+    /// Logical pages of the volume.
+    pub fn logical_pages(&self) -> u32 {
+        (self.fill * f64::from(self.segments) * f64::from(self.pages_per_segment)) as u32
+    }
+
+    /// Whether a policy with so many logs has too few segments for its open ones and its reserve.
+    pub fn is_too_full(&self, log_count: u8) -> bool {
+        SimulatedVolume::segments_needed(self.logical_pages(), self.pages_per_segment, log_count)
+            > self.segments
+    }
+
+    /// Simulates a policy.
+    ///
+    /// # Panics
+    /// When the volume [is too full](PolicyRunSetup::is_too_full), or has more than 2^32 pages.
+    pub fn run(&self, policy: Box<dyn Policy>) -> PolicyRun {
+        let logical = self.logical_pages();
+        let mut volume = SimulatedVolume::filled(self.segments, self.pages_per_segment, logical, policy);
+        let mut workload = WriteWorkload::new(self.workload, logical, self.seed);
+        let write = |volume: &mut SimulatedVolume, workload: &mut WriteWorkload, count: u64| {
+            (0..count).for_each(|_| volume.write(workload.next_page()));
+        };
+        let volumes = |count: u32| u64::from(count) * u64::from(logical);
+        write(&mut volume, &mut workload, volumes(self.settle_volumes));
+        let mark = volume.placer().mark();
+        write(&mut volume, &mut workload, volumes(self.measured_volumes));
+        let status = volume.placer().status_since(&mark);
+        let after_move = self.moves.then(|| {
+            workload.move_hot_set();
+            let mut half_volumes = Vec::with_capacity(WINDOWS);
+            for _ in 0..WINDOWS {
+                let before = volume.placed();
+                write(&mut volume, &mut workload, u64::from(logical / 2));
+                half_volumes.push(volume.placed().since(&before).write_amplification());
+            }
+            let usual = status.write_amplification.unwrap_or(f64::NAN);
+            let is_usual = |amplification: &f64| *amplification <= (1.0 + FOLLOWED) * usual;
+            let unusual = half_volumes.iter().rposition(|amplification| !is_usual(amplification));
+            let usual_from = unusual.map_or(0, |last| last + 1);
+            let followed_after_volumes = (usual_from < WINDOWS).then_some(usual_from as f64 / 2.0);
+            AfterMove { half_volumes, followed_after_volumes }
+        });
+        PolicyRun { status, after_move }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::append_and_pack::AppendAndPack;
+    use crate::policies::policy_named;
+
+    /// A small volume: what open segments and the reserve take of its slack is visible, so bounds are wide.
+    fn setup(workload: &str, fill: f64) -> PolicyRunSetup {
+        PolicyRunSetup {
+            workload: workload.parse().unwrap(),
+            fill,
+            segments: 2048,
+            pages_per_segment: 32,
+            settle_volumes: 5,
+            measured_volumes: 2,
+            moves: false,
+            seed: Seed(1),
+        }
+    }
+
+    fn run(setup: PolicyRunSetup, policy: &str) -> (f64, f64) {
+        let PlacementStatus { write_amplification, write_amplification_predicted, .. } =
+            setup.run(policy_named(policy, setup.segments).unwrap()).status;
+        (write_amplification.unwrap(), write_amplification_predicted.unwrap())
+    }
+
+    #[test]
+    fn the_default_policy_costs_less_than_the_goals() {
+        for (workload, fill, most) in
+            [("zipf:0.99", 0.8, 1.95), ("hot-cold:80/20", 0.8, 2.3), ("hot-cold:90/10", 0.9, 2.8)]
+        {
+            let (measured, _) = run(setup(workload, fill), "multi-log");
+            assert!(measured <= most, "{workload} at fill {fill}: {measured}, at most {most}");
+        }
+    }
+
+    #[test]
+    fn separation_pays_and_the_adapted_hot_log_beats_a_single_one() {
+        let (greedy, _) = run(setup("hot-cold:90/10", 0.8), "greedy");
+        for policy in ["multi-log", "append-and-pack", "mdc", "sepbit", "cost-benefit"] {
+            let (measured, _) = run(setup("hot-cold:90/10", 0.8), policy);
+            assert!(measured < 0.85 * greedy, "{policy}: {measured}, greedy {greedy}");
+        }
+    }
+
+    #[test]
+    fn a_hot_log_that_adapts_costs_about_what_the_best_fixed_one_does() {
+        let setup = setup("zipf:0.99", 0.8);
+        let fixed = [0.02, 0.05, 0.1, 0.15].map(|share| {
+            let policy = AppendAndPack::with_hot_segments((share * f64::from(setup.segments)) as u32);
+            setup.run(Box::new(policy)).status.write_amplification.unwrap()
+        });
+        let best = fixed.into_iter().fold(f64::INFINITY, f64::min);
+        let (adapted, predicted) = run(setup, "append-and-pack");
+        assert!(adapted < 1.05 * best, "{adapted}, best of {fixed:?}");
+        assert!((predicted / adapted - 1.0).abs() < 0.1, "{predicted}, {adapted}");
+    }
+
+    #[test]
+    fn the_default_policy_follows_a_hot_set_that_moves() {
+        let setup = PolicyRunSetup { moves: true, ..setup("hot-cold:90/10", 0.8) };
+        let run = setup.run(policy_named("multi-log", setup.segments).unwrap());
+        let after = run.after_move.unwrap();
+        assert!(
+            after.followed_after_volumes.is_some_and(|volumes| volumes <= 2.0),
+            "{:?} {after:?}",
+            run.status
+        );
+    }
+}
