@@ -19,18 +19,18 @@ pub(crate) const FIGURES: Reproduction = Reproduction {
     measure,
 };
 
-const NAME: &str = "iodrive";
-const PAGE: Bytes = Bytes::kib(8);
+pub(crate) const NAME: &str = "iodrive";
+pub(crate) const PAGE: Bytes = Bytes::kib(8);
 const LARGE: Bytes = Bytes::mib(1);
-const THREADS: u32 = 15;
+pub(crate) const THREADS: u32 = 15;
 /// The length of a day, in capacities. At the mean rate between the paper's 25 and 322 MiB/s, a day is about
 /// 16 times the drive's 160 GB.
-const DAY: u64 = 16;
+pub(crate) const DAY: u64 = 16;
 /// The number of measurements in a day, and the IOs that each of them times.
 const MEASUREMENTS: u64 = 48;
 const TIMED: u64 = 10_000;
 const HOUR: f64 = 3600.0;
-const MIB: f64 = (1 << 20) as f64;
+pub(crate) const MIB: f64 = (1 << 20) as f64;
 
 /// One of the experiments, each on a separate drive.
 #[derive(Clone, Copy)]
@@ -97,12 +97,12 @@ fn cut(values: &mut Vec<Measurement>) {
 const READ_ONLY: &str = "baseline_mib_s 100/0";
 
 /// IOs of a number of threads.
-fn pattern(mode: ModeRule, location: Location, size: Bytes, threads: u32, count: u64) -> Pattern {
+pub(crate) fn pattern(mode: ModeRule, location: Location, size: Bytes, threads: u32, count: u64) -> Pattern {
     let basic = consecutive(mode, location, size);
     Pattern { io_count: Some(count), queue_depth: threads, ..Pattern::basic(basic) }
 }
 
-fn mib_s(samples: &[Sample]) -> f64 {
+pub(crate) fn mib_s(samples: &[Sample]) -> f64 {
     bytes_per_s(samples) / MIB
 }
 
@@ -114,7 +114,7 @@ fn age(device: &mut SimulatedDevice, writes: u64, random: &mut Prng) -> Result<(
 }
 
 /// A drive after random writes of `times` its capacity.
-fn aged(times: u64, seed: Seed) -> Result<SimulatedDevice> {
+pub(crate) fn aged(times: u64, seed: Seed) -> Result<SimulatedDevice> {
     let mut drive = device(NAME)?;
     let pages = drive.geometry().capacity.0 / PAGE.0;
     age(&mut drive, times * pages, &mut Prng::new(seed))?;
@@ -152,7 +152,7 @@ fn level(quantity: &str, unit: &str) -> FigureSeries {
     FigureSeries::level(format!("paper: {value} {unit}"), value)
 }
 
-fn random_then_sequential(seed: Seed) -> Result<Measured> {
+pub(crate) fn random_then_sequential(seed: Seed) -> Result<Measured> {
     let writes = ModeRule::Always(Mode::Write);
     let mut fresh = device(NAME)?;
     let capacity = fresh.geometry().capacity;
@@ -218,7 +218,7 @@ fn over_bytes(samples: &[Sample], capacity: Bytes) -> Vec<(f64, f64)> {
 const RECOVERED: &str = "sequential write recovered after one full sequential write of the device";
 
 /// Figure 4a.
-fn even_mix(seed: Seed) -> Result<Measured> {
+pub(crate) fn even_mix(seed: Seed) -> Result<Measured> {
     let points = day(&mut device(NAME)?, ModeRule::WriteProbability(0.5), 0.5, numbered(seed, 12))?;
     let series = vec![
         FigureSeries::new("half reads, half writes", SeriesStyle::Curve, points),
@@ -247,7 +247,7 @@ fn threads(seed: Seed) -> Result<Measured> {
 }
 
 /// Random reads and writes after a day of random writes.
-fn mix(writes: f64, seed: Seed) -> Result<Measurement> {
+pub(crate) fn mix(writes: f64, seed: Seed) -> Result<Measurement> {
     let mode = ModeRule::WriteProbability(writes);
     let mixed = pattern(mode, Location::Random, PAGE, THREADS, 60_000);
     let rate = mib_s(&run(&mut aged(DAY, numbered(seed, 10))?, &mixed, numbered(seed, 11))?);

@@ -11,6 +11,7 @@
 //! - The same program and seed give the same figures and pictures, whatever the number of CPUs.
 
 mod ajwani;
+mod append_and_pack;
 mod figure;
 mod iodrive;
 mod lab;
@@ -49,6 +50,7 @@ pub const ALL: &[Reproduction] = &[
     uflip_figures::ALIGNMENT,
     sun_zhang::ALL_OF_IT,
     iodrive::FIGURES,
+    append_and_pack::TABLES,
     zeus::TABLES,
     today::CALIBRATED,
 ];

@@ -27,6 +27,7 @@ static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
         include_str!("../figures/ajwani.csv"),
         include_str!("../figures/zeus.csv"),
         include_str!("../figures/iodrive.csv"),
+        include_str!("../figures/append_and_pack.csv"),
         include_str!("../figures/today.csv"),
     ];
     files.into_iter().flat_map(records).collect()
