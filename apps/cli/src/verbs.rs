@@ -52,7 +52,6 @@ pub enum Verb {
     Serve(serve::Serve),
     Repair(repair::Repair),
     Live(live::Live),
-    Repair(repair::Repair),
     Reproduce(reproduce::Reproduce),
     #[command(hide = true)]
     Caretaker(caretaker::Caretaker),
@@ -80,7 +79,6 @@ impl Verb {
             Verb::Serve(serve) => serve.run(),
             Verb::Repair(repair) => repair.run(),
             Verb::Live(live) => live.run(),
-            Verb::Repair(repair) => repair.run(),
             Verb::Reproduce(reproduce) => reproduce.run(),
             Verb::Caretaker(caretaker) => caretaker.run(),
             Verb::MeasureTransportLatency(measure) => measure.run(),

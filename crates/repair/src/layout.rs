@@ -137,6 +137,12 @@ impl VolumeLayout {
         kept.min((all as f64 * FILL_MAX) as u64)
     }
 
+    /// Segments that are not needed for the logical pages: the slack.
+    pub fn spare_segments(&self) -> u32 {
+        let needed = self.options.logical_pages.div_ceil(self.data_pages_per_segment().into());
+        self.segment_count.saturating_sub(needed as u32)
+    }
+
     /// Positions in a segment: pages and record headers.
     pub fn pages_per_segment(&self) -> u32 {
         (self.options.segment.0 / self.options.page.0) as u32

@@ -42,6 +42,17 @@ pub fn policy_named(name: &str, segment_count: u32) -> Option<Box<dyn Policy>> {
     })
 }
 
+/// The default policy of a volume with so many segments, of which `spare` are not needed for its logical pages. A volume so small
+/// that the open segments and the reserve of many logs would take a quarter of the slack has a single log.
+pub fn default_policy(segment_count: u32, spare: u32) -> Box<dyn Policy> {
+    const SEGMENTS_PER_LOG: u32 = 8;
+    let policy = MultiLog::new(segment_count);
+    match spare >= SEGMENTS_PER_LOG * u32::from(policy.log_count()) {
+        true => Box::new(policy),
+        false => Box::new(Greedy),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +63,8 @@ mod tests {
             assert_eq!(policy_named(name, 1024).map(|policy| policy.name()), Some(*name));
         }
         assert!(policy_named("lru", 1024).is_none());
+        assert_eq!(default_policy(8192, 1000).name(), DEFAULT_POLICY);
+        assert_eq!(default_policy(64, 12).name(), "greedy");
         assert!(POLICIES.iter().any(|(name, _)| *name == DEFAULT_POLICY));
     }
 }

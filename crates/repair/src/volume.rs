@@ -385,9 +385,7 @@ impl<D: Device> Volume<D> {
 /// The watermarks for a policy with this number of logs.
 fn watermarks(layout: &VolumeLayout, logs: u8) -> Result<Watermarks, RepairError> {
     let reserve = u32::from(logs) + 1;
-    let spare = layout.segment_count.saturating_sub(
-        (layout.options.logical_pages.div_ceil(layout.data_pages_per_segment().into())) as u32,
-    );
+    let spare = layout.spare_segments();
     let low = reserve + 1;
     let high = low + (spare / 8).clamp(1, 8);
     if usize::from(logs) > LOGS_MAX || spare < high + u32::from(logs) {

@@ -18,7 +18,7 @@ use crate::append_and_pack::layer::AppendLayer;
 use crate::iodrive::{self, DAY, MIB, NAME, PAGE, THREADS};
 use crate::lab::{Result, numbered, on_all_processors, run};
 use crate::papers::Measurement;
-use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Look, Scale};
+use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Scale, SeriesStyle};
 use crate::reproduction::{Measured, Reproduction};
 
 /// Tables 2 and 3, Figures 1 and 4.
@@ -165,7 +165,7 @@ fn over_time(seed: Seed) -> Result<Measured> {
         points.push((hours, timed(&mut layer, 50, LOOK_IOS, numbered(seed, 60 + look))?));
     }
     let series = vec![
-        FigureSeries::new("half reads, half writes", Look::Curve, points),
+        FigureSeries::new("half reads, half writes", SeriesStyle::Curve, points),
         FigureSeries::level("paper: 349 MiB/s".to_owned(), 349.0),
         FigureSeries::level("paper, without the layer: 38 MiB/s".to_owned(), 38.0),
     ];

@@ -5,8 +5,8 @@ mod create;
 mod dump;
 mod opened;
 mod serve;
-mod status;
 mod simulate;
+mod status;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};

@@ -137,7 +137,9 @@ impl ServeVolume {
         let discard_rate = if self.no_discard { Bytes::ZERO } else { self.discard_rate };
         let mut options = MountOptions::default();
         (options.memory_max, options.discard_rate) = (self.memory_max, discard_rate);
-        let volume = Volume::open(device, options, |_| Box::new(flashlab_repair::Greedy))?;
+        let volume = Volume::open(device, options, |layout| {
+            flashlab_repair::default_policy(layout.segment_count, layout.spare_segments())
+        })?;
         if volume.replayed_records() > 0 {
             tell!("the volume was not closed in order: {} records were replayed", volume.replayed_records());
         }
