@@ -32,7 +32,7 @@ const COLD_SLACK: f64 = 1.0 / 16.0;
 
 /// The paper's policy with a hot log whose size adapts.
 #[derive(Clone, Debug)]
-pub struct AppendAndPack {
+pub struct AppendAndPackPolicy {
     /// Segments that the hot log may have.
     hot_target: u32,
     is_fixed: bool,
@@ -40,15 +40,18 @@ pub struct AppendAndPack {
     lifetimes: Lifetimes,
 }
 
-impl AppendAndPack {
+impl AppendAndPackPolicy {
     /// The policy of a volume with this number of segments. The hot log starts with 1/16 of them.
-    pub fn new(segment_count: u32) -> AppendAndPack {
-        AppendAndPack { is_fixed: false, ..AppendAndPack::with_hot_segments((segment_count / 16).max(1)) }
+    pub fn new(segment_count: u32) -> AppendAndPackPolicy {
+        AppendAndPackPolicy {
+            is_fixed: false,
+            ..AppendAndPackPolicy::with_hot_segments((segment_count / 16).max(1))
+        }
     }
 
     /// The policy with a hot log of a fixed size, in segments.
-    pub fn with_hot_segments(hot_segments: u32) -> AppendAndPack {
-        AppendAndPack {
+    pub fn with_hot_segments(hot_segments: u32) -> AppendAndPackPolicy {
+        AppendAndPackPolicy {
             hot_target: hot_segments,
             is_fixed: true,
             packed_since: 0,
@@ -86,7 +89,7 @@ fn best_size(classes: &[UpdateClass], table: &SegmentTable) -> Option<u32> {
     costs.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, size)| size)
 }
 
-impl Policy for AppendAndPack {
+impl Policy for AppendAndPackPolicy {
     fn name(&self) -> &'static str {
         "append-and-pack"
     }

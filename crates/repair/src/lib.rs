@@ -48,7 +48,7 @@ mod victims;
 mod volume;
 mod write_workload;
 
-pub use append_and_pack::AppendAndPack;
+pub use append_and_pack::AppendAndPackPolicy;
 pub use check::{CheckReport, DamagedPage, VolumeSummary, check, summarize};
 pub use cost_benefit::CostBenefit;
 pub use counters::VolumeCounters;

@@ -1,6 +1,6 @@
 //! The policies by their names.
 
-use crate::append_and_pack::AppendAndPack;
+use crate::append_and_pack::AppendAndPackPolicy;
 use crate::cost_benefit::CostBenefit;
 use crate::mdc::Mdc;
 use crate::multi_log::MultiLog;
@@ -32,7 +32,7 @@ pub const DEFAULT_POLICY: &str = "multi-log";
 pub fn policy_named(name: &str, segment_count: u32) -> Option<Box<dyn Policy>> {
     Some(match name {
         "multi-log" => Box::new(MultiLog::new(segment_count)),
-        "append-and-pack" => Box::new(AppendAndPack::new(segment_count)),
+        "append-and-pack" => Box::new(AppendAndPackPolicy::new(segment_count)),
         "mdc" => Box::new(Mdc::new(segment_count)),
         "sepbit" => Box::new(SepBit::default()),
         "cost-benefit" => Box::new(CostBenefit::default()),

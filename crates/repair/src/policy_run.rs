@@ -106,7 +106,7 @@ impl PolicyRunSetup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::append_and_pack::AppendAndPack;
+    use crate::append_and_pack::AppendAndPackPolicy;
     use crate::policies::policy_named;
 
     /// A small volume: what open segments and the reserve take of its slack is visible, so bounds are wide.
@@ -152,7 +152,7 @@ mod tests {
     fn a_hot_log_that_adapts_costs_about_what_the_best_fixed_one_does() {
         let setup = setup("zipf:0.99", 0.8);
         let fixed = [0.02, 0.05, 0.1, 0.15].map(|share| {
-            let policy = AppendAndPack::with_hot_segments((share * f64::from(setup.segments)) as u32);
+            let policy = AppendAndPackPolicy::with_hot_segments((share * f64::from(setup.segments)) as u32);
             setup.run(Box::new(policy)).status.write_amplification.unwrap()
         });
         let best = fixed.into_iter().fold(f64::INFINITY, f64::min);
