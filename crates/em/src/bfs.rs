@@ -31,7 +31,7 @@ pub use experiment::{
     SearchMethod, SearchRun, SearchTask, closed_form, run_search, search_costs, sequence_block,
 };
 pub use formula::{SearchIos, SearchSizes, level_tree_shape, search_ios};
-pub use frontier::{LevelShape, Search, verify_levels};
+pub use frontier::{LevelShape, Search, verify_level_tree, verify_levels};
 pub use mehlhorn_meyer::mehlhorn_meyer;
 pub use stored_graph::StoredGraph;
 

@@ -6,6 +6,7 @@
 //! sequentially with requests of 1 MB. A pattern runs three times for 30 s. Sequential patterns start at a
 //! random multiple of the buffer size; random ones are a permutation. A MB is 10^6 bytes.
 
+mod algorithms;
 mod alignment;
 mod history;
 mod random_writes;
@@ -20,6 +21,7 @@ use crate::lab::{Result, condition, consecutive, device, elapsed, numbered, on_a
 use crate::papers::Measurement;
 use crate::reproduction::{Measured, Reproduction};
 
+pub(crate) use algorithms::ALGORITHMS;
 pub(crate) use alignment::FIGURE_3_4;
 pub(crate) use history::{FIGURE_3_3, FIGURE_C_1, FIGURE_C_2, FIGURE_C_3};
 pub(crate) use random_writes::FIGURE_3_2;

@@ -39,6 +39,7 @@ pub const ALL: &[Reproduction] = &[
     ajwani::FIGURE_C_2,
     ajwani::FIGURE_C_3,
     ajwani::FIGURE_C_4,
+    ajwani::ALGORITHMS,
     uflip::TABLE_3,
     uflip_figures::FIGURE_3,
     uflip_figures::FIGURE_4,

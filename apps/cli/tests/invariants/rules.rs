@@ -27,7 +27,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("report", &["base", "plan", "analysis"]),
     ("export", &["base", "device", "host", "sim", "samples"]),
     ("repair", &["base", "device"]),
-    ("reproduce", &["base", "plan", "device", "sim", "repair", "samples", "engine", "analysis", "bench"]),
+    (
+        "reproduce",
+        &["base", "plan", "device", "em", "sim", "repair", "samples", "engine", "analysis", "bench"],
+    ),
 ];
 
 /// Texts that only some crates may contain in their code.

@@ -1,8 +1,10 @@
 //! The levels of a search: from the neighbours of one level to the next level.
 
+use flashlab_base::Nanos;
+
 use crate::collection::{Collected, Collection, CollectionOrder, Peek};
 use crate::error::EmError;
-use crate::graph::AdjacencyArrays;
+use crate::graph::{AdjacencyArrays, GraphSource, LevelTree};
 use crate::records::{Pair, RecordWriter, Stored, Workspace};
 
 use super::{SearchPlacement, Shares};
@@ -34,6 +36,8 @@ pub struct Search {
     pub depth: u32,
     /// What each level moved.
     pub shape: Vec<LevelShape>,
+    /// How long reading clusters took.
+    pub loading: Nanos,
 }
 
 /// The levels that the search is at, and what it found.
@@ -112,7 +116,7 @@ impl Levels {
         self.previous.free(workspace);
         self.current.free(workspace);
         let levels = self.output.finish(workspace.machine)?;
-        Ok(Search { levels, depth: self.level.max(1), shape })
+        Ok(Search { levels, depth: self.level.max(1), shape, loading: Nanos::ZERO })
     }
 }
 
@@ -138,5 +142,35 @@ pub fn verify_levels(
     match expected.iter().position(Option::is_some) {
         Some(node) => Err(EmError::Wrong(format!("node {node} is reachable and was not found"))),
         None => Ok(()),
+    }
+}
+
+/// Compares what a search of a level tree from its root found with the tree's own levels, which takes no memory. Each level
+/// has to have its number of nodes, each in its place.
+///
+/// # Errors
+/// [`EmError::Wrong`] with the first node whose level differs, and those of reading.
+pub fn verify_level_tree(
+    workspace: &mut Workspace<'_, '_>,
+    search: &Search,
+    tree: &LevelTree,
+) -> Result<(), EmError> {
+    let mut found = workspace.read(&search.levels)?;
+    let mut last: Option<Pair> = None;
+    let mut count = 0u64;
+    while let Some(Pair { first: node, second: level }) = found.next(workspace.machine)? {
+        // A level's nodes ascend, so that none can be there twice.
+        let is_after = last.is_none_or(|last| (last.second, last.first) < (level, node));
+        if node >= tree.nodes() || tree.level(node) != level || !is_after {
+            return Err(EmError::Wrong(format!(
+                "node {node} has level {level}, out of place or not its own"
+            )));
+        }
+        last = Some(Pair { first: node, second: level });
+        count += 1;
+    }
+    match count == u64::from(tree.nodes()) {
+        true => Ok(()),
+        false => Err(EmError::Wrong(format!("{count} of {} nodes were found", tree.nodes()))),
     }
 }

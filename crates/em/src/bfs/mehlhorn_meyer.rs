@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 
-use flashlab_base::Bytes;
+use flashlab_base::{Bytes, Nanos};
 
 use crate::block_reads::BlockReads;
 use crate::collection::{Collected, Collection, CollectionOrder, Cursor, Peek};
@@ -57,7 +57,7 @@ pub fn mehlhorn_meyer(
     let mut levels = levels;
     let mut clusters = Clusters::new(workspace.machine, clustering, block)?;
     let mut pool = Pool { runs: Vec::new(), share, placement };
-    let mut shape = Vec::new();
+    let (mut shape, mut loading) = (Vec::new(), Nanos::ZERO);
     loop {
         let mut level = LevelShape { nodes: levels.current.count() as f64, ..LevelShape::default() };
         level.kept = pool.runs.first().map_or(0.0, |run| run.count() as f64);
@@ -65,8 +65,9 @@ pub fn mehlhorn_meyer(
         let mut neighbours = Collection::new(workspace, CollectionOrder::Sorted, share, placement.pool)?;
         let missing = pool.scan(workspace, &levels.current, &mut neighbours)?;
         if missing.count() > 0 {
-            let before = clusters.blocks;
+            let (before, begin) = (clusters.blocks, workspace.machine.now());
             let loaded = clusters.load(workspace, missing, share, placement)?;
+            loading += workspace.machine.now().since(begin);
             level.clusters = clusters.loaded as f64;
             level.cluster_blocks = (clusters.blocks - before) as f64;
             level.fetched = loaded.count() as f64;
@@ -79,7 +80,7 @@ pub fn mehlhorn_meyer(
         let neighbours = neighbours.finish(workspace)?;
         if !levels.advance(workspace, neighbours)? {
             pool.runs.drain(..).for_each(|run| workspace.free(run));
-            return levels.finish(workspace, shape);
+            return Ok(Search { loading, ..levels.finish(workspace, shape)? });
         }
     }
 }
