@@ -337,6 +337,13 @@ fn mixed_model(points: &[RunPoint]) -> Option<MixedModel> {
             runs.entry(point.run).or_default()[writes] += point.ios_per_s;
         }
     }
+    // Of a mix with sequential IOs only one half is known here.
+    let is_whole = |run: &u32, rates: &[f64; 2]| {
+        let share =
+            points.iter().find(|point| point.run == *run).map_or(0.0, |point| point.workload.write_share);
+        (rates[0] > 0.0 || share == 1.0) && (rates[1] > 0.0 || share == 0.0)
+    };
+    runs.retain(|run, rates| is_whole(run, rates));
     let measured: Vec<Measured<LoadMix>> =
         runs.values().map(|[reads, writes]| MixedFrontier::measured(*reads, *writes)).collect();
     Some(MixedModel { size, depth, frontier: MixedFrontier::fit(&measured).ok()? })

@@ -21,9 +21,12 @@ const RANDOM_SHARE: f64 = 0.1;
 /// # Errors
 /// When it is none, or of another version.
 pub fn fio_points(text: &str, name: &str) -> Result<Vec<RunPoint>, ModelError> {
-    let points = match text.trim_start().starts_with('{') {
-        true => json_points(text, name)?,
-        false => log_points(text, name)?,
+    // Where a job failed, fio writes messages before the document.
+    let document =
+        text.find('{').filter(|_| text.contains("\"fio version\"") || text.trim_start().starts_with('{'));
+    let points = match document {
+        Some(start) => json_points(&text[start..], name)?,
+        None => log_points(text, name)?,
     };
     if points.is_empty() {
         return Err(ModelError::Input(format!(

@@ -21,7 +21,9 @@ pub fn pictures(model: &DeviceModel) -> Vec<(String, Picture)> {
             .filter(|point| point.workload.class == class && point.workload.is_plain() && !point.is_disturbed)
             .collect();
         pictures.push((format!("{}: response time", capitalised(class)), times(fitted, &points)));
-        pictures.push((format!("{}: residuals", capitalised(class)), residuals(fitted, &points)));
+        pictures.extend(
+            residuals(fitted, &points).map(|picture| (format!("{}: residuals", capitalised(class)), picture)),
+        );
     }
     pictures.extend(model.depths.iter().map(|(class, depth)| {
         let of_size = model.fitted_to.points.iter().filter(|point| {
@@ -85,21 +87,27 @@ fn times(fitted: &ClassModel, points: &[&RunPoint]) -> Picture {
     }
 }
 
-fn residuals(fitted: &ClassModel, points: &[&RunPoint]) -> Picture {
+/// None where every median is the model's to 0.01 %, as on a simulated device without noise: there is nothing to see.
+fn residuals(fitted: &ClassModel, points: &[&RunPoint]) -> Option<Picture> {
+    const EXACT: f64 = 1e-4;
     let relative = points.iter().map(|point| {
         let size = point.workload.size;
         (size.0 as f64, point.p50_ns / fitted.medians.predict(size).estimate - 1.0)
     });
     let relative: Vec<(f64, f64)> = relative.collect();
+    if relative.iter().all(|(_, residual)| residual.abs() < EXACT) {
+        return None;
+    }
     let zero = relative.iter().map(|(size, _)| (*size, 0.0)).collect();
     let caption = "how far each median lies from the model, as a share of it: no pattern should be left";
-    Picture::new(
+    let picture = Picture::new(
         caption,
         Axis::logarithmic("IOSize", "bytes"),
         Axis::linear("measured / fitted - 1", "share"),
     )
     .draw("residual", Style::Dots, relative)
-    .draw("model", Style::Fitted, zero)
+    .draw("model", Style::Fitted, zero);
+    Some(picture)
 }
 
 fn mixed_points(model: &DeviceModel) -> Vec<(f64, f64)> {

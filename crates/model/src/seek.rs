@@ -2,7 +2,8 @@
 //!
 //! Bender et al. (SPAA 2019) have T = s + n t with an average seek s. Over the share d of the disk between the end of one
 //! request and the start of the next a head accelerates and brakes, so that the seek grows with the root of d (Ruemmler and Wilkes,
-//! IEEE Computer 27(3), 1994). Method: least squares of relative errors, with single requests as points.
+//! IEEE Computer 27(3), 1994). Method: least squares with single requests as points, all with the same weight: where the platter happens
+//! to be scatters every request by up to a rotation.
 
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_base::Bytes;
@@ -34,6 +35,9 @@ pub struct SeekLine {
     fit: LeastSquares<3>,
 }
 
+/// The relative error of a parameter that is computed from exact figures.
+const ROUNDING: f64 = 1e-6;
+
 impl SeekLine {
     fn regressors(request: SeekRequest) -> [f64; 3] {
         [1.0, request.distance.clamp(0.0, 1.0).sqrt(), request.size.0 as f64]
@@ -53,7 +57,7 @@ impl PerformanceModel for SeekLine {
         let row = |point: &Measured<SeekRequest>| Row {
             regressors: SeekLine::regressors(point.input),
             figure: point.figure,
-            weight: point.figure.powi(-2),
+            weight: 1.0,
         };
         let rows: Vec<Row<3>> = measured.iter().filter(|point| point.figure > 0.0).map(row).collect();
         let fit = LeastSquares::fit(&rows).ok_or_else(|| ModelError::TooFew {
@@ -66,7 +70,8 @@ impl PerformanceModel for SeekLine {
         let (a_ns, full_seek_ns, b_ns_per_byte) =
             (fit.coefficient(0), fit.coefficient(1), fit.coefficient(2));
         for (name, value) in [("A", a_ns), ("S", full_seek_ns), ("B", b_ns_per_byte)] {
-            if value.high < 0.0 {
+            // What is negative by the rounding of its computation is 0.
+            if value.high < -ROUNDING * a_ns.estimate.abs() {
                 let reason = format!("its {name} would be negative");
                 return Err(ModelError::DoesNotHold { model: SeekLine::NAME, reason });
             }
@@ -75,8 +80,6 @@ impl PerformanceModel for SeekLine {
     }
 
     fn predict(&self, request: SeekRequest) -> Interval {
-        let regressors = SeekLine::regressors(request);
-        let expected: f64 = self.fit.coefficients.iter().zip(regressors).map(|(c, x)| c * x).sum();
-        self.fit.predict(&regressors, expected.powi(-2))
+        self.fit.predict(&SeekLine::regressors(request), 1.0)
     }
 }

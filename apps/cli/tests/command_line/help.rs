@@ -643,3 +643,26 @@ fn of_serve() {
       -h, --help                   Print help
     ");
 }
+
+#[test]
+fn of_model_tune() {
+    insta::assert_snapshot!(help(&["model", "tune", "--help"]), @r"
+    Derive settings of other software from a model, each with its reason, interval, effect and undo line
+
+    Usage: flashlab model tune [OPTIONS] --for <NAME> <RUN>
+
+    Arguments:
+      <RUN>  A run, the folder of flashlab model fit, or its model.json
+
+    Options:
+          --for <NAME>              For what: io-cost, scylla, postgresql, rocksdb, fio, sim
+          --device <MAJOR:MINOR>    The number of the block device in the lines of io-cost, as 259:0
+          --mountpoint <DIR>        Where the disk is mounted, for scylla
+          --largest-request <SIZE>  The largest IO that the kernel passes on in one piece
+                                    (max_sectors_kb), for rocksdb; the run's if not given
+      -o, --output <FILE>           Write the settings to this file
+          --json                    Print one JSON document
+          --csv                     Print the table as CSV
+      -h, --help                    Print help
+    ");
+}

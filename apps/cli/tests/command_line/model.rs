@@ -100,6 +100,7 @@ fn fio_is_fitted_and_its_other_versions_are_refused() {
             "1, x, 0, 4096, 0, 0\n".to_owned(),
             "odd.log:1: expected a latency in nanoseconds, found `x`",
         ),
+        ("failed.json", format!("fio: pid=0\n{}", output("fio-2.21", vec![])), "was written by fio-2.21"),
         ("torn.json", "{\"fio version\": \"fio-3".to_owned(), "is no"),
     ] {
         directory.write(name, &text);

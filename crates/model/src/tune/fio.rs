@@ -44,7 +44,7 @@ fn job(workload: &Workload, run: u32, ios: usize) -> String {
         ThroughputClass::RandomWrite => ("randwrite", String::new()),
     };
     let (offset, size) = (workload.target_offset.0, workload.target_size);
-    let target = size.map_or("size=100%\n".to_owned(), |size| format!("offset={offset}\nsize={}\n", size.0));
+    let target = size.map_or(String::new(), |size| format!("offset={offset}\nsize={}\n", size.0));
     let (bs, depth) = (workload.size.0, workload.depth);
     format!(
         "\n[run-{run}]\nstonewall\nrw={rw}\n{mix}bs={bs}\niodepth={depth}\n{target}io_size={}\n",

@@ -59,6 +59,19 @@ fn parameter_rows(document: &ModelDocument) -> Vec<Vec<String>> {
     ThroughputClass::ALL.map(row).into()
 }
 
+/// The hold-out error, and whether the equation holds at all.
+fn held_out(error: Option<f64>) -> String {
+    /// What misses by more describes nothing; as for settings that are refused.
+    const HOLDS_MOST: f64 = 0.25;
+    match error {
+        None => String::new(),
+        Some(error) if error > HOLDS_MOST => {
+            format!("; it does not hold here: hold-out error {}", per_cent(error))
+        }
+        Some(error) => format!("; hold-out error {}", per_cent(error)),
+    }
+}
+
 /// Sentences about what the table does not say.
 fn notes(model: &DeviceModel, document: &ModelDocument) -> Vec<String> {
     let mut notes = Vec::new();
@@ -79,14 +92,14 @@ fn notes(model: &DeviceModel, document: &ModelDocument) -> Vec<String> {
     }
     for depth in &document.queue_depth {
         notes.push(format!(
-            "{} of {} over the queue depth: {}, L {}, at most {:.0} a second, saturated by {:.1} in flight{}.",
-            depth.class,
+            "{}s of {} over the queue depth: {}, L {}, at most {:.0} a second, saturated by {:.1} in flight{}.",
+            ThroughputClass::named(depth.class).map_or(depth.class, ThroughputClass::words),
             Bytes(depth.size_bytes),
             depth.equation,
             micros(depth.latency_us),
             depth.ios_per_s_max,
             depth.concurrency,
-            depth.hold_out_error.map_or(String::new(), |error| format!("; hold-out error {}", per_cent(error)))
+            held_out(depth.hold_out_error)
         ));
     }
     if let Some(mixed) = &document.mixed {
@@ -97,7 +110,7 @@ fn notes(model: &DeviceModel, document: &ModelDocument) -> Vec<String> {
             mixed.reads_per_s_max,
             mixed.writes_per_s_max,
             mixed.interference,
-            mixed.hold_out_error.map_or(String::new(), |error| format!("; hold-out error {}", per_cent(error)))
+            held_out(mixed.hold_out_error)
         ));
     }
     let disturbed = model.fitted_to.points.iter().filter(|point| point.is_disturbed).count();
