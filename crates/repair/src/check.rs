@@ -13,7 +13,7 @@ use flashlab_device::Device;
 use crate::counters::VolumeCounters;
 use crate::device_io::{DeviceIo, ReadRange};
 use crate::error::RepairError;
-use crate::format::record::{RecordHeader, page_checksum};
+use crate::format::record::page_checksum;
 use crate::format::superblock::Superblock;
 use crate::header_cache::KnownHeader;
 use crate::map::Location;
@@ -89,7 +89,7 @@ pub fn check<D: Device>(device: D, progress: &mut dyn FnMut(u64)) -> Result<Chec
     let page_size = recovered.superblock.layout.options.page;
     let mut data = [ReadRange::new(0, page_size)];
     for (looked_at, &(location, page)) in places.iter().enumerate() {
-        if header.as_ref().is_none_or(|header| header.position != location.header()) {
+        if header.as_ref().is_none_or(|header| header.position() != location.header()) {
             header = read_header(&mut io, &recovered, location);
             owners.clear();
         }
@@ -101,7 +101,7 @@ pub fn check<D: Device>(device: D, progress: &mut dyn FnMut(u64)) -> Result<Chec
                 Err(error) => Some(error.to_string()),
                 Ok(()) => {
                     let seed = recovered.superblock.uuid.seed();
-                    let found = page_checksum(seed, page, header.sequence, data[0].bytes());
+                    let found = page_checksum(seed, page, header.sequence(), data[0].bytes());
                     (header.checksum(location.distance, page) != Some(found))
                         .then(|| "its checksum is not that of this page".to_owned())
                 }
@@ -124,10 +124,10 @@ fn read_header<D: Device>(
     let layout = &recovered.superblock.layout;
     let mut range = [ReadRange::new(layout.offset(location.header()), layout.options.page)];
     io.read(&mut range).ok()?;
-    let header = RecordHeader::decode(recovered.superblock.uuid, range[0].bytes())?;
+    let header = KnownHeader::read(recovered.superblock.uuid.seed(), range[0].bytes())?;
     let segment = &recovered.segments[(location.position / layout.pages_per_segment()) as usize];
-    let is_right = header.position == location.header() && header.segment_sequence == segment.sequence;
-    is_right.then(|| KnownHeader::of(&header))
+    let is_right = header.position() == location.header() && header.segment_sequence() == segment.sequence;
+    is_right.then_some(header)
 }
 
 fn summary(recovered: &Recovered) -> VolumeSummary {

@@ -1,50 +1,89 @@
 //! Record headers that were read or written lately: a page's checksum lies in its record's header.
+//!
+//! Headers stay as the bytes that they are on the device. So a header that is needed for one page costs its checksum and
+//! a copy, and no decoding of its other entries.
 
-use crate::format::record::{Entry, RecordHeader};
+use crate::format::record::{self, Entry, HeaderSummary};
 
 /// Headers that are kept: 1 MiB with pages of 4 KiB.
 const HEADERS: usize = 256;
 
-/// What is needed of a header to verify a page.
-#[derive(Debug)]
+/// A header whose checksum was verified.
+#[derive(Debug, Default)]
 pub(crate) struct KnownHeader {
-    pub position: u32,
-    pub sequence: u64,
-    pub segment_sequence: u64,
-    /// The logical page and the checksum at each distance, from 1 on. `None`: no version that can be asked for.
-    pages: Box<[Option<(u64, u32)>]>,
+    summary: HeaderSummary,
+    bytes: Vec<u8>,
 }
 
 impl KnownHeader {
-    pub fn of(header: &RecordHeader) -> KnownHeader {
-        let pages = header.entries.iter().filter(|entry| entry.has_data()).map(|entry| match *entry {
-            Entry::Write { page, checksum } | Entry::Copy { page, checksum } => Some((page, checksum)),
-            Entry::Superseded | Entry::Discard { .. } => None,
-        });
-        KnownHeader {
-            position: header.position,
-            sequence: header.sequence,
-            segment_sequence: header.segment_sequence,
-            pages: pages.collect(),
-        }
+    /// The header in a page. `None`: there is none of the volume whose checksums begin with `seed`.
+    pub fn read(seed: u32, page: &[u8]) -> Option<KnownHeader> {
+        let mut header = KnownHeader::default();
+        header.replace(seed, page).then_some(header)
+    }
+
+    fn replace(&mut self, seed: u32, page: &[u8]) -> bool {
+        let Some(length) = record::verified_length(seed, page) else { return false };
+        self.fill(&page[..length]);
+        true
+    }
+
+    fn fill(&mut self, header: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(header);
+        self.summary = HeaderSummary::of(&self.bytes);
+    }
+
+    /// Where it lies.
+    pub fn position(&self) -> u32 {
+        self.summary.position
+    }
+
+    /// The record's number.
+    pub fn sequence(&self) -> u64 {
+        self.summary.sequence
+    }
+
+    /// Which use of its segment it belongs to.
+    pub fn segment_sequence(&self) -> u64 {
+        self.summary.segment_sequence
+    }
+
+    /// The number of its pages.
+    pub fn page_count(&self) -> u32 {
+        self.summary.pages
     }
 
     /// The checksum of this logical page at this distance, if that is what lies there.
     #[inline]
     pub fn checksum(&self, distance: u8, page: u64) -> Option<u32> {
-        let (found, checksum) = (*self.pages.get(usize::from(distance).checked_sub(1)?)?)?;
-        (found == page).then_some(checksum)
+        let index = usize::from(distance).checked_sub(1)?;
+        let entry = if self.summary.entries == self.summary.pages {
+            (index < self.summary.entries as usize).then(|| record::entry(&self.bytes, index))??
+        } else {
+            self.entries().filter(|entry| entry.has_data()).nth(index)?
+        };
+        match entry {
+            Entry::Write { page: found, checksum } | Entry::Copy { page: found, checksum } => {
+                (found == page).then_some(checksum)
+            }
+            Entry::Superseded | Entry::Discard { .. } => None,
+        }
+    }
+
+    fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
+        (0..self.summary.entries as usize).filter_map(|index| record::entry(&self.bytes, index))
     }
 
     /// The logical pages in it, with their distances and checksums.
     pub fn pages(&self) -> impl Iterator<Item = (u64, u8, u32)> + '_ {
-        let pages = (1..=u8::MAX).zip(&self.pages);
-        pages.filter_map(|(distance, page)| page.map(|(page, checksum)| (page, distance, checksum)))
-    }
-
-    /// The number of its pages.
-    pub fn page_count(&self) -> u32 {
-        self.pages.len() as u32
+        let pages = (1..=u8::MAX).zip(self.entries().filter(|entry| entry.has_data()));
+        pages.filter_map(|(distance, entry)| match entry {
+            Entry::Write { page, checksum } | Entry::Copy { page, checksum } => {
+                Some((page, distance, checksum))
+            }
+            Entry::Superseded | Entry::Discard { .. } => None,
+        })
     }
 }
 
@@ -61,11 +100,21 @@ impl HeaderCache {
 
     #[inline]
     pub fn get(&self, position: u32) -> Option<&KnownHeader> {
-        self.headers[place(position)].as_ref().filter(|header| header.position == position)
+        self.headers[place(position)].as_ref().filter(|header| header.position() == position)
     }
 
-    pub fn put(&mut self, header: KnownHeader) -> &KnownHeader {
-        self.headers[place(header.position)].insert(header)
+    /// Keeps the header in a page that was read from this position, if it is one.
+    pub fn put_read(&mut self, seed: u32, position: u32, page: &[u8]) {
+        let place = &mut self.headers[place(position)];
+        let header = place.get_or_insert_default();
+        if !header.replace(seed, page) || header.position() != position {
+            *place = None;
+        }
+    }
+
+    /// Keeps a header that was just encoded.
+    pub fn put_written(&mut self, position: u32, header: &[u8]) {
+        self.headers[place(position)].get_or_insert_default().fill(header);
     }
 }
 

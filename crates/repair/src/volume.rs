@@ -109,6 +109,7 @@ pub struct Volume<D> {
     /// Segments whose live pages packing could not read; they are not reused while the volume is open.
     damaged_segments: u32,
     scratch: Buffer,
+    header_scratch: Buffer,
     answered: VecDeque<Completion>,
     /// Flushes that were submitted and not answered, with the time.
     flushes: Vec<(Request, Nanos)>,
@@ -253,6 +254,7 @@ impl<D: Device> Volume<D> {
             counters: VolumeCounters::from_array(recovered.checkpoint.counters),
             damaged_segments: 0,
             scratch: Buffer::empty(),
+            header_scratch: Buffer::empty(),
             answered: VecDeque::new(),
             flushes: Vec::new(),
             replayed: recovered.replayed,

@@ -11,7 +11,7 @@ mod status;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-/// Append-and-pack volumes: random writes become large sequential ones, durable and crash-safe
+/// Volumes that turn random writes into large sequential ones, durable and crash-safe
 #[derive(Args)]
 pub struct Repair {
     #[command(subcommand)]

@@ -31,6 +31,7 @@ fn of_the_program() {
       sweep      Run a plan on a simulated device with other values of its profile's keys, on all cores
       replay     Replay a trace on a real device, in real time
       serve      Serve a simulated device as a live disk
+      repair     Volumes that turn random writes into large sequential ones, durable and crash-safe
       live       Ask a running server what it did, arm faults, fail its power, end it
       reproduce  Print a table or figure of a paper next to what flashlab measures on the zoo's devices
       help       Print this message or the help of the given subcommand(s)

@@ -82,12 +82,12 @@ impl RecordHeader {
         self.entries.iter().filter(|entry| entry.has_data()).count() as u32
     }
 
-    /// Writes the header into a page, whose rest keeps what it has.
-    pub fn encode(&self, uuid: VolumeUuid, page: &mut [u8]) {
+    /// Writes the header into a page, whose rest keeps what it has, and returns its length.
+    pub fn encode(&self, uuid: VolumeUuid, page: &mut [u8]) -> usize {
         let mut fields = Encoder::new(page);
         fields.bytes(&MAGIC).u32(0).u32(self.entries.len() as u32);
         fields.u64(self.epoch).u64(self.sequence).u32(self.position);
-        fields.u8(self.log).u8(u8::from(self.commits)).u16(0);
+        fields.u8(self.log).u8(u8::from(self.commits)).u16(self.page_count() as u16);
         fields.u64(self.durable).u64(self.checkpoint).u64(self.segment_sequence).u64(self.opened);
         fields.u64(self.written[0]).u64(self.written[1]).u64(self.now).u64(0).u64(0);
         debug_assert_eq!(fields.at(), FIXED);
@@ -103,37 +103,21 @@ impl RecordHeader {
         let used = fields.at();
         let checksum = crc32c::crc32c_append(uuid.seed(), &page[12..used]);
         page[8..12].copy_from_slice(&checksum.to_le_bytes());
+        used
     }
 
     /// `None`: the page is no header of this volume.
     pub fn decode(uuid: VolumeUuid, page: &[u8]) -> Option<RecordHeader> {
+        let used = verified_length(uuid.seed(), page)?;
         let mut fields = Decoder::new(page);
-        if fields.array() != MAGIC {
-            return None;
-        }
-        let (stored, count) = (fields.u32(), fields.u32() as usize);
-        let used = FIXED + count.checked_mul(ENTRY)?;
-        if crc32c::crc32c_append(uuid.seed(), page.get(12..used)?) != stored {
-            return None;
-        }
+        let _: [u8; 12] = fields.array();
+        let count = fields.u32() as usize;
         let (epoch, sequence, position) = (fields.u64(), fields.u64(), fields.u32());
         let (log, commits, _) = (fields.u8(), fields.u8() == 1, fields.u16());
         let (durable, checkpoint, segment_sequence) = (fields.u64(), fields.u64(), fields.u64());
         let (opened, written, now) = (fields.u64(), [fields.u64(), fields.u64()], fields.u64());
-        let _ = (fields.u64(), fields.u64());
-        let entries: Option<Vec<Entry>> = (0..count)
-            .map(|_| {
-                let (packed, checksum, count) = (fields.u64(), fields.u32(), fields.u32());
-                let page = packed & PAGE_BITS;
-                Some(match packed >> 56 {
-                    0 => Entry::Write { page, checksum },
-                    1 => Entry::Copy { page, checksum },
-                    2 => Entry::Superseded,
-                    3 => Entry::Discard { page, count },
-                    _ => return None,
-                })
-            })
-            .collect();
+        let header = &page[..used];
+        let entries: Option<Vec<Entry>> = (0..count).map(|index| entry(header, index)).collect();
         let entries = entries?;
         Some(RecordHeader {
             epoch,
@@ -149,6 +133,55 @@ impl RecordHeader {
             now,
             entries,
         })
+    }
+}
+
+/// The length of the header that the page begins with. `None`: it is no header of the volume whose checksums begin
+/// with `seed`.
+pub(crate) fn verified_length(seed: u32, page: &[u8]) -> Option<usize> {
+    let mut fields = Decoder::new(page);
+    if fields.array() != MAGIC {
+        return None;
+    }
+    let (stored, count) = (fields.u32(), fields.u32() as usize);
+    let used = FIXED.checked_add(count.checked_mul(ENTRY)?)?;
+    (crc32c::crc32c_append(seed, page.get(12..used)?) == stored).then_some(used)
+}
+
+/// An entry of a header. `None`: it has no such entry, or the entry is of no known kind.
+pub(crate) fn entry(header: &[u8], index: usize) -> Option<Entry> {
+    let at = FIXED + index * ENTRY;
+    let mut fields = Decoder::new(header.get(at..at + ENTRY)?);
+    let (packed, checksum, count) = (fields.u64(), fields.u32(), fields.u32());
+    let page = packed & PAGE_BITS;
+    Some(match packed >> 56 {
+        0 => Entry::Write { page, checksum },
+        1 => Entry::Copy { page, checksum },
+        2 => Entry::Superseded,
+        3 => Entry::Discard { page, count },
+        _ => return None,
+    })
+}
+
+/// What a page is verified with, but for its entry.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HeaderSummary {
+    pub entries: u32,
+    pub pages: u32,
+    pub position: u32,
+    pub sequence: u64,
+    pub segment_sequence: u64,
+}
+
+impl HeaderSummary {
+    /// Of a header.
+    pub fn of(header: &[u8]) -> HeaderSummary {
+        let mut fields = Decoder::new(header);
+        let _: [u8; 12] = fields.array();
+        let (entries, _epoch, sequence) = (fields.u32(), fields.u64(), fields.u64());
+        let (position, _log, pages) = (fields.u32(), fields.u16(), fields.u16());
+        let (_durable, _checkpoint, segment_sequence) = (fields.u64(), fields.u64(), fields.u64());
+        HeaderSummary { entries, pages: pages.into(), position, sequence, segment_sequence }
     }
 }
 

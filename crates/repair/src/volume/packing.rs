@@ -14,8 +14,7 @@ use flashlab_device::Device;
 use super::{PackingProgress, Volume};
 use crate::device_io::ReadRange;
 use crate::error::RepairError;
-use crate::format::record::{Entry, RecordHeader, page_checksum};
-use crate::header_cache::KnownHeader;
+use crate::format::record::{Entry, page_checksum};
 use crate::map::Location;
 use crate::seeded_bug::SeededBug;
 
@@ -141,12 +140,12 @@ impl<D: Device> Volume<D> {
         if self.headers.get(position).is_none() {
             let mut range = [ReadRange::new(self.layout().offset(position), self.layout().options.page)];
             self.io.read(&mut range).ok()?;
-            let header = RecordHeader::decode(self.superblock.uuid, range[0].bytes())?;
-            self.headers.put(KnownHeader::of(&header));
+            self.headers.put_read(self.seed, position, range[0].bytes());
         }
         let segment = self.slot(Location { position, distance: 0 }).segment;
         let use_of_segment = self.placer.table().segment(segment).sequence;
-        let header = self.headers.get(position).filter(|header| header.segment_sequence == use_of_segment)?;
+        let header =
+            self.headers.get(position).filter(|header| header.segment_sequence() == use_of_segment)?;
         let pages = header.pages().map(|(page, distance, checksum)| {
             (page, Location { position: position + u32::from(distance), distance }, checksum)
         });
@@ -154,7 +153,7 @@ impl<D: Device> Volume<D> {
             page < self.map.pages() && self.map.get(page) == Some(location)
         };
         let live = pages.filter(is_live).collect();
-        Some(PackedRecord { sequence: header.sequence, pages: header.page_count(), live })
+        Some(PackedRecord { sequence: header.sequence(), pages: header.page_count(), live })
     }
 
     /// Copies the live pages of a record.

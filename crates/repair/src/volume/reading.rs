@@ -5,13 +5,12 @@
 //! it is known. A page that was never written, or was discarded, reads as zeroes.
 
 use flashlab_base::Bytes;
-use flashlab_device::Device;
+use flashlab_device::{Arena, Buffer, Device};
 
 use super::Volume;
 use crate::device_io::ReadRange;
 use crate::error::RepairError;
-use crate::format::record::{RecordHeader, page_checksum};
-use crate::header_cache::KnownHeader;
+use crate::format::record::page_checksum;
 use crate::map::Location;
 
 /// Logical pages that lie behind each other in one record.
@@ -74,9 +73,9 @@ impl<D: Device> Volume<D> {
         let length = Bytes((run.count * size) as u64);
         let offset = self.layout().offset(run.location.position);
         if self.scratch.len() < length.0 as usize {
-            self.scratch = flashlab_device::Arena::buffers(1, length).remove(0);
+            self.scratch = Arena::buffers(1, length).remove(0);
         }
-        let buffer = std::mem::replace(&mut self.scratch, flashlab_device::Buffer::empty());
+        let buffer = std::mem::replace(&mut self.scratch, Buffer::empty());
         let whole = ReadRange { offset, size: length, buffer };
         let header = run.location.header();
         let read = if self.headers.get(header).is_some() {
@@ -86,17 +85,18 @@ impl<D: Device> Volume<D> {
             self.scratch = whole.buffer;
             read
         } else {
-            let first = ReadRange::new(self.layout().offset(header), self.layout().options.page);
-            let mut ranges = [whole, first];
+            let size = self.layout().options.page;
+            if self.header_scratch.is_empty() {
+                self.header_scratch = Arena::buffers(1, size).remove(0);
+            }
+            let buffer = std::mem::replace(&mut self.header_scratch, Buffer::empty());
+            let mut ranges = [whole, ReadRange { offset: self.layout().offset(header), size, buffer }];
             let read = self.io.read(&mut ranges);
             let [whole, first] = ranges;
-            self.scratch = whole.buffer;
-            if read.is_ok()
-                && let Some(found) = RecordHeader::decode(self.superblock.uuid, first.bytes())
-                && found.position == header
-            {
-                self.headers.put(KnownHeader::of(&found));
+            if read.is_ok() {
+                self.headers.put_read(self.seed, header, first.bytes());
             }
+            (self.scratch, self.header_scratch) = (whole.buffer, first.buffer);
             read
         };
         read?;
@@ -110,7 +110,7 @@ impl<D: Device> Volume<D> {
         let size = self.page_size();
         let segment_sequence = self.placer.table().segment(self.slot(run.location).segment).sequence;
         let header = self.headers.get(run.location.header());
-        let Some(header) = header.filter(|header| header.segment_sequence == segment_sequence) else {
+        let Some(header) = header.filter(|header| header.segment_sequence() == segment_sequence) else {
             let offset = self.layout().offset(run.location.header());
             let why = "it is not the record that the map names".to_owned();
             return Err(RepairError::Damaged { what: "the header of a record", offset, why });
@@ -118,7 +118,7 @@ impl<D: Device> Volume<D> {
         for (index, data) in self.scratch[..run.count * size].chunks_exact(size).enumerate() {
             let page = run.page + index as u64;
             let expected = header.checksum(run.location.distance + index as u8, page);
-            if expected != Some(page_checksum(self.seed, page, header.sequence, data)) {
+            if expected != Some(page_checksum(self.seed, page, header.sequence(), data)) {
                 let why = format!("its checksum is not that of page {page} of the volume");
                 let offset = offset + (index * size) as u64;
                 return Err(RepairError::Damaged { what: "a page", offset, why });

@@ -7,7 +7,6 @@ use super::Volume;
 use crate::error::RepairError;
 use crate::format::checkpoint::Change;
 use crate::format::record::{Entry, RecordHeader, page_checksum};
-use crate::header_cache::KnownHeader;
 use crate::map::Location;
 use crate::open_record::OpenRecord;
 use crate::seeded_bug::SeededBug;
@@ -289,8 +288,8 @@ impl<D: Device> Volume<D> {
             entries,
         };
         buffer[..page_size].fill(0);
-        header.encode(self.superblock.uuid, &mut buffer);
-        self.headers.put(KnownHeader::of(&header));
+        let length = header.encode(self.superblock.uuid, &mut buffer);
+        self.headers.put_written(position, &buffer[..length]);
         self.since_checkpoint.segments.insert(segment);
         let size = Bytes(u64::from(pages + 1) * page_size as u64);
         self.since_checkpoint.written += size.0;

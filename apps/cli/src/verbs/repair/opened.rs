@@ -7,9 +7,6 @@ use flashlab_device::Device;
 use flashlab_host::{Consent, HostError, Inspection, IoEngine, OpenOptions};
 use flashlab_repair::summarize;
 
-/// The IOs in flight on the device beneath a volume.
-const DEPTH: u32 = 32;
-
 /// Opens it for reading.
 pub fn for_reading(path: &Path) -> Result<Box<dyn Device + Send>> {
     open(path, None)
@@ -36,12 +33,7 @@ pub fn for_writing(path: &Path, consent: Consent) -> Result<Box<dyn Device + Sen
 }
 
 fn open(path: &Path, write: Option<Consent>) -> Result<Box<dyn Device + Send>> {
-    // A kernel without io_uring, or one that forbids it, has the other engine.
-    let options =
-        |engine, depth| OpenOptions { engine, depth, write: write.clone(), ..OpenOptions::default() };
-    let opened = flashlab_host::open(path, &options(IoEngine::IoUring, DEPTH));
-    match opened {
-        Err(HostError::System { .. }) => Ok(flashlab_host::open(path, &options(IoEngine::Synchronous, 1))?),
-        opened => Ok(opened?),
-    }
+    // Several threads of a server use the volume, and a ring of the kernel belongs to one.
+    let options = OpenOptions { engine: IoEngine::Synchronous, write, ..OpenOptions::default() };
+    Ok(flashlab_host::open(path, &options)?)
 }

@@ -1,0 +1,102 @@
+//! What a volume costs by itself: `cargo bench -p flashlab-repair --bench own_cost`.
+//!
+//! The device is memory, so that all time is the volume's and that of copying. Random writes and reads of 4 KiB; CPU time of this
+//! thread, because others may use the CPU. Rounds alternate, and the median counts.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use flashlab_base::{Bytes, Nanos, Prng, Seed};
+use flashlab_device::{Arena, Device, MemoryDevice, Operation, Request};
+use flashlab_repair::{Greedy, LayoutOptions, MountOptions, Volume, VolumeUuid};
+
+const PAGE: usize = 4096;
+const CAPACITY: Bytes = Bytes::mib(512);
+const ROUNDS: usize = 7;
+const WRITES: u64 = 200_000;
+const READS: u64 = 50_000;
+
+/// CPU time of this thread; wall time where the kernel does not tell.
+fn cpu_time(begin: Instant) -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let on_cpu = text.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
+    on_cpu.map_or_else(|| begin.elapsed(), Duration::from_nanos)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn new_volume(fill: f64) -> Volume<MemoryDevice> {
+    let mut device = MemoryDevice::new(CAPACITY, Nanos(1));
+    let options = LayoutOptions {
+        capacity: CAPACITY,
+        page: Bytes(PAGE as u64),
+        segment: Bytes::mib(4),
+        logical_pages: (CAPACITY.0 as f64 * fill) as u64 / PAGE as u64,
+        checkpoint_interval: Bytes::mib(64),
+    };
+    Volume::create(&mut device, VolumeUuid([1; 16]), options).expect("the options are possible");
+    Volume::open(device, MountOptions::default(), |_| Box::new(Greedy)).expect("it was just made")
+}
+
+fn main() {
+    let begin = Instant::now();
+    let mut random = Prng::new(Seed(1));
+    let data = vec![7; PAGE];
+    for fill in [0.2, 0.8] {
+        let mut volume = new_volume(fill);
+        let pages = volume.size().0 / PAGE as u64;
+        (0..pages).for_each(|page| volume.write(page * PAGE as u64, &data).expect("memory does not fail"));
+        let mut rates = Vec::new();
+        let before = volume.counters();
+        for _ in 0..ROUNDS {
+            let start = cpu_time(begin);
+            for _ in 0..WRITES {
+                let page = random.below(pages);
+                volume.write(page * PAGE as u64, &data).expect("memory does not fail");
+            }
+            rates.push(WRITES as f64 / (cpu_time(begin) - start).as_secs_f64());
+        }
+        let after = volume.counters();
+        let copied = (after.copied_pages - before.copied_pages) as f64 / (ROUNDS as u64 * WRITES) as f64;
+        println!(
+            "random 4 KiB writes, {:.0} % full: {:.0} pages/s ({copied:.2} copies for each)",
+            fill * 100.0,
+            median(rates)
+        );
+    }
+    reads(&mut random, begin);
+}
+
+/// Reads of the volume and of the device, alternately.
+fn reads(random: &mut Prng, begin: Instant) {
+    let mut volume = new_volume(0.8);
+    let mut device = MemoryDevice::new(CAPACITY, Nanos(1));
+    let pages = volume.size().0 / PAGE as u64;
+    let mut data = vec![7; PAGE];
+    (0..pages).for_each(|page| volume.write(page * PAGE as u64, &data).expect("memory does not fail"));
+    let mut buffer = Some(Arena::buffers(1, Bytes(PAGE as u64)).remove(0));
+    let (mut repaired, mut direct) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let start = cpu_time(begin);
+        for _ in 0..READS {
+            volume.read(random.below(pages) * PAGE as u64, &mut data).expect("memory does not fail");
+        }
+        let middle = cpu_time(begin);
+        for tag in 0..READS {
+            let offset = Bytes(random.below(pages) * PAGE as u64);
+            let buffer_of_io = buffer.take().expect("it came back");
+            let (operation, size) = (Operation::Read, Bytes(PAGE as u64));
+            device.submit(Request { tag, operation, offset, size, buffer: buffer_of_io });
+            let done = device.wait(Nanos::MAX).expect("one is in flight");
+            buffer = Some(done.buffer);
+        }
+        let end = cpu_time(begin);
+        repaired.push((middle - start).as_secs_f64() / READS as f64 * 1e6);
+        direct.push((end - middle).as_secs_f64() / READS as f64 * 1e6);
+        black_box(&data);
+    }
+    println!("random 4 KiB reads: {:.2} us, direct {:.2} us", median(repaired), median(direct));
+}
