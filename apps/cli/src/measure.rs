@@ -1,6 +1,10 @@
-//! Runs `bench` and `run` from their options to the finished measurement: checks, announces, opens, measures.
+//! Runs `bench` and `run` from their options to the finished measurement.
+//!
+//! 1. It checks the options.
+//! 2. It prints how much it will write.
+//! 3. It opens the target and measures it.
 
-// The comments on options are help texts, in which [ ] marks what may be left out.
+// The comments on options are help texts. There [ ] marks what may be left out; rustdoc would take it for a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
 use std::path::PathBuf;
@@ -19,7 +23,7 @@ use crate::selection::Selection;
 use crate::target::{self, Candidate, Opening};
 use crate::{run_folder, scratch, unwritten};
 
-/// The options of every verb that measures plans.
+/// The options of the subcommands that run plans: `bench` and `run`.
 #[derive(Args)]
 pub struct MeasureOptions {
     /// A block device, a regular file, sim:NAME[@STATE] or sim:./profile.toml[@STATE]

@@ -1,10 +1,11 @@
 //! Thins out response times for a plot (uFLIP Figures 3 to 5).
 //!
-//! A plot of five million IOs has a thousand columns. Each column keeps its smallest and its largest response
-//! time at their positions, so that no outlier and no fast IO disappears. The running averages are computed
-//! from all IOs, before any are left out.
+//! A plot is about a thousand pixels wide, and a run may have millions of IOs. So each column of the plot keeps only
+//! its slowest and its fastest IO, at their positions. The running averages are computed from all IOs, before any are
+//! left out.
 //!
-//! Invariant: positions are strictly ascending, and there are at most `max_points` of them.
+//! Invariant: positions are strictly ascending, and there are at most `max_points` of them, or two if
+//! `max_points` is smaller.
 
 use crate::findings::{Phases, ResponseTrace};
 
@@ -45,7 +46,7 @@ fn marks(phases: Option<&Phases>) -> Vec<(u64, String)> {
     }
 }
 
-/// The positions of each bucket's smallest and largest response time, ascending.
+/// The positions of each column's smallest and largest response time, ascending.
 fn kept_positions(response_ns: &[u64], max_points: usize) -> Vec<usize> {
     if response_ns.len() <= max_points {
         return (0..response_ns.len()).collect();

@@ -5,13 +5,13 @@
 //! a real disk's clock shows wall time, a simulated device's clock virtual time. A caller that needs a pause also waits
 //! through the device.
 //!
-//! Every device has the five methods of the core. What only some devices can do is a separate trait with one
-//! group of callers. [`Device`] returns it from an accessor, or `None`:
+//! Every device implements `geometry`, `identity`, `now`, `submit` and `wait`. What only some devices can do is a separate
+//! trait, a capability, with one group of callers. An accessor of [`Device`] returns the capability, or `None`:
 //!
 //! | capability | what it adds | who calls it |
 //! | --- | --- | --- |
-//! | [`VirtualTime`] | completions before their time | a live disk that holds answers until they are due |
-//! | [`Conditioning`] | IOs without times | the code that brings a device into a state |
+//! | [`VirtualTime`] | completions that are known in advance | a live disk, which sends each answer when it is due |
+//! | [`Conditioning`] | IOs without response times | the code that prepares a device, for example fills it |
 //! | [`Parallel`] | handles for several threads | the engine, for parallel patterns |
 //! | [`Health`] | whether the device can still be measured | the code that explains a failed run |
 //! | [`Telemetry`] | counters in addition to the IOs | the code that compares them before and after a run |
@@ -19,9 +19,9 @@
 //! # Invariants
 //! - The device answers every submitted request with exactly one completion.
 //! - `submitted <= completed <= now()` for every completion that [`Device::wait`] returns.
-//! - [`Device::now`] never decreases; all lanes of a device share one clock.
-//! - A capability's methods have no default implementation. So every implementation and every wrapper decides
-//!   on each of them.
+//! - [`Device::now`] never decreases. All handles that [`Parallel::lanes`] returns share one clock.
+//! - A capability's methods have no default implementation, except [`Telemetry::programmed`]. So every implementation
+//!   and every wrapper decides on each of them.
 
 use std::io;
 
@@ -37,7 +37,7 @@ use crate::io::{Completion, IoError, Request};
 ///
 /// A device that stands in front of another one implements [`Wrapper`](crate::Wrapper) instead of this trait.
 pub trait Device {
-    /// Capacity, block size, depth and what happens to data.
+    /// Capacity, block size, depth, and whether the device stores data.
     fn geometry(&self) -> Geometry;
 
     /// The device's make: model, firmware, what the operating system knows of it.
@@ -58,18 +58,18 @@ pub trait Device {
     /// is [`Nanos::MAX`], it returns `None` immediately.
     fn wait(&mut self, until: Nanos) -> Option<Completion>;
 
-    /// Access to completions before their time, on a device with a virtual clock.
+    /// Completions that are known in advance, on a device with a virtual clock.
     fn virtual_time(&mut self) -> Option<&mut dyn VirtualTime> {
         None
     }
 
-    /// A faster path into a state than timed requests.
+    /// Prepares the device faster than timed requests can.
     fn conditioning(&mut self) -> Option<&mut dyn Conditioning> {
         None
     }
 
-    /// Handles for several threads. `None` where only one caller can move the clock, as on simulated devices: the
-    /// caller interleaves its processes then.
+    /// Handles for several threads. `None` where only one caller can move the clock, as on simulated devices. The caller
+    /// then submits the IOs of all processes of a parallel pattern from one thread.
     fn parallel(&mut self) -> Option<&mut dyn Parallel> {
         None
     }
@@ -112,16 +112,16 @@ pub trait Parallel {
 
 /// A device that knows whether it can still be measured.
 pub trait Health {
-    /// Why measurements are meaningless from now on, for example because the file behind the device was removed or
-    /// truncated. A clause without a subject, for people. `None`: nothing happened.
+    /// Why measurements are meaningless from now on, as the predicate of a sentence about the device: "was removed", "is
+    /// smaller than before". `None`: nothing happened.
     fn loss(&mut self) -> Option<String>;
 
-    /// Why the device refuses writes while it still serves reads, for example because it is worn out. A clause without a
-    /// subject, for people. `None`: it accepts writes, or does not know.
+    /// Why the device refuses writes while it still serves reads, as the predicate of a sentence about the device: "is worn
+    /// out". `None`: it accepts writes, or does not know.
     fn refusal(&mut self) -> Option<String>;
 }
 
-/// A device with counters in addition to its IOs.
+/// A device with counters of what it did, which no response time shows.
 pub trait Telemetry {
     /// Bytes that the device programmed into its flash since it was made: host writes and the device's own copies. The
     /// counter may be coarse and may lag behind. `None`: the device does not count them.

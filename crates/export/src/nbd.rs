@@ -3,7 +3,8 @@
 //! # Model
 //! The client uses the fixed newstyle handshake with `NBD_OPT_GO`, and then reads and writes with simple replies, one at a
 //! time (the NBD project's protocol description, sections "Fixed newstyle negotiation" and "Transmission"). flashlab's
-//! plugin for nbdkit has a second export, [`PROBE_EXPORT`]: its IOs take [`PROBE_EXPORT_RESPONSE`] and reach no data.
+//! plugin for nbdkit has a second export, [`PROBE_EXPORT`]: it
+//! answers every IO after exactly [`PROBE_EXPORT_RESPONSE`] and stores nothing.
 //!
 //! # Invariants
 //! - no bytes from a server cause a panic, or an allocation of more than `OPTION_REPLY_BYTES_MAX`.
@@ -21,7 +22,7 @@ use crate::transport_latency::TransportLatency;
 
 /// The name of the export that measures the transport latency.
 pub const PROBE_EXPORT: &str = "flashlab-transport-latency";
-/// The server's response time of its IOs.
+/// The response time of every IO on [`PROBE_EXPORT`].
 pub const PROBE_EXPORT_RESPONSE: Nanos = PROBE_RESPONSE;
 
 const GREETING: u64 = u64::from_be_bytes(*b"NBDMAGIC");
@@ -56,7 +57,8 @@ impl NbdClient {
     /// Connects to the export of this name at the Unix socket `socket`.
     ///
     /// # Errors
-    /// When no server listens, it does not follow the protocol, or it refuses; its message is in the error.
+    /// When no server listens, or the server does not follow the protocol, or it refuses. The error has the server's
+    /// message.
     pub fn connect(socket: &Path, export: &str) -> io::Result<NbdClient> {
         NbdClient::greet(UnixStream::connect(socket)?, export)
     }
@@ -138,7 +140,7 @@ pub fn measure(socket: &Path, clock: Clock, block: Bytes) -> io::Result<Transpor
         client.read(offset, &mut data)?;
         Ok::<_, io::Error>(clock.now().since(asked))
     })?;
-    // A server that does not know the probe export stores the writes; their bytes then say what they are.
+    // A server that ignores the export's name would store these writes, so their data says where they come from.
     mark_probe_write(&mut data);
     let write = latency_curve(size, block, |offset, size| {
         let asked = clock.now();

@@ -1,4 +1,4 @@
-//! Copies of the blocks that were written since the last flush, with their content at that flush.
+//! The old content of each block that was written since the last flush, so that a power loss can restore it.
 //!
 //! # Invariants
 //! - There are never more copies than slots: one more drops the oldest copy.
@@ -12,7 +12,8 @@ use flashlab_host::Memory;
 /// The unit of copies: the page size, in which file systems mostly write.
 pub(crate) const BLOCK: u64 = 4096;
 
-/// The copies. Their address space is reserved at the start, so that no IO allocates.
+/// The copies. Their address space is reserved at the start, so that no IO waits for an allocator. The system adds a page of
+/// memory when a slot is first used.
 pub(crate) struct UndoCopies {
     /// Slots of one block each, used round-robin.
     slots: Memory,
@@ -23,7 +24,8 @@ pub(crate) struct UndoCopies {
     /// The blocks with a copy, oldest copy first.
     order: VecDeque<u64>,
     /// One bit for each block that may contain anything but zeroes. The old content of a block that was never
-    /// written is not read: reading and copying it would take two more pages of memory from the system.
+    /// written is not read: reading and copying it would take two more pages of memory: one of
+    /// the disk's image and one of the slot.
     maybe_nonzero: Vec<u64>,
 }
 
@@ -89,14 +91,14 @@ impl UndoCopies {
         self.slot(self.next_slot)
     }
 
-    /// Makes the content of [`UndoCopies::free_slot`], or zeroes, the copy of `block`.
+    /// Records the copy of `block`: zeroes if `is_zeroes`, otherwise what the caller wrote into [`UndoCopies::free_slot`].
     pub fn add(&mut self, block: u64, is_zeroes: bool) {
         self.copies.insert(block, UndoCopy { slot: self.next_slot, is_zeroes });
         self.order.push_back(block);
         self.next_slot = (self.next_slot + 1) % self.slot_count;
     }
 
-    /// The copy of `block`, to be changed.
+    /// The copy of `block`, for the caller to change. A copy that was only marked as zeroes is filled with zeroes first.
     pub fn get_mut(&mut self, block: u64) -> Option<&mut [u8]> {
         let copy = self.copies.get_mut(&block)?;
         let (slot, is_zeroes) = (copy.slot, std::mem::take(&mut copy.is_zeroes));

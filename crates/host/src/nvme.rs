@@ -1,8 +1,8 @@
 //! Reads an NVMe device's identity and health log, with admin commands.
 //!
 //! # Model
-//! An admin command fills one page, and pure functions parse its bytes. Three pages follow the NVM Express
-//! base specification 2.0: identify controller (CNS 01h), identify namespace (CNS 00h, in the NVM command set
+//! An admin command returns one data structure, and pure functions parse its bytes. Three structures follow the NVM
+//! Express base specification 2.0: identify controller (CNS 01h), identify namespace (CNS 00h, in the NVM command set
 //! specification), and SMART / health information (log page 02h). The fourth is OCP's Datacenter NVMe SSD
 //! specification 2.0, SMART / health information extended (log page C0h). Other vendors use this page for
 //! other logs, so its GUID is checked. Numbers are little endian; texts are padded with blanks.
@@ -62,7 +62,7 @@ pub(crate) struct Controller {
 /// What a namespace reports about itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Namespace {
-    /// Its formatted block; `None` if the page contradicts itself.
+    /// The size of its logical block; `None` if the reported size is not from 512 bytes to 64 KiB.
     pub(crate) logical_block: Option<Bytes>,
 }
 
@@ -122,7 +122,8 @@ fn parse_controller(page: &[u8; 4096]) -> Controller {
 }
 
 fn parse_namespace(page: &[u8; 4096]) -> Namespace {
-    // The low four bits of the format in use, and two more bits since there are 64 formats.
+    // The low four bits of the index of the format in use, and its two high bits, which came when the limit rose from 16 to
+    // 64 formats.
     let format = usize::from(page[26] & 0xF) | usize::from(page[26] >> 5 & 0x3) << 4;
     let block_shift = page[128 + format * 4 + 2];
     Namespace { logical_block: (9..=16).contains(&block_shift).then(|| Bytes(1 << block_shift)) }

@@ -1,9 +1,9 @@
 //! The median, the tail quantiles and the mean of one experiment on one device, each with a confidence
-//! interval that holds for IOs that depend on each other.
+//! interval that holds although the response times of neighbouring IOs are correlated.
 //!
 //! # Model
 //! The response times of a repetition are a stationary sequence with short memory, perhaps with a slow drift.
-//! Repetitions may have different levels. A quantile p of such a sequence has the variance of the same
+//! Repetitions may have different levels (averages). A quantile p of such a sequence has the variance of the same
 //! quantile of `n_eff = n p (1 - p) / S` independent values. S is the long-run variance of the indicator
 //! "this response time is not above the quantile" (Sen 1972; Chen and Kelton 2006 for simulation output).
 //!
@@ -12,8 +12,8 @@
 //! 2. Cut each repetition into batches of about the square root of its length, and compute S from the
 //!    differences of neighbouring batches. Differences cancel a slow drift, which would otherwise count as
 //!    scatter.
-//! 3. Compute how much the levels of whole repetitions scatter beyond that. Three repetitions of one
-//!    experiment hardly show it, so the median over all experiments of the run ([`repetition_variance`])
+//! 3. Compute how much the levels of whole repetitions scatter more than S explains. Three repetitions of one
+//!    experiment are too few for that, so the median over all experiments of the run ([`repetition_variance`])
 //!    widens every interval. If an experiment scatters significantly more, its own scatter is used.
 //! 4. The interval lies between two order statistics: those at the ends of a Beta distribution of `n_eff`
 //!    values (Jeffreys). Its confidence is widened by Student's t for the degrees of freedom of S. If too few
@@ -21,8 +21,8 @@
 //! 5. The mean is treated in the same way, with the response times instead of the indicator.
 //!
 //! A block bootstrap resamples the same batches. It cannot go beyond the largest value seen, and needs
-//! thousands of resamples for the small p-values of a corrected comparison. This interval is a closed
-//! formula, deterministic, and exact for independent values.
+//! thousands of resamples for the small p-values of a comparison that is corrected for many tests. This interval
+//! is computed without resampling, so it is deterministic. For independent values it is Jeffreys' interval.
 //!
 //! # Invariants
 //! - The interval contains the value.
@@ -39,7 +39,7 @@ use crate::student;
 /// differ from itself.
 const EXCESS_PROBABILITY: f64 = 0.99;
 
-/// Bisections of the interval from 0 to 1, until it is shorter than one IO in ten million.
+/// Bisections of the interval from 0 to 1, until it is shorter than 1e-7.
 const BETA_BISECTIONS: usize = 24;
 
 /// A figure of a distribution of response times.
@@ -90,7 +90,7 @@ impl Statistic {
 /// The transfers of an experiment, all repetitions together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransferTotals {
-    /// IOs that count.
+    /// The number of IOs.
     pub ios: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -150,7 +150,7 @@ impl Responses {
         self.sorted.len()
     }
 
-    /// The same, with the transfers in this time.
+    /// These response times, with the totals of the transfers.
     pub fn with_throughput(self, throughput: TransferTotals) -> Responses {
         Responses { throughput: Some(throughput), ..self }
     }
@@ -165,7 +165,7 @@ impl Responses {
         quantile_of(&self.sorted, probability)
     }
 
-    /// One figure, with the values that its interval follows from.
+    /// One statistic, with the values from which its interval is computed.
     pub(super) fn level(&self, statistic: Statistic) -> Level<'_> {
         let (value_ns, scatter) = self.levels[statistic as usize];
         let probability = statistic.probability();
@@ -173,11 +173,11 @@ impl Responses {
     }
 }
 
-/// The scatter of a quantile is that of the indicator of not being above it.
+/// The scatter of a quantile, from the indicator "this response time is not above the quantile".
 fn quantile_scatter(repetitions: &[&[u64]], value_ns: f64, between: Option<f64>) -> Scatter {
     let (share, within, degrees) = long_run(repetitions, |ns| f64::from(u8::from(ns as f64 <= value_ns)));
     let variance = share * (1.0 - share);
-    // If no value lies above it, dependence cannot be seen.
+    // If no value lies above it, dependence cannot be estimated: the values count as independent.
     let within = if variance > 0.0 { within / variance } else { 1.0 };
     Scatter { within, degrees, between, repetitions: repetitions.len() }
 }
@@ -191,8 +191,7 @@ fn mean_level(repetitions: &[&[u64]], between: Option<f64>) -> (f64, Scatter) {
 /// How a figure scatters.
 #[derive(Clone, Copy, Debug)]
 struct Scatter {
-    /// One IO's share of the long-run variance. For a quantile the unit is that of independent IOs, and for
-    /// the mean its square.
+    /// The long-run variance per IO: for a quantile divided by p (1 - p), for the mean divided by the mean's square.
     within: f64,
     /// The degrees of freedom of `within`.
     degrees: f64,
@@ -215,8 +214,8 @@ fn long_run(repetitions: &[&[u64]], function: impl Fn(u64) -> f64) -> (f64, f64,
     let total: usize = repetitions.iter().map(|repetition| repetition.len()).sum();
     let mean = repetitions.iter().map(|repetition| sum(repetition)).sum::<f64>() / total as f64;
     let within = if differences > 0 { squares / (2 * differences) as f64 } else { 0.0 };
-    // Neighbouring differences share a batch, so they have two thirds of the degrees of freedom of
-    // independent squares (von Neumann et al. 1941).
+    // Neighbouring differences share a batch, so n squared differences have only 2 n / 3 degrees of freedom (von Neumann
+    // et al. 1941).
     (mean, within, differences as f64 * 2.0 / 3.0)
 }
 
@@ -276,14 +275,14 @@ impl Level<'_> {
         Some((self.scatter.between?, self.scatter.repetitions as f64 - 1.0))
     }
 
-    /// The part of the variance of one repetition's logarithm that its IOs explain.
+    /// The variance of the logarithm of one repetition's figure that comes from the scatter of its IOs.
     fn one_repetition_by_ios(&self) -> f64 {
         let interval = self.interval_by_ios(1.0);
         ((interval.high - interval.low) / 2.0).powi(2) * self.scatter.repetitions as f64
     }
 
-    /// The variance of repetitions' levels: that of the run. If the experiment's own repetitions scatter so
-    /// much more that chance explains it in one case in a hundred, it is the own one.
+    /// The variance of repetitions' levels: that of the whole run. If chance alone would make the experiment's own
+    /// repetitions scatter this much in fewer than 1 of 100 cases, it is the experiment's own variance.
     fn own_repetition_variance(&self, pooled: f64) -> f64 {
         let Some((between, degrees)) = self.between_repetitions() else { return pooled };
         let expected = pooled + self.one_repetition_by_ios();
@@ -339,8 +338,8 @@ fn chi_squared(probability: f64, degrees: f64) -> f64 {
     ChiSquared::new(degrees).expect("degrees of freedom are positive").inverse_cdf(probability)
 }
 
-/// The quantile of a Beta distribution, to one IO in ten million. It is found by bisection, because statrs's
-/// own inverse panics for the uneven shapes of a tail quantile of few IOs.
+/// The quantile of a Beta distribution, accurate to 1e-7. It is found by bisection, because the inverse of statrs panics
+/// when one shape parameter is much larger than the other.
 fn beta_quantile(beta: &Beta, probability: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..BETA_BISECTIONS {
@@ -351,8 +350,8 @@ fn beta_quantile(beta: &Beta, probability: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// The quantile by linear interpolation between order statistics at (i + 0.5) / n; the nearest one
-/// beyond both ends.
+/// The quantile by linear interpolation between order statistics at (i + 0.5) / n. Outside their range
+/// it is the smallest or the largest value.
 fn quantile_of(sorted: &[u64], probability: f64) -> f64 {
     let position = (probability * sorted.len() as f64 - 0.5).clamp(0.0, (sorted.len() - 1) as f64);
     let (below, share) = (position.floor() as usize, position.fract());

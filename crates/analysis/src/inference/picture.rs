@@ -13,7 +13,7 @@ pub struct Picture {
     pub y: Axis,
     /// What is drawn.
     pub series: Vec<Series>,
-    /// Vertical lines at these values of x, with their names: what was found.
+    /// Named vertical lines, at the values of x where the estimator found something.
     pub marks: Vec<(f64, String)>,
 }
 
@@ -24,7 +24,7 @@ pub struct Axis {
     pub label: String,
     /// `ns`, `bytes`, `bytes/s`, `ratio`, `share` of a whole, or empty for a count.
     pub unit: String,
-    /// Whether it is logarithmic; then all values are above zero.
+    /// Whether it is logarithmic. The caller then gives values above zero only.
     pub logarithmic: bool,
 }
 

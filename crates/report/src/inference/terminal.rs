@@ -8,8 +8,8 @@ use crate::advice::Advised;
 use crate::words::date;
 use crate::writer::{BOLD, DIM, Layout, Writer};
 
-/// The columns before the evidence, which is on the lines below. If the terminal is too narrow, the figures
-/// have their own line.
+/// The widths of the columns. The evidence is on the lines below them. On a narrow terminal the value, the confidence and the
+/// bytes written have a line of their own.
 const TITLE: usize = 26;
 const VALUE: usize = 22;
 const CONFIDENCE: usize = 14;

@@ -1,14 +1,15 @@
 //! The controller between the host and the flash: commands, the link, the buffers.
 //!
 //! # Model
-//! 1. The controller takes one command after the other. A command takes longer when its request goes to another segment
-//!    group than the one before it, or jumps.
+//! 1. The controller takes one command after the other. A command takes longer in two cases. Its segment group
+//!    differs from that of the previous request, or it does not begin near the end of the previous request (a jump).
 //! 2. The data crosses the link at its bandwidth, while the flash works.
 //! 3. A write is complete when its pages are programmed. With a write buffer it is complete when the buffer has taken them.
 //! 4. A write of a part of a page reads the other sectors of the page first, if the page is on the flash.
 //!
 //! # Invariants
-//! - the requests alone decide what the layer does, and times do not: so a device can be conditioned without times
+//! - what the translation layer does for a request depends on the requests before it, and not on their times. So a device
+//!   can be conditioned without times
 //!   ([`FlashDevice::condition`](super::FlashDevice)).
 
 mod reads;
@@ -32,7 +33,7 @@ pub(super) struct Costs {
     /// Nanoseconds for a byte over the link.
     pub(super) read_ns_per_byte: f64,
     pub(super) write_ns_per_byte: f64,
-    /// The additional time of a write that does not begin within [`Options::reach`] of the end of the write before it.
+    /// The additional time of a write that begins further than [`Options::reach`] from the end of the previous write.
     pub(super) write_jump: Nanos,
     pub(super) read_jump: Nanos,
     /// The time to switch between segment groups.
@@ -40,7 +41,7 @@ pub(super) struct Costs {
     pub(super) write_switch: Nanos,
 }
 
-/// The segment groups of the address space (Sun and Zhang, section 4.1).
+/// The segment groups: parts of the address space between which switching takes time (Sun and Zhang, section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Groups {
     pub(super) count: u64,
@@ -51,7 +52,8 @@ pub(super) struct Groups {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Buffers {
     pub(super) write: Option<(FlushPolicy, u32)>,
-    /// The most pages of the write buffer in flight to the flash.
+    /// The largest number of the write buffer's pages that are being programmed at the same time; `None`: the
+    /// default of the profile.
     pub(super) in_flight: Option<u32>,
     pub(super) flush_group: u32,
     pub(super) read: u32,
@@ -65,11 +67,11 @@ pub(super) struct Options {
     pub(super) groups: Option<Groups>,
     /// A larger request comes as several commands.
     pub(super) largest_command: Option<Bytes>,
-    /// How far from the end of the request before it a request may begin without a jump.
+    /// The largest distance from the end of the previous request that is not a jump.
     pub(super) reach: Bytes,
-    /// The idle time after which the layer begins to collect, fold or refresh.
+    /// The idle time after which the layer begins background work: garbage collection, SLC reclaim or refresh.
     pub(super) idle_after: Nanos,
-    /// Whether dies do not work on their backlogs while the host is idle.
+    /// Whether the dies pause their deferred work while the host is idle.
     pub(super) idle_sleeps: bool,
 }
 
@@ -90,13 +92,14 @@ pub(super) struct Controller {
     last_write_end: Bytes,
     free: Nanos,
     link_free: Nanos,
-    /// The time for which commands kept the controller busy, and transfers the link.
+    /// How long the controller was busy with commands, and how long the link was busy with transfers.
     #[serde(skip)]
     busy: Nanos,
     #[serde(skip)]
     link_busy: Nanos,
-    /// When all requests of the host were done, and when they were answered.
+    /// The time at which the last request was done.
     quiet: Nanos,
+    /// The time at which the last request was answered.
     #[serde(skip)]
     answered: Nanos,
     writes: Option<WriteBuffer>,
@@ -127,14 +130,14 @@ impl<T: Timing, L: Layer> RequestContext<'_, T, L> {
 /// The bytes of a page that a request covers.
 struct Covered {
     pages: Pages,
-    /// Of the first and the last page, as sectors.
+    /// The covered sectors of the first page and of the last page.
     head: Sectors,
     tail: Sectors,
 }
 
 impl Controller {
     pub(super) fn new(page: Bytes, block: Bytes, options: Options, buffers: Buffers) -> Controller {
-        // Sectors are the bits of 64.
+        // A 64-bit mask has a bit for each sector of a page.
         let sector = block.max(Bytes(page.0 / 64)).min(page);
         let whole = sectors(0, page.0 / sector.0);
         Controller {
@@ -160,8 +163,8 @@ impl Controller {
         }
     }
 
-    /// Takes from `fresh` what a saved state does not have. Returns `false` if this, read from outside bytes, is not a
-    /// state of `fresh` over a layer with `pages` pages.
+    /// Takes from `fresh` the fields that a saved state does not have. Returns `false` if the loaded state does not fit a
+    /// controller like `fresh` over a layer with `pages` pages.
     pub(super) fn complete(&mut self, fresh: &Controller, pages: u32) -> bool {
         self.restart();
         (self.options, self.whole) = (fresh.options, fresh.whole);
@@ -214,7 +217,7 @@ impl Controller {
         }
     }
 
-    /// Serves a request that arrives at `now` and whose range was checked; returns when it is done.
+    /// Serves a request that arrives at `now`, and returns the time of its completion. The caller has checked its range.
     #[inline]
     pub(super) fn serve<T: Timing, L: Layer>(
         &mut self,
@@ -258,7 +261,7 @@ impl Controller {
         Ok(end)
     }
 
-    /// Notes when a request was answered. The device is not idle before: the delay of an answer by noise is not idle time.
+    /// Records when a request was answered. Idle time begins only then, even if noise delayed the answer.
     pub(super) fn works_until(&mut self, answered: Nanos) {
         self.answered = self.answered.max(answered);
     }
@@ -273,7 +276,7 @@ impl Controller {
             .map(move |offset| (Bytes(offset), Bytes(largest.min(end - offset))))
     }
 
-    /// The host was idle until `now`: lets the layer collect. With `idle_sleeps` the dies do not work on their backlogs.
+    /// The host was idle until `now`: lets the layer collect garbage. With `idle_sleeps` the dies pause their deferred work.
     fn pass_idle_time<T: Timing, L: Layer>(&mut self, context: &mut RequestContext<'_, T, L>, now: Nanos) {
         if self.options.idle_sleeps {
             context.flash.sleep(self.quiet, now);
@@ -284,7 +287,7 @@ impl Controller {
         }
     }
 
-    /// Takes the command of a request; returns when it is taken.
+    /// Takes the command of a request, and returns the time at which the controller has accepted it.
     #[inline]
     fn command(&mut self, cost: Nanos, switch: Nanos, offset: Bytes, now: Nanos) -> Nanos {
         let begin = now.max(self.free);
@@ -301,7 +304,7 @@ impl Controller {
         start
     }
 
-    /// A transfer over the link from `at` on; returns when it has ended.
+    /// A transfer over the link from `at` on. Returns its end time.
     #[inline]
     fn transfer(&mut self, size: Bytes, ns_per_byte: f64, at: Nanos) -> Nanos {
         if ns_per_byte == 0.0 {
