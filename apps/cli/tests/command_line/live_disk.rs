@@ -25,8 +25,12 @@ impl Server {
 
     /// Serves this device.
     pub fn of(directory: &Directory, target: &str, options: &[&str]) -> Option<Server> {
-        let arguments = [&["serve", target, "--json"], options].concat();
-        let mut command = directory.command(&arguments);
+        Server::begin(directory, &[&["serve", target, "--json"], options].concat())
+    }
+
+    /// Starts a server with this command, which has `--json`.
+    pub fn begin(directory: &Directory, arguments: &[&str]) -> Option<Server> {
+        let mut command = directory.command(arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -63,6 +67,12 @@ impl Server {
     /// Kills it.
     pub fn kill(mut self) {
         send(&self.child, "KILL");
+        self.child.wait().unwrap();
+        self.is_cleared();
+    }
+
+    /// Waits for the end of a server that was killed.
+    pub fn reap(mut self) {
         self.child.wait().unwrap();
         self.is_cleared();
     }

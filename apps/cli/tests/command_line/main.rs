@@ -16,6 +16,7 @@ mod model;
 mod nbd;
 mod odd_disks;
 mod real_devices;
+mod repair;
 mod replay;
 mod saved_states;
 mod serve;

@@ -1,0 +1,196 @@
+//! `flashlab repair`: volumes that are made, checked, dumped and refused, and databases on one whose server is killed.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::live_disk::{Server, pattern};
+use crate::support::{Directory, program};
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+fn new_volume(directory: &Directory, size: &str) -> String {
+    let volume = directory.path("volume").to_str().unwrap().to_owned();
+    let made =
+        directory.succeeds(&["repair", "create", &volume, "--size", size, "--segment", "1MiB", "--json"]);
+    assert_eq!(json(&made.out)["segment_bytes"], 1 << 20);
+    volume
+}
+
+#[test]
+fn a_volume_is_made_once_and_described() {
+    let directory = Directory::new();
+    let volume = new_volume(&directory, "64MiB");
+    let status = json(&directory.succeeds(&["repair", "status", &volume, "--json"]).out);
+    assert_eq!((&status["is_clean"], &status["fill"]), (&Value::from(true), &Value::from(0.0)));
+    let again = directory.flashlab(&["repair", "create", &volume, "--size", "64MiB"]);
+    assert_eq!(again.code, Some(2), "{}", again.err);
+    assert!(again.err.contains("--size is for a file that does not exist yet"), "{}", again.err);
+    let unasked = directory.flashlab(&["repair", "create", &volume]);
+    assert_eq!(unasked.code, Some(3), "{}", unasked.err);
+    assert!(unasked.err.contains("--overwrite-file"), "{}", unasked.err);
+    directory.succeeds(&["repair", "create", &volume, "--overwrite-file", "--segment", "1MiB"]);
+    let checked = directory.succeeds(&["repair", "check", &volume]);
+    assert!(checked.out.ends_with("0 pages are right, 0 are damaged\n"), "{}", checked.out);
+}
+
+#[test]
+fn what_is_no_volume_or_fits_nothing_is_refused() {
+    let directory = Directory::new();
+    let empty = directory.file("empty", 1 << 20).to_str().unwrap().to_owned();
+    let refused = |arguments: &[&str], code: i32, text: &str| {
+        let ran = directory.flashlab(arguments);
+        assert_eq!(ran.code, Some(code), "{arguments:?}: {}", ran.err);
+        assert!(ran.err.contains(text), "{arguments:?}: {}", ran.err);
+    };
+    for task in ["status", "check"] {
+        refused(&["repair", task, &empty], 2, "there is no flashlab volume");
+    }
+    refused(&["repair", "serve", &empty, "--loop"], 2, "there is no flashlab volume");
+    refused(&["repair", "create", &empty, "--overwrite-file"], 2, "do not fit");
+    refused(&["repair", "create", "new", "--size", "64MiB", "--fill", "0.99"], 2, "at most 0.95");
+    refused(&["repair", "create", "new", "--size", "64MiB", "--page", "5KiB"], 2, "4, 8, 16, 32 or 64 KiB");
+    assert!(!directory.path("new").exists());
+    refused(&["repair", "create", "sim:zeus"], 2, "keeps no data");
+    let volume = new_volume(&directory, "64MiB");
+    refused(&["repair", "serve", &volume], 2, "--loop or --ublk");
+    refused(&["repair", "serve", &volume, "--loop", "--memory-max", "1KiB"], 2, "of memory");
+    fs::OpenOptions::new().write(true).open(&volume).unwrap().set_len(32 << 20).unwrap();
+    refused(&["repair", "status", &volume], 2, "it was truncated");
+}
+
+/// The volume as a loop device. `None`: not possible here.
+fn serve(directory: &Directory, volume: &str) -> Option<Server> {
+    Server::begin(directory, &["repair", "serve", volume, "--loop", "--json"])
+}
+
+fn run(command: &str) -> Result<String, String> {
+    program("sh", &["-c", command])
+}
+
+#[test]
+fn what_was_flushed_survives_a_killed_server_and_damage_is_found() {
+    let directory = Directory::new();
+    let volume = new_volume(&directory, "64MiB");
+    let Some(server) = serve(&directory, &volume) else { return };
+    let disk = server.open();
+    let data = pattern(5, 1 << 20);
+    disk.write_all_at(&data, 3 << 20).unwrap();
+    disk.sync_all().unwrap();
+    drop(disk);
+    server.kill();
+    let checked = json(&directory.succeeds(&["repair", "check", &volume, "--json"]).out);
+    assert_eq!((&checked["right_pages"], &checked["volume"]["is_clean"]), (&256.into(), &false.into()));
+    let server = serve(&directory, &volume).unwrap();
+    let mut read = vec![0; data.len()];
+    server.open().read_exact_at(&mut read, 3 << 20).unwrap();
+    assert!(read == data);
+    server.end();
+    let status = json(&directory.succeeds(&["repair", "status", &volume, "--json"]).out);
+    assert_eq!(status["is_clean"], true);
+    // The data in the middle of the file is altered.
+    let file = fs::OpenOptions::new().read(true).write(true).open(&volume).unwrap();
+    let content = fs::read(&volume).unwrap();
+    let at = content.windows(16).position(|bytes| bytes == &data[4096..4112]).unwrap() as u64;
+    file.write_all_at(b"altered", at).unwrap();
+    let damaged = directory.flashlab(&["repair", "check", &volume, "--json"]);
+    assert_eq!((damaged.code, &json(&damaged.out)["damaged"][0]["page"]), (Some(1), &Value::from(769)));
+    let image = directory.path("image");
+    let dumped = directory.succeeds(&["repair", "dump", &volume, "-o", image.to_str().unwrap(), "--json"]);
+    assert_eq!(
+        (&json(&dumped.out)["pages"], &json(&dumped.out)["damaged_versions"]),
+        (&255.into(), &1.into())
+    );
+    let image = fs::read(image).unwrap();
+    assert!(image[3 << 20..][..4096] == data[..4096] && image[3 << 20..][8192..1 << 20] == data[8192..]);
+}
+
+#[test]
+fn fio_verifies_what_it_wrote() {
+    let directory = Directory::new();
+    let volume = new_volume(&directory, "96MiB");
+    let Some(server) = serve(&directory, &volume) else { return };
+    let disk = server.path.display();
+    let fio = format!(
+        "fio --name=verify --filename={disk} --direct=1 --rw=randwrite --bs=4k --size=24M --io_size=60M --norandommap \
+         --fsync=64 --verify=crc32c --verify_fatal=1 --do_verify=1 --randseed=7 --output-format=terse"
+    );
+    match run(&fio) {
+        Ok(_) => {}
+        Err(error) if error.contains("not found") => {
+            flashlab_skip::skip(flashlab_skip::Need::Programs, "fio is not installed");
+        }
+        Err(error) => panic!("{error}"),
+    }
+    server.end();
+    let checked = json(&directory.succeeds(&["repair", "check", &volume, "--json"]).out);
+    assert_eq!(checked["damaged"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn a_database_keeps_what_it_committed_when_the_server_is_killed() {
+    let directory = Directory::new();
+    if run("command -v sqlite3 && command -v mkfs.ext4").is_err() {
+        flashlab_skip::skip(flashlab_skip::Need::Programs, "sqlite3 or mkfs.ext4 is not installed");
+        return;
+    }
+    let volume = new_volume(&directory, "96MiB");
+    for journal in ["delete", "wal"] {
+        let Some(server) = serve(&directory, &volume) else { return };
+        let mount = directory.path(journal);
+        fs::create_dir(&mount).unwrap();
+        let (disk, place) = (server.path.display(), mount.display());
+        run(&format!("mkfs.ext4 -q -F {disk} && mount {disk} {place}")).unwrap();
+        let database = mount.join("db");
+        let committed =
+            insert_until(&database, journal, 30, || crate::live_disk::send(&server.child, "KILL"));
+        run(&format!("umount -l {place}")).unwrap();
+        server.reap();
+        directory.succeeds(&["repair", "check", &volume]);
+        let server = serve(&directory, &volume).unwrap();
+        run(&format!("mount {} {place}", server.path.display())).unwrap();
+        let query = "pragma integrity_check; select count(*) from t; select max(i) from t;";
+        let found = program("sqlite3", &[database.to_str().unwrap(), query]).unwrap();
+        run(&format!("umount {place}")).unwrap();
+        let lines: Vec<&str> = found.lines().collect();
+        assert_eq!(lines[0], "ok", "{journal}");
+        assert_eq!(lines[1], lines[2], "{journal}: a row in the middle is lost");
+        // The commit that was under way may have been durable.
+        let last: u64 = lines[2].parse().unwrap();
+        assert!(last == committed || last == committed + 1, "{journal}: {last}, acknowledged {committed}");
+        server.end();
+    }
+}
+
+/// Commits rows with consecutive numbers, calls `kill` after some, and returns the last row that was acknowledged.
+fn insert_until(database: &Path, journal: &str, rows: u64, kill: impl FnOnce()) -> u64 {
+    // Below `extra`, SQLite does not sync the directory after it removed the journal, and a power failure may undo the last
+    // commit.
+    let script = format!(
+        "sqlite3 {path} 'pragma journal_mode={journal}; create table t(i)' >/dev/null; i=1; \
+         while sqlite3 -cmd 'pragma synchronous=extra' {path} \"insert into t values($i)\" 2>/dev/null >/dev/null; \
+         do echo $i; i=$((i+1)); done",
+        path = database.display()
+    );
+    let mut child = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut last = 0;
+    let mut kill = Some(kill);
+    while let Some(Ok(line)) = lines.next() {
+        last = line.parse().unwrap();
+        if last >= rows
+            && let Some(kill) = kill.take()
+        {
+            kill();
+        }
+    }
+    child.wait().unwrap();
+    assert!(last >= rows, "only {last} rows were written");
+    last
+}
