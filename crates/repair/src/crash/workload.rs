@@ -8,6 +8,7 @@ use flashlab_device::Device;
 use super::history::{Content, History, PAGE, read_pages};
 use super::media::{CrashMedia, LoggedIo};
 use super::scatter::Scatter;
+use crate::append_and_pack::AppendAndPackPolicy;
 use crate::error::RepairError;
 use crate::format::VolumeUuid;
 use crate::layout::{LayoutOptions, VolumeLayout};
@@ -65,15 +66,16 @@ impl Run {
 
 fn mount(media: CrashMedia, seed: Seed, bug: Option<SeededBug>) -> Result<Volume<CrashMedia>, RepairError> {
     let options = MountOptions { bug, discard_rate: Bytes::mib(64), ..MountOptions::default() };
-    Volume::open(media, options, |_| policy(seed))
+    Volume::open(media, options, |layout| policy(seed, layout))
 }
 
 /// The policy of a scenario.
-fn policy(seed: Seed) -> Box<dyn Policy> {
-    match seed.0 % 3 {
+fn policy(seed: Seed, layout: &VolumeLayout) -> Box<dyn Policy> {
+    match seed.0 % 4 {
         0 => Box::new(Greedy),
         1 => Box::new(Scatter::default()),
-        _ => Box::new(Fifo),
+        2 => Box::new(Fifo),
+        _ => Box::new(AppendAndPackPolicy::new(layout.segment_count)),
     }
 }
 
