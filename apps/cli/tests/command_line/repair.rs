@@ -119,7 +119,7 @@ fn fio_verifies_what_it_wrote() {
     let disk = server.path.display();
     let fio = format!(
         "fio --name=verify --filename={disk} --direct=1 --rw=randwrite --bs=4k --size=24M --io_size=60M --norandommap \
-         --fsync=64 --verify=crc32c --verify_fatal=1 --do_verify=1 --randseed=7 --output-format=terse"
+         --fsync=64 --verify=crc32c --verify_fatal=1 --do_verify=1 --verify_state_save=0 --randseed=7 --output-format=terse"
     );
     match run(&fio) {
         Ok(_) => {}
