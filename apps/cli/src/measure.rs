@@ -37,13 +37,13 @@ pub struct MeasureOptions {
     consent: ConsentOptions,
     #[command(flatten)]
     engine: EngineOptions,
-    /// How often each run is repeated
+    /// How many times each experiment is measured
     #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
     /// The seed of everything random
     #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = arguments::seed)]
     seed: Seed,
-    /// The run's folder; flashlab-runs/TIME-TARGET if not given
+    /// The folder for the results; flashlab-runs/TIME-TARGET if not given
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]

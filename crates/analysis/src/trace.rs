@@ -9,8 +9,8 @@
 
 use crate::findings::{Phases, ResponseTrace};
 
-/// Thins `response_ns`, in the order of the IOs, to at most `max_points` points (at least two). With
-/// `phases`, the start-up phase is marked, and the second running average excludes it.
+/// Thins `response_ns`, in the order of the IOs, to at most `max_points` points. A `max_points` below 2 counts as 2. With
+/// `phases`, the trace marks where each phase begins, and `running_mean_without_startup_ns` leaves the start-up phase out.
 pub fn trace(name: &str, response_ns: &[u64], phases: Option<&Phases>, max_points: usize) -> ResponseTrace {
     let startup = phases.map_or(0, |phases| phases.startup_ios as usize).min(response_ns.len());
     let kept = kept_positions(response_ns, max_points.max(2));

@@ -5,16 +5,17 @@
 //! a real disk's clock shows wall time, a simulated device's clock virtual time. A caller that needs a pause also waits
 //! through the device.
 //!
-//! Every device implements `geometry`, `identity`, `now`, `submit` and `wait`. What only some devices can do is a separate
-//! trait, a capability, with one group of callers. An accessor of [`Device`] returns the capability, or `None`:
+//! Every device implements `geometry`, `identity`, `now`, `submit` and `wait`. A function that only some devices
+//! have is in a separate trait, a capability, which one group of callers uses. An accessor of [`Device`] returns the capability,
+//! or `None`:
 //!
 //! | capability | what it adds | who calls it |
 //! | --- | --- | --- |
-//! | [`VirtualTime`] | completions that are known in advance | a live disk, which sends each answer when it is due |
+//! | [`VirtualTime`] | completions that are known in advance | the export of a simulated device as a disk of this system, which sends each answer when it is due |
 //! | [`Conditioning`] | IOs without response times | the code that prepares a device, for example fills it |
 //! | [`Parallel`] | handles for several threads | the engine, for parallel patterns |
 //! | [`Health`] | whether the device can still be measured | the code that explains a failed run |
-//! | [`Telemetry`] | counters in addition to the IOs | the code that compares them before and after a run |
+//! | [`Telemetry`] | counters of what the device did, which its completions do not show | the code that compares them before and after a run |
 //!
 //! # Invariants
 //! - The device answers every submitted request with exactly one completion.
@@ -106,7 +107,7 @@ pub trait Parallel {
     /// Opens `count` handles on the device. Each is a device with its own depth; all share this device's clock.
     ///
     /// # Errors
-    /// When the device cannot open that many lanes: why.
+    /// When the device cannot open `count` handles. The error says why.
     fn lanes(&mut self, count: u32) -> io::Result<Vec<Box<dyn Device + Send>>>;
 }
 
@@ -127,8 +128,8 @@ pub trait Telemetry {
     /// counter may be coarse and may lag behind. `None`: the device does not count them.
     fn media_written(&mut self) -> Option<Bytes>;
 
-    /// As [`Telemetry::media_written`], for code that may look inside: a simulated device knows the number
-    /// even if the device that it models does not count it.
+    /// As [`Telemetry::media_written`], for code that may use the simulator's true values. A simulated device returns the
+    /// number even if the device that it models does not count it.
     fn programmed(&mut self) -> Option<Bytes> {
         self.media_written()
     }

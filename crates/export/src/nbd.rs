@@ -43,7 +43,7 @@ const COMMAND_WRITE: u16 = 1;
 const COMMAND_DISCONNECT: u16 = 2;
 /// The time that a server has for an answer while its transport latency is measured.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The longest reply to an option: the protocol limits strings to 4096 bytes, and the other fields are short.
+/// The longest reply to an option that the client accepts. It is generous: the protocol limits strings to 4096 bytes, and the other fields are short.
 const OPTION_REPLY_BYTES_MAX: u32 = 1 << 16;
 
 /// A connection to an NBD server.
@@ -116,7 +116,7 @@ impl NbdClient {
 
 impl Drop for NbdClient {
     fn drop(&mut self) {
-        // A server that is gone already needs no request to disconnect.
+        // An error is ignored: if the server has ended, there is nothing to disconnect.
         let _ = self.request(COMMAND_DISCONNECT, Bytes::ZERO, 0);
     }
 }

@@ -1,4 +1,5 @@
-//! The old content of each block that was written since the last flush, so that a power loss can restore it.
+//! The old content of blocks that were written since the last flush. A simulated power loss puts this content back, as if the
+//! writes were lost.
 //!
 //! # Invariants
 //! - There are never more copies than slots: one more drops the oldest copy.
@@ -9,11 +10,11 @@ use std::io;
 use flashlab_base::Bytes;
 use flashlab_host::Memory;
 
-/// The unit of copies: the page size, in which file systems mostly write.
+/// The size of one copy: 4 KiB, the usual block size of file systems and size of a page of memory.
 pub(crate) const BLOCK: u64 = 4096;
 
-/// The copies. Their address space is reserved at the start, so that no IO waits for an allocator. The system adds a page of
-/// memory when a slot is first used.
+/// The copies. Their virtual memory is reserved when the disk opens, so no IO calls the memory allocator. The kernel provides
+/// the physical page when a slot is first used.
 pub(crate) struct UndoCopies {
     /// Slots of one block each, used round-robin.
     slots: Memory,
@@ -23,9 +24,8 @@ pub(crate) struct UndoCopies {
     copies: HashMap<u64, UndoCopy>,
     /// The blocks with a copy, oldest copy first.
     order: VecDeque<u64>,
-    /// One bit for each block that may contain anything but zeroes. The old content of a block that was never
-    /// written is not read: reading and copying it would take two more pages of memory: one of
-    /// the disk's image and one of the slot.
+    /// One bit for each block that may contain anything but zeroes. A block whose bit is 0 is neither read
+    /// nor copied. That would make the kernel allocate two pages of memory: one in the disk's image and one in the slot.
     maybe_nonzero: Vec<u64>,
 }
 
@@ -38,7 +38,7 @@ struct UndoCopy {
 }
 
 impl UndoCopies {
-    /// Room for `slot_count` copies, at least one. With `is_zeroes` all `blocks` of the disk are zeroes now.
+    /// Makes room for `slot_count` copies, 1 or more. `is_zeroes` says that all `blocks` blocks of the disk are zeroes now.
     pub fn new(slot_count: usize, blocks: u64, is_zeroes: bool) -> io::Result<UndoCopies> {
         let maybe_nonzero = vec![if is_zeroes { 0 } else { u64::MAX }; blocks.div_ceil(64) as usize];
         Ok(UndoCopies {

@@ -3,9 +3,9 @@
 //! # Model
 //! An admin command returns one data structure, and pure functions parse its bytes. Three structures follow the NVM
 //! Express base specification 2.0: identify controller (CNS 01h), identify namespace (CNS 00h, in the NVM command set
-//! specification), and SMART / health information (log page 02h). The fourth is OCP's Datacenter NVMe SSD
-//! specification 2.0, SMART / health information extended (log page C0h). Other vendors use this page for
-//! other logs, so its GUID is checked. Numbers are little endian; texts are padded with blanks.
+//! specification), and SMART / health information (log page 02h). The fourth structure, SMART / health information extended
+//! (log page C0h), follows OCP's Datacenter NVMe SSD specification 2.0. Some vendors use page C0h for their own logs, so
+//! the code checks the GUID in it. Numbers are little endian; texts are padded with blanks.
 //!
 //! Invariant: only commands that change nothing on the device are sent.
 

@@ -41,7 +41,7 @@ pub struct Infer {
     consent: ConsentOptions,
     #[command(flatten)]
     probe: ProbeOptions,
-    /// The run's folder; flashlab-runs/TIME-TARGET if not given
+    /// The folder for the results; flashlab-runs/TIME-TARGET if not given
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]

@@ -57,7 +57,7 @@ pub struct Sweep {
     /// Another capacity than the profile's
     #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
     size: Option<Bytes>,
-    /// How often each run is repeated
+    /// How many times each experiment is measured
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
     /// The seed of everything random

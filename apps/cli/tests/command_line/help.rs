@@ -72,7 +72,7 @@ fn of_infer() {
                                     of writing ones, such as 90s or 2h; 60s (to 600s if the device is
                                     slow) and 24h if not given
           --seed <SEED>             The seed of everything random [default: 1]
-      -o, --output <DIR>            The run's folder; flashlab-runs/TIME-TARGET if not given
+      -o, --output <DIR>            The folder for the results; flashlab-runs/TIME-TARGET if not given
           --advise                  Print advice, too: partitions, file systems, sizes, each with its
                                     reason and command; with --json, the advice alone; of an inference
                                     only
@@ -126,7 +126,7 @@ fn of_bench() {
               Go through the page cache: measures memory, and says so
 
           --repetitions <N>
-              How often each run is repeated
+              How many times each experiment is measured
               
               [default: 3]
 
@@ -136,7 +136,7 @@ fn of_bench() {
               [default: 1]
 
       -o, --output <DIR>
-              The run's folder; flashlab-runs/TIME-TARGET if not given
+              The folder for the results; flashlab-runs/TIME-TARGET if not given
 
           --json
               Print one JSON document
@@ -209,9 +209,9 @@ fn of_run() {
           --engine <ENGINE>         How IOs are issued; io_uring where a plan has a queue depth, one at
                                     a time otherwise [possible values: sync, io-uring]
           --buffered                Go through the page cache: measures memory, and says so
-          --repetitions <N>         How often each run is repeated [default: 3]
+          --repetitions <N>         How many times each experiment is measured [default: 3]
           --seed <SEED>             The seed of everything random [default: 1]
-      -o, --output <DIR>            The run's folder; flashlab-runs/TIME-TARGET if not given
+      -o, --output <DIR>            The folder for the results; flashlab-runs/TIME-TARGET if not given
           --json                    Print one JSON document
           --csv                     Print the table as CSV
           --expect <EXPECTATION>    What must hold, as 'RW.p99 < 500us'; more than one may be given.

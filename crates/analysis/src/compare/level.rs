@@ -3,8 +3,8 @@
 //!
 //! # Model
 //! The response times of a repetition are a stationary sequence with short memory, perhaps with a slow drift.
-//! Repetitions may have different levels (averages). A quantile p of such a sequence has the variance of the same
-//! quantile of `n_eff = n p (1 - p) / S` independent values. S is the long-run variance of the indicator
+//! Repetitions may have different levels (averages). The p-quantile of n correlated values
+//! has the same variance as the p-quantile of `n_eff = n p (1 - p) / S` independent values. S is the long-run variance of the indicator
 //! "this response time is not above the quantile" (Sen 1972; Chen and Kelton 2006 for simulation output).
 //!
 //! # Method
@@ -12,12 +12,12 @@
 //! 2. Cut each repetition into batches of about the square root of its length, and compute S from the
 //!    differences of neighbouring batches. Differences cancel a slow drift, which would otherwise count as
 //!    scatter.
-//! 3. Compute how much the levels of whole repetitions scatter more than S explains. Three repetitions of one
-//!    experiment are too few for that, so the median over all experiments of the run ([`repetition_variance`])
-//!    widens every interval. If an experiment scatters significantly more, its own scatter is used.
-//! 4. The interval lies between two order statistics: those at the ends of a Beta distribution of `n_eff`
-//!    values (Jeffreys). Its confidence is widened by Student's t for the degrees of freedom of S. If too few
-//!    values lie beyond the quantile, the interval has no upper end.
+//! 3. Compute the variance between repetitions that S does not explain. One experiment has too few repetitions, usually
+//!    three, for a good estimate. So the median over all experiments of the run ([`repetition_variance`]) widens every
+//!    interval. An experiment whose repetitions vary significantly more uses its own variance.
+//! 4. The ends of the interval are two order statistics. Their ranks are the lower and the upper quantile of a Beta
+//!    distribution with `n_eff` in place of n (Jeffreys). S is only an estimate, so Student's t with its degrees of freedom
+//!    widens the interval. If too few values lie beyond the quantile, the interval has no upper end.
 //! 5. The mean is treated in the same way, with the response times instead of the indicator.
 //!
 //! A block bootstrap resamples the same batches. It cannot go beyond the largest value seen, and needs
@@ -33,16 +33,15 @@ use statrs::distribution::{Beta, ChiSquared, ContinuousCDF, Normal};
 
 use crate::student;
 
-/// The probability with which chance alone keeps the scatter of an experiment's repetitions below the limit.
-/// Beyond the limit, the experiment uses its own scatter. If it is lower, experiments that scatter little by
-/// chance lose power. If it is higher, a device that is in one of two modes for a whole repetition seems to
-/// differ from itself.
+/// An experiment uses its own variance if chance alone keeps it below the observed value with this probability. With a lower
+/// probability, experiments that scatter much only by chance get wider intervals and lose power. With a higher one, a device
+/// that stays in one of two modes for a whole repetition seems to differ from itself.
 const EXCESS_PROBABILITY: f64 = 0.99;
 
 /// Bisections of the interval from 0 to 1, until it is shorter than 1e-7.
 const BETA_BISECTIONS: usize = 24;
 
-/// A figure of a distribution of response times.
+/// A statistic of the response times: a quantile or the mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Statistic {
@@ -75,7 +74,7 @@ impl Statistic {
         }
     }
 
-    /// The share of values that are at most as large; `None` for the mean.
+    /// The share of values that do not exceed this statistic; `None` for the mean.
     pub fn probability(self) -> Option<f64> {
         match self {
             Statistic::P50 => Some(0.5),
@@ -160,7 +159,7 @@ impl Responses {
         self.throughput
     }
 
-    /// The response time that a share of `probability` does not exceed, in nanoseconds.
+    /// The response time, in nanoseconds, that this share of the IOs does not exceed.
     pub fn quantile_ns(&self, probability: f64) -> f64 {
         quantile_of(&self.sorted, probability)
     }
@@ -191,7 +190,8 @@ fn mean_level(repetitions: &[&[u64]], between: Option<f64>) -> (f64, Scatter) {
 /// How a figure scatters.
 #[derive(Clone, Copy, Debug)]
 struct Scatter {
-    /// The long-run variance per IO: for a quantile divided by p (1 - p), for the mean divided by the mean's square.
+    /// The long-run variance per IO. It is divided by p (1 - p) if the statistic is a quantile, and by the mean's square if it is
+    /// the mean.
     within: f64,
     /// The degrees of freedom of `within`.
     degrees: f64,
@@ -200,8 +200,7 @@ struct Scatter {
     repetitions: usize,
 }
 
-/// The mean of a function of the response times, one IO's share of its long-run variance, and the degrees of
-/// freedom of that variance.
+/// Three values for a function of the response times: its mean, its long-run variance S, and the degrees of freedom of S.
 fn long_run(repetitions: &[&[u64]], function: impl Fn(u64) -> f64) -> (f64, f64, f64) {
     let sum = |values: &[u64]| values.iter().map(|&value| function(value)).sum::<f64>();
     let (mut squares, mut differences) = (0.0, 0usize);
@@ -233,7 +232,7 @@ pub(super) struct Level<'a> {
     /// The figure.
     pub value_ns: f64,
     scatter: Scatter,
-    /// The share of values that are at most as large; `None` for the mean.
+    /// The share of values that do not exceed this statistic; `None` for the mean.
     probability: Option<f64>,
     sorted: &'a [u64],
 }
@@ -275,14 +274,14 @@ impl Level<'_> {
         Some((self.scatter.between?, self.scatter.repetitions as f64 - 1.0))
     }
 
-    /// The variance of the logarithm of one repetition's figure that comes from the scatter of its IOs.
+    /// How much of the variance of one repetition's statistic, as a logarithm, comes from the scatter of its IOs.
     fn one_repetition_by_ios(&self) -> f64 {
         let interval = self.interval_by_ios(1.0);
         ((interval.high - interval.low) / 2.0).powi(2) * self.scatter.repetitions as f64
     }
 
-    /// The variance of repetitions' levels: that of the whole run. If chance alone would make the experiment's own
-    /// repetitions scatter this much in fewer than 1 of 100 cases, it is the experiment's own variance.
+    /// The variance between repetitions to use for this experiment. Normally this is that of the whole run. If the
+    /// experiment's own variance is larger than chance would give in 99 of 100 cases, it is the experiment's own.
     fn own_repetition_variance(&self, pooled: f64) -> f64 {
         let Some((between, degrees)) = self.between_repetitions() else { return pooled };
         let expected = pooled + self.one_repetition_by_ios();

@@ -69,7 +69,7 @@ impl Picture {
         Picture { caption: caption.into(), x, y, series: Vec::new(), marks: Vec::new() }
     }
 
-    /// The same with a series of points in any order. Points that are not finite are left out.
+    /// Adds a series to this picture. The points need not be sorted; those that are not finite are left out.
     pub fn draw(mut self, name: &str, style: Style, mut points: Vec<(f64, f64)>) -> Picture {
         points.retain(|(x, y)| x.is_finite() && y.is_finite());
         points.sort_by(|a, b| a.0.total_cmp(&b.0));

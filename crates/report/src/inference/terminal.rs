@@ -8,8 +8,8 @@ use crate::advice::Advised;
 use crate::words::date;
 use crate::writer::{BOLD, DIM, Layout, Writer};
 
-/// The widths of the columns. The evidence is on the lines below them. On a narrow terminal the value, the confidence and the
-/// bytes written have a line of their own.
+/// The widths of a row's columns. The evidence follows on the lines below the row. On a narrow terminal the title has its own
+/// line, and the next line has the value, the confidence and the bytes written.
 const TITLE: usize = 26;
 const VALUE: usize = 22;
 const CONFIDENCE: usize = 14;
@@ -41,8 +41,8 @@ pub fn inference_terminal(run: &InferenceRun<'_>, layout: &Layout) -> String {
     out.text
 }
 
-/// Advice as a text that ends with a line feed: what to do, with its command and reason. Then the withheld
-/// advice, with the command that would improve it.
+/// Advice as a text that ends with a line feed: what to do, with its command and reason. Then the
+/// subjects without advice: why there is none, and the command that would measure what is missing.
 pub fn advice_terminal(advised: &Advised, layout: &Layout) -> String {
     let mut out = Writer::new(layout);
     if advised.given.is_empty() {
@@ -105,8 +105,8 @@ fn reasons(out: &mut Writer<'_>, heading: &str, findings: &[&Finding]) {
     }
 }
 
-/// `Chunk (confidence 97.0 %)`, `Open blocks (12 MiB written for it)`: the confidence that the parameter is
-/// not identifiable, and the bytes written to probe it.
+/// The parameter's title. In brackets follow the confidence that it is not identifiable, only for that verdict, and the bytes
+/// written to probe it, if any: `Chunk (confidence 97.0 %)`, `Open blocks (12 MiB written for it)`.
 fn with_figures(finding: &Finding) -> String {
     let confidence =
         (finding.verdict == Verdict::NotIdentifiable).then(|| format!("confidence {}", confidence(finding)));

@@ -1,15 +1,15 @@
 //! The controller between the host and the flash: commands, the link, the buffers.
 //!
 //! # Model
-//! 1. The controller takes one command after the other. A command takes longer in two cases. Its segment group
-//!    differs from that of the previous request, or it does not begin near the end of the previous request (a jump).
+//! 1. The controller takes one command after the other. A command takes longer in two cases. Its segment group ([`Groups`])
+//!    differs from that of the previous command, or it begins far from the end of the previous command of its kind (a jump).
 //! 2. The data crosses the link at its bandwidth, while the flash works.
 //! 3. A write is complete when its pages are programmed. With a write buffer it is complete when the buffer has taken them.
 //! 4. A write of a part of a page reads the other sectors of the page first, if the page is on the flash.
 //!
 //! # Invariants
-//! - what the translation layer does for a request depends on the requests before it, and not on their times. So a device
-//!   can be conditioned without times
+//! - while the host is never idle, what the translation layer does depends only on the order of the requests, not on when they
+//!   arrive or complete. So a device can be conditioned without computing times
 //!   ([`FlashDevice::condition`](super::FlashDevice)).
 
 mod reads;
@@ -84,7 +84,7 @@ pub(super) struct Controller {
     #[serde(skip)]
     whole: Sectors,
     page: Bytes,
-    /// The size of a sector, which is a bit of [`Sectors`].
+    /// The size of a sector in bytes. Each bit of [`Sectors`] is one sector.
     sector: Bytes,
     read_ahead: u32,
     last_group: u64,
@@ -97,9 +97,9 @@ pub(super) struct Controller {
     busy: Nanos,
     #[serde(skip)]
     link_busy: Nanos,
-    /// The time at which the last request was done.
+    /// The time at which the last request completed in the model, without noise.
     quiet: Nanos,
-    /// The time at which the last request was answered.
+    /// The time at which the host received the last answer: the completion with the noise.
     #[serde(skip)]
     answered: Nanos,
     writes: Option<WriteBuffer>,
@@ -127,7 +127,7 @@ impl<T: Timing, L: Layer> RequestContext<'_, T, L> {
     }
 }
 
-/// The bytes of a page that a request covers.
+/// The pages that a request touches, and the sectors that it covers of the first and of the last page.
 struct Covered {
     pages: Pages,
     /// The covered sectors of the first page and of the last page.
@@ -195,7 +195,7 @@ impl Controller {
         self.link_busy
     }
 
-    /// Sets the time to zero, with nothing in flight.
+    /// Sets the clock to zero. Afterwards nothing is busy or in flight.
     pub(super) fn restart(&mut self) {
         (self.free, self.link_free, self.quiet) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
         (self.busy, self.link_busy, self.answered) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
@@ -261,7 +261,7 @@ impl Controller {
         Ok(end)
     }
 
-    /// Records when a request was answered. Idle time begins only then, even if noise delayed the answer.
+    /// Records when a request was answered. The device may add a random delay (noise) to an answer; idle time begins after it.
     pub(super) fn works_until(&mut self, answered: Nanos) {
         self.answered = self.answered.max(answered);
     }
@@ -276,7 +276,8 @@ impl Controller {
             .map(move |offset| (Bytes(offset), Bytes(largest.min(end - offset))))
     }
 
-    /// The host was idle until `now`: lets the layer collect garbage. With `idle_sleeps` the dies pause their deferred work.
+    /// The host was idle until `now`: lets the layer do its background work. With `idle_sleeps` the dies pause their
+    /// deferred merges.
     fn pass_idle_time<T: Timing, L: Layer>(&mut self, context: &mut RequestContext<'_, T, L>, now: Nanos) {
         if self.options.idle_sleeps {
             context.flash.sleep(self.quiet, now);
@@ -335,7 +336,7 @@ impl Controller {
     }
 }
 
-/// The sectors from `from` up to `to` of a page.
+/// The mask of a page's sectors `from..to`, without `to`.
 #[inline]
 fn sectors(from: u64, to: u64) -> Sectors {
     let below = |n: u64| if n >= 64 { u64::MAX } else { (1 << n) - 1 };

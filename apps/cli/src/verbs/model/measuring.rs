@@ -51,7 +51,7 @@ pub struct MeasuringOptions {
     /// The seed of everything random
     #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = arguments::seed)]
     seed: Seed,
-    /// The run's folder; flashlab-runs/TIME-TARGET if not given
+    /// The folder for the results; flashlab-runs/TIME-TARGET if not given
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
 }
