@@ -38,7 +38,7 @@ struct UndoCopy {
 }
 
 impl UndoCopies {
-    /// Makes room for `slot_count` copies, 1 or more. `is_zeroes` says that all `blocks` blocks of the disk are zeroes now.
+    /// Allocates `slot_count` slots, 1 or more. `is_zeroes` says that all `blocks` blocks of the disk are zeroes now.
     pub fn new(slot_count: usize, blocks: u64, is_zeroes: bool) -> io::Result<UndoCopies> {
         let maybe_nonzero = vec![if is_zeroes { 0 } else { u64::MAX }; blocks.div_ceil(64) as usize];
         Ok(UndoCopies {
