@@ -24,6 +24,7 @@ pub mod collection;
 pub mod cost;
 mod device_queue;
 mod error;
+pub mod experiment;
 mod extent;
 pub mod graph;
 mod ledger;

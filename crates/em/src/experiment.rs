@@ -1,0 +1,219 @@
+//! Experiments: an algorithm on generated input, its result verified, its IOs and time beside what cost models predict.
+//!
+//! # Method
+//! 1. The input is generated and written in order.
+//! 2. The device is measured: how much has to be in flight ([`Tuning`]) and what it charges ([`DeviceCosts`]).
+//! 3. The time of reading and writing in order is measured: the bandwidth bound. On a real device, once before the
+//!    algorithm and once after it, because others use the device, too.
+//! 4. The algorithm runs, and its result is verified.
+//!
+//! # Invariants
+//! - An experiment that returns was verified; a wrong result is an error.
+//! - Times and IOs are the algorithm's alone: generating, measuring, building an index and verifying are other phases.
+
+mod searching;
+mod sorting;
+
+use flashlab_base::{Bytes, Mode, Nanos, Seed};
+
+pub use searching::{SearchKind, SearchOptions, run_scan, run_search};
+pub use sorting::{SortOptions, predict_sort, run_sort};
+
+use crate::cost::{AlgorithmIos, CostModel, CostSizes, DeviceCosts, measure};
+use crate::error::EmError;
+use crate::extent::{ExtentAllocator, Region, Spread};
+use crate::ledger::IoCounts;
+use crate::machine::Machine;
+use crate::record_format::{RecordChecksum, RecordFormat};
+use crate::sequence::{SequenceReader, SequenceWriter};
+use crate::tuning::Tuning;
+
+/// What an experiment found.
+#[derive(Clone, Debug)]
+pub struct ExperimentOutcome {
+    /// The algorithm: `scan`, `sort` or `search`.
+    pub algorithm: &'static str,
+    /// How many elements.
+    pub elements: u64,
+    /// The IOs that the formula plans.
+    pub planned: IoCounts,
+    /// The IOs that were issued.
+    pub issued: IoCounts,
+    /// How long it took.
+    pub time: Nanos,
+    /// How long the host computed meanwhile.
+    pub host: Nanos,
+    /// How long reading and writing the same bytes in order takes, by what was measured in the same run.
+    pub bound: Nanos,
+    /// What the cost models see of the algorithm.
+    pub ios: AlgorithmIos,
+    /// The block of the models.
+    pub block: Bytes,
+    /// What the device charges.
+    pub costs: DeviceCosts,
+    /// What was chosen: names and values, for people.
+    pub choices: Vec<(&'static str, String)>,
+}
+
+/// What a model predicts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CostPrediction {
+    /// The model.
+    pub model: CostModel,
+    /// The time.
+    pub time: Nanos,
+}
+
+impl CostPrediction {
+    /// What each model predicts for the IOs of an algorithm.
+    pub fn all(ios: &AlgorithmIos, block: Bytes, costs: &DeviceCosts) -> Vec<CostPrediction> {
+        let predict = |model: CostModel| CostPrediction {
+            model,
+            time: model.predict(ios, std::slice::from_ref(costs)),
+        };
+        CostModel::all(block, costs).into_iter().map(predict).collect()
+    }
+
+    /// How far the prediction is from a measured time, as a share of that: -0.1 is 10 % too low.
+    pub fn error(&self, measured: Nanos) -> f64 {
+        self.time.0 as f64 / measured.0.max(1) as f64 - 1.0
+    }
+}
+
+impl ExperimentOutcome {
+    /// The predictions of all models.
+    pub fn predictions(&self) -> Vec<CostPrediction> {
+        CostPrediction::all(&self.ios, self.block, &self.costs)
+    }
+
+    /// The time of reading and writing the same bytes in order over the time taken.
+    pub fn bandwidth_bound_ratio(&self) -> f64 {
+        self.bound.0 as f64 / self.time.0.max(1) as f64
+    }
+}
+
+/// The largest region that costs and bandwidths are measured on.
+const MEASURED_MAX: Bytes = Bytes::mib(256);
+/// The largest IO of these measurements.
+const LARGE_IO: Bytes = Bytes::mib(1);
+
+/// A block for reading and writing in order: large, and at most a part of the memory.
+fn large_block(machine: &Machine<'_>, record: usize) -> Bytes {
+    let most = Bytes(machine.budget().left().0 / 16).min(LARGE_IO);
+    let step = Bytes(4096u64.max(machine.unit().0));
+    let whole = |block: &Bytes| block.0.is_multiple_of(record as u64);
+    let sizes = std::iter::successors(Some(most.round_down(step).max(step)), |size| {
+        (*size > step).then(|| Bytes(size.0 - step.0))
+    });
+    sizes.take(256).find(whole).unwrap_or(step)
+}
+
+/// Writes `count` records in order, each made by `make`, and returns their checksum.
+fn generate(
+    machine: &mut Machine<'_>,
+    format: &RecordFormat,
+    region: &Region,
+    count: u64,
+    mut make: impl FnMut(u64, &mut [u8]),
+) -> Result<RecordChecksum, EmError> {
+    machine.begin_phase("generate");
+    let block = large_block(machine, format.size());
+    let mut writer = SequenceWriter::new(machine, region.clone(), Bytes(0), block, 7)?;
+    let (mut checksum, mut index) = (RecordChecksum::default(), 0);
+    while index < count {
+        let space = writer.space(machine)?;
+        let length = (space.len() as u64).min((count - index) * format.size() as u64) as usize;
+        let records = &mut space[..length];
+        for record in records.chunks_exact_mut(format.size()) {
+            make(index, record);
+            index += 1;
+        }
+        let made = RecordChecksum::of(format, records);
+        checksum = checksum.merge(made);
+        machine.compute(made.count);
+        writer.advance(machine, length);
+    }
+    writer.finish(machine)?;
+    Ok(checksum)
+}
+
+/// The time of a byte, read and written in order, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct ByteTimes {
+    read: f64,
+    write: f64,
+}
+
+impl ByteTimes {
+    /// Measures on what `read` holds and, destroying its content, on `write`.
+    fn measure(
+        machine: &mut Machine<'_>,
+        tuning: &Tuning,
+        read: &Region,
+        write: Option<&Region>,
+    ) -> Result<ByteTimes, EmError> {
+        machine.begin_phase("bandwidth bound");
+        let block = large_block(machine, 1);
+        let length = read.size().min(MEASURED_MAX);
+        let begin = machine.now();
+        let range = (Bytes(0), length);
+        let mut reader = SequenceReader::new(machine, read.clone(), range, block, tuning.ahead(block) + 1)?;
+        while reader.next_block(machine)?.is_some() {}
+        drop(reader);
+        let read = machine.now().since(begin).0 as f64 / length.0 as f64;
+        let Some(write) = write else { return Ok(ByteTimes { read, write: 0.0 }) };
+        let length = write.size().min(MEASURED_MAX);
+        let begin = machine.now();
+        let mut writer =
+            SequenceWriter::new(machine, write.clone(), Bytes(0), block, tuning.behind(block) + 1)?;
+        let mut left = length.0 as usize;
+        while left > 0 {
+            let count = writer.space(machine)?.len().min(left);
+            writer.advance(machine, count);
+            left -= count;
+        }
+        writer.finish(machine)?;
+        Ok(ByteTimes { read, write: machine.now().since(begin).0 as f64 / length.0 as f64 })
+    }
+
+    fn mean(self, other: ByteTimes) -> ByteTimes {
+        ByteTimes { read: (self.read + other.read) / 2.0, write: (self.write + other.write) / 2.0 }
+    }
+
+    /// The time of the same bytes in order.
+    fn bound(&self, ios: &IoCounts) -> Nanos {
+        let time =
+            self.read * ios.bytes_of(Mode::Read).0 as f64 + self.write * ios.bytes_of(Mode::Write).0 as f64;
+        Nanos(time as u64)
+    }
+}
+
+/// What the device charges for IOs of `small` and of a large size.
+fn costs(
+    machine: &mut Machine<'_>,
+    free: &mut ExtentAllocator,
+    length: Bytes,
+    small: Bytes,
+    in_flight: u32,
+    seed: Seed,
+) -> Result<DeviceCosts, EmError> {
+    machine.begin_phase("measure costs");
+    let large = large_block(machine, 1).max(small).round_up(small);
+    let size = length.min(MEASURED_MAX).max(large * 4);
+    let region = free.allocate(size, Spread::On(0))?;
+    let buffer = crate::MemoryBudget::buffer_size(small).0;
+    let in_flight = in_flight.min((machine.budget().left().0 / buffer).min(4096) as u32).max(1);
+    let costs = measure(machine, &region, CostSizes { small, large, in_flight }, seed)?;
+    free.release(&region);
+    Ok(costs)
+}
+
+/// The IOs of the phases from `first` on.
+fn ios_since(machine: &Machine<'_>, first: usize) -> (IoCounts, IoCounts) {
+    let (mut planned, mut issued) = (IoCounts::default(), IoCounts::default());
+    for phase in &machine.ledger().phases()[first..] {
+        planned.merge(&phase.planned);
+        issued.merge(&phase.issued);
+    }
+    (planned, issued)
+}

@@ -1,0 +1,228 @@
+//! The experiments `scan` and `search`.
+
+use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
+
+use super::{ByteTimes, ExperimentOutcome, costs, generate, ios_since, large_block};
+use crate::cost::{AccessPattern, AlgorithmIos, IoClass};
+use crate::error::EmError;
+use crate::extent::{ExtentAllocator, Spread};
+use crate::machine::Machine;
+use crate::record_format::{RecordFormat, RecordGenerator};
+use crate::scan::scan;
+use crate::search::{BinarySearch, SearchStructure, SortedSequence, StaticTree, plan_search, search};
+use crate::tuning::{BandwidthCurve, ProbeOrder, Saturation, Tuning};
+
+/// A structure to search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchKind {
+    /// Binary search.
+    Binary,
+    /// Binary search with the top levels cached.
+    Cached,
+    /// The static B-tree, with the top levels cached.
+    Tree,
+}
+
+/// What is searched, and how.
+#[derive(Clone, Debug)]
+pub struct SearchOptions {
+    /// How many records.
+    pub elements: u64,
+    /// The size of a record; its key is the first eight bytes.
+    pub record: Bytes,
+    /// The structure.
+    pub kind: SearchKind,
+    /// How many queries.
+    pub queries: u64,
+    /// How many queries are in flight; what saturates the device, if `None`.
+    pub in_flight: Option<u32>,
+    /// The size of the blocks; what suits the device, if `None`.
+    pub block: Option<Bytes>,
+    /// The seed of queries and probes.
+    pub seed: Seed,
+}
+
+/// Generates records, reads them in order and checks that all were seen.
+///
+/// # Errors
+/// Those of the IOs, and [`EmError::Wrong`].
+pub fn run_scan(
+    machine: &mut Machine<'_>,
+    elements: u64,
+    format: &RecordFormat,
+    seed: Seed,
+) -> Result<ExperimentOutcome, EmError> {
+    let length = Bytes(elements.saturating_mul(format.size() as u64));
+    let mut free = ExtentAllocator::new(machine);
+    let input = free.allocate(length, Spread::On(0))?;
+    let mut generator = RecordGenerator::new(seed.derive("records", 0));
+    let made = generate(machine, format, &input, elements, |_, record| generator.fill(record))?;
+    machine.begin_phase("tune");
+    let tuning = Tuning::measure(machine, &input, None)?;
+    let block = large_block(machine, format.size());
+    let ahead = tuning.ahead(block) + 1;
+    let device = costs(machine, &mut free, length, block, ahead as u32, seed)?;
+    let mut times = ByteTimes::measure(machine, &tuning, &input, None)?;
+    let first = machine.ledger().phases().len();
+    let (begin, host) = (machine.now(), machine.host_time());
+    let seen = scan(machine, format, &input, length, block, ahead)?;
+    let (time, host) = (machine.now().since(begin), machine.host_time().since(host));
+    if seen != made {
+        return Err(EmError::Wrong("the scan did not see what was generated".to_owned()));
+    }
+    let (planned, issued) = ios_since(machine, first);
+    if !machine.is_virtual() {
+        times = times.mean(ByteTimes::measure(machine, &tuning, &input, None)?);
+    }
+    let class = IoClass {
+        device: 0,
+        mode: Mode::Read,
+        pattern: AccessPattern::Sequential,
+        count: issued.total() as f64,
+        bytes: length.0 as f64,
+        in_flight: ahead as u32,
+    };
+    Ok(ExperimentOutcome {
+        algorithm: "scan",
+        elements,
+        planned,
+        bound: times.bound(&issued),
+        issued,
+        time,
+        host,
+        ios: AlgorithmIos::of(vec![class], Nanos::ZERO),
+        block,
+        costs: device,
+        choices: vec![("block", block.to_string()), ("blocks in flight", (ahead + 1).to_string())],
+    })
+}
+
+/// Generates sorted records, searches for random keys, and checks every rank.
+///
+/// # Errors
+/// Those of the IOs, and [`EmError::Wrong`].
+pub fn run_search(machine: &mut Machine<'_>, options: &SearchOptions) -> Result<ExperimentOutcome, EmError> {
+    let format = RecordFormat::new(options.record, 0..8)?;
+    let length = Bytes(options.elements.saturating_mul(options.record.0));
+    let mut free = ExtentAllocator::new(machine);
+    let region = free.allocate(length.round_up(Bytes::kib(128)), Spread::On(0))?;
+    // The keys are 2 i + 1: a key q has the rank ceil(q / 2).
+    generate(machine, &format, &region, options.elements, |index, record| {
+        let (key, others) = record.split_at_mut(8);
+        key.copy_from_slice(&(2 * index + 1).to_be_bytes());
+        others.fill(index as u8);
+    })?;
+    machine.begin_phase("tune");
+    let order = ProbeOrder::Random(options.seed);
+    let block = match options.block {
+        Some(block) => block,
+        None if options.kind == SearchKind::Tree => {
+            let curve = BandwidthCurve::measure(machine, &region, Mode::Read, order)?;
+            StaticTree::node_size(&curve, machine.unit(), format.size())
+        }
+        None => Bytes::kib(4).round_up(machine.unit()),
+    };
+    let saturation = Saturation::measure(machine, &region, Mode::Read, order, block)?;
+    let in_flight = options.in_flight.unwrap_or(saturation.depth).max(1);
+    let device = costs(machine, &mut free, length, block, in_flight, options.seed)?;
+    let tuning = Tuning::measure(machine, &region, None)?;
+    let times = ByteTimes::measure(machine, &tuning, &region, None)?;
+    let sequence = SortedSequence::new(format, region, options.elements, block)?;
+    let cache = Bytes(machine.budget().left().0 / 2);
+    let job = SearchJob { options, block, in_flight, saturation, times, costs: device };
+    match options.kind {
+        SearchKind::Binary => {
+            let structure = BinarySearch::new(machine, sequence, 0)?;
+            job.run(machine, &structure, "binary search".to_owned())
+        }
+        SearchKind::Cached => {
+            let levels = (cache.0 / 8).max(1).ilog2();
+            let structure = BinarySearch::new(machine, sequence, levels.min(CACHED_LEVELS_MAX))?;
+            job.run(machine, &structure, "binary search with its top levels cached".to_owned())
+        }
+        SearchKind::Tree => {
+            let spread = Spread::On(0);
+            let ahead = tuning.ahead(block).min((cache.0 / 4 / block.0.max(1)) as usize).max(1);
+            let structure = StaticTree::build(machine, &mut free, spread, sequence, ahead, cache)?;
+            let (height, read) = (structure.height(), structure.levels_read());
+            let name = format!("static B-tree of {height} levels, {read} of them read by a query");
+            job.run(machine, &structure, name)
+        }
+    }
+}
+
+/// The most levels of a binary search that are cached: each key of the cache costs a read once.
+const CACHED_LEVELS_MAX: u32 = 12;
+
+/// What the search of any structure needs.
+struct SearchJob<'o> {
+    options: &'o SearchOptions,
+    block: Bytes,
+    in_flight: u32,
+    saturation: Saturation,
+    times: ByteTimes,
+    costs: crate::cost::DeviceCosts,
+}
+
+impl SearchJob<'_> {
+    fn run<S: SearchStructure>(
+        self,
+        machine: &mut Machine<'_>,
+        structure: &S,
+        name: String,
+    ) -> Result<ExperimentOutcome, EmError> {
+        let SearchOptions { elements, queries, seed, .. } = *self.options;
+        let key = |query: u64| Prng::new(seed.derive("queries", query)).below(2 * elements + 1);
+        let rank = |key: u64| key.div_ceil(2).min(elements);
+        let first = machine.ledger().phases().len();
+        let (begin, host) = (machine.now(), machine.host_time());
+        let (mut answered, mut wrong) = (0, None);
+        search(machine, structure, (0..queries).map(key), self.in_flight as usize, |query, found| {
+            answered += 1;
+            if found != rank(key(query)) {
+                wrong = Some((query, found));
+            }
+        })?;
+        let (time, host) = (machine.now().since(begin), machine.host_time().since(host));
+        if let Some((query, found)) = wrong {
+            return Err(EmError::Wrong(format!("query {query} found the rank {found}")));
+        }
+        if answered != queries {
+            return Err(EmError::Wrong(format!("{answered} of {queries} queries were answered")));
+        }
+        plan_search(machine, structure, (0..queries).map(|query| rank(key(query))));
+        let (planned, issued) = ios_since(machine, first);
+        let rate = issued.total() as f64 / time.as_secs_f64().max(1e-9);
+        let class = IoClass {
+            device: 0,
+            mode: Mode::Read,
+            pattern: AccessPattern::Random,
+            count: issued.total() as f64,
+            bytes: issued.bytes().0 as f64,
+            in_flight: self.in_flight,
+        };
+        Ok(ExperimentOutcome {
+            algorithm: "search",
+            elements,
+            planned,
+            bound: self.times.bound(&issued),
+            issued,
+            time,
+            host,
+            ios: AlgorithmIos::of(vec![class], Nanos::ZERO),
+            block: self.block,
+            costs: self.costs,
+            choices: vec![
+                ("structure", name),
+                ("block", self.block.to_string()),
+                ("queries", queries.to_string()),
+                ("queries in flight", self.in_flight.to_string()),
+                ("time of a query", Nanos(time.0 / queries.max(1)).to_string()),
+                (
+                    "share of the device's random-read IOPS",
+                    format!("{:.3}", rate / self.saturation.ios_per_s),
+                ),
+            ],
+        })
+    }
+}

@@ -1,0 +1,185 @@
+//! The experiment `sort`.
+
+use flashlab_base::{Bytes, Mode, Nanos, Seed};
+
+use super::{ByteTimes, ExperimentOutcome, costs, generate, ios_since};
+use crate::cost::{AccessPattern, AlgorithmIos, DeviceCosts, IoClass, Phase};
+use crate::error::EmError;
+use crate::extent::{ExtentAllocator, Region, Spread};
+use crate::machine::Machine;
+use crate::record_format::{RecordFormat, RecordGenerator};
+use crate::sort::{SortMethod, SortPlan, SortRates, SortTask, TemporarySpace, sort, verify_sorted};
+use crate::tuning::{BandwidthCurve, ProbeOrder, Tuning};
+
+/// What is sorted, and how.
+#[derive(Clone, Debug)]
+pub struct SortOptions {
+    /// How many records.
+    pub elements: u64,
+    /// The records.
+    pub format: RecordFormat,
+    /// How runs are formed.
+    pub method: SortMethod,
+    /// How many cores sort and merge.
+    pub threads: usize,
+    /// The seed of the records and probes.
+    pub seed: Seed,
+}
+
+impl SortOptions {
+    fn length(&self) -> Result<Bytes, EmError> {
+        let length = self.elements.checked_mul(self.format.size() as u64).filter(|&length| length > 0);
+        let wrong = || EmError::Parameter(format!("{} elements cannot be sorted", self.elements));
+        length.map(Bytes).ok_or_else(wrong)
+    }
+
+    fn task(&self, machine: &Machine<'_>, tuning: Tuning) -> Result<SortTask, EmError> {
+        Ok(SortTask {
+            format: self.format.clone(),
+            length: self.length()?,
+            method: self.method,
+            threads: self.threads,
+            unit: machine.unit(),
+            memory: machine.budget().left(),
+            tuning,
+        })
+    }
+}
+
+/// Blocks of at least this size reach nearly the bandwidth of any device of the zoo but of hard disks: with one merge
+/// pass of such blocks, no curve has to be measured to choose between plans.
+const LARGE_ENOUGH: Bytes = Bytes::mib(1);
+
+/// Measures the device and plans the sort. `written` has data, and `scratch` is destroyed.
+fn plan(
+    machine: &mut Machine<'_>,
+    options: &SortOptions,
+    written: &Region,
+    scratch: &Region,
+) -> Result<(SortTask, SortPlan), EmError> {
+    machine.begin_phase("tune");
+    let tuning = Tuning::measure(machine, written, Some(scratch))?;
+    let task = options.task(machine, tuning)?;
+    let plan = task.plan(None)?;
+    if plan.merge_passes == 0 || plan.merge_passes == 1 && plan.block >= LARGE_ENOUGH {
+        return Ok((task, plan));
+    }
+    let order = ProbeOrder::Random(options.seed);
+    let rates = SortRates {
+        reads: BandwidthCurve::measure(machine, written, Mode::Read, order)?,
+        writes: BandwidthCurve::measure(machine, scratch, Mode::Write, ProbeOrder::Sequential)?,
+    };
+    let plan = task.plan(Some(&rates))?;
+    Ok((task, plan))
+}
+
+/// What the cost models see of a plan. The host's work is done while IOs are in flight, so that it adds nothing.
+fn ios(task: &SortTask, plan: &SortPlan) -> AlgorithmIos {
+    let length = task.length.0 as f64;
+    let class = |mode, pattern, bytes: f64, in_flight: u64| IoClass {
+        device: 0,
+        mode,
+        pattern,
+        count: bytes / plan.block.0 as f64,
+        bytes,
+        in_flight: in_flight.min(u64::from(u32::MAX)) as u32,
+    };
+    let behind = plan.behind as u64;
+    let formation_reads = plan.read.0 as f64 - (plan.written.0 as f64 - length);
+    let ahead =
+        if task.method == SortMethod::Sorting { plan.load.0 / plan.block.0 } else { plan.ahead as u64 };
+    let form = vec![
+        class(Mode::Read, AccessPattern::Sequential, formation_reads, ahead.max(1)),
+        class(Mode::Write, AccessPattern::Sequential, length, behind),
+    ];
+    let merged = plan.written.0 as f64 - length;
+    let sources = task.length.0.div_ceil(plan.run.0).min(plan.fan_in);
+    let merge = vec![
+        class(Mode::Read, AccessPattern::Random, merged, sources),
+        class(Mode::Write, AccessPattern::Sequential, merged, behind),
+    ];
+    let phase = |ios| Phase { ios, host: Nanos::ZERO };
+    AlgorithmIos { phases: vec![phase(form), phase(merge)] }
+}
+
+fn choices(task: &SortTask, plan: &SortPlan) -> Vec<(&'static str, String)> {
+    let method = match task.method {
+        SortMethod::Sorting => "sorting half of the memory".to_owned(),
+        SortMethod::Replacement => "replacement selection".to_owned(),
+        SortMethod::WriteSaving { .. } => format!("{} scans for each run", plan.scans),
+    };
+    vec![
+        ("runs are formed by", method),
+        ("block", plan.block.to_string()),
+        ("length of a run", plan.run.to_string()),
+        ("largest fan-in", plan.fan_in.to_string()),
+        ("merge passes", plan.merge_passes.to_string()),
+        ("blocks in flight of a writer", plan.behind.to_string()),
+    ]
+}
+
+/// Generates records, sorts and verifies them.
+///
+/// # Errors
+/// Those of [`sort`] and [`verify_sorted`].
+pub fn run_sort(machine: &mut Machine<'_>, options: &SortOptions) -> Result<ExperimentOutcome, EmError> {
+    let length = options.length()?;
+    let mut free = ExtentAllocator::new(machine);
+    let input = free.allocate(length, Spread::On(0))?;
+    let output = free.allocate(length, Spread::On(0))?;
+    let mut generator = RecordGenerator::new(options.seed.derive("records", 0));
+    let made =
+        generate(machine, &options.format, &input, options.elements, |_, record| generator.fill(record))?;
+    let (task, plan) = plan(machine, options, &input, &output)?;
+    let in_flight = plan.fan_in.min(1024) as u32;
+    let device = costs(machine, &mut free, length, plan.block, in_flight, options.seed)?;
+    let mut times = ByteTimes::measure(machine, &task.tuning, &input, Some(&output))?;
+    let first = machine.ledger().phases().len();
+    let (begin, host) = (machine.now(), machine.host_time());
+    let mut temporary = TemporarySpace { free: &mut free, spread: Spread::On(0) };
+    let outcome = sort(machine, &task, &plan, &input, &output, &mut temporary)?;
+    let (time, host) = (machine.now().since(begin), machine.host_time().since(host));
+    let (planned, issued) = ios_since(machine, first);
+    if outcome.input != made {
+        return Err(EmError::Wrong("the sort did not read what was generated".to_owned()));
+    }
+    verify_sorted(machine, &task, &plan, &output, made)?;
+    if !machine.is_virtual() {
+        times = times.mean(ByteTimes::measure(machine, &task.tuning, &input, Some(&output))?);
+    }
+    Ok(ExperimentOutcome {
+        algorithm: "sort",
+        elements: options.elements,
+        planned,
+        bound: times.bound(&issued),
+        issued,
+        time,
+        host,
+        ios: ios(&task, &plan),
+        block: plan.block,
+        costs: device,
+        choices: choices(&task, &plan),
+    })
+}
+
+/// What a sort would do and what the device charges, without sorting: only a part of the device is written and measured.
+///
+/// # Errors
+/// Those of the IOs, and of [`SortTask::plan`].
+pub fn predict_sort(
+    machine: &mut Machine<'_>,
+    options: &SortOptions,
+) -> Result<(AlgorithmIos, Bytes, DeviceCosts, Vec<(&'static str, String)>), EmError> {
+    let mut free = ExtentAllocator::new(machine);
+    let size = options.length()?.min(super::MEASURED_MAX);
+    let written = free.allocate(size, Spread::On(0))?;
+    let scratch = free.allocate(size, Spread::On(0))?;
+    let mut generator = RecordGenerator::new(options.seed.derive("records", 0));
+    let count = size.0 / options.format.size() as u64;
+    generate(machine, &options.format, &written, count, |_, record| generator.fill(record))?;
+    let (task, plan) = plan(machine, options, &written, &scratch)?;
+    let in_flight = plan.fan_in.min(1024) as u32;
+    free.release(&scratch);
+    let device = costs(machine, &mut free, size, plan.block, in_flight, options.seed)?;
+    Ok((ios(&task, &plan), plan.block, device, choices(&task, &plan)))
+}
