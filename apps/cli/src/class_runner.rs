@@ -51,7 +51,7 @@ impl<'a> ClassRunner<'a> {
         let recorder = match output {
             Some(path) => {
                 let identity = device.as_mut().identity();
-                let folder = recordings::create(path, identity, consent, &target, recorded_by)?;
+                let folder = recordings::create(Some(path), identity, consent, &target, recorded_by)?;
                 let recording = Recording::start(&folder.samples());
                 Recorder { recording: Some((folder, recording)), runs: 0 }
             }

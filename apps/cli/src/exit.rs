@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use flashlab_bench::BenchError;
+use flashlab_em::EmError;
 use flashlab_engine::EngineError;
 use flashlab_export::ExportError;
 use flashlab_host::HostError;
@@ -124,6 +125,9 @@ fn code(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<RepairError>() {
         return of_repair(error);
     }
+    if let Some(error) = error.downcast_ref::<EmError>() {
+        return of_em(error);
+    }
     match error.downcast_ref::<BenchError>() {
         Some(error) => of_bench(error),
         None => error.downcast_ref::<SamplesError>().map_or(FAILED, of_samples),
@@ -163,6 +167,13 @@ fn of_repair(error: &RepairError) -> u8 {
         | RepairError::Memory { .. }
         | RepairError::OutOfRange(_) => WRONG_INPUT,
         _ => FAILED,
+    }
+}
+
+fn of_em(error: &EmError) -> u8 {
+    match error {
+        EmError::Io { .. } | EmError::Interrupted | EmError::Wrong(_) => FAILED,
+        _ => WRONG_INPUT,
     }
 }
 

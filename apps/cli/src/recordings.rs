@@ -16,9 +16,9 @@ use crate::{csv_table, output};
 /// The version of the JSON document.
 const VERSION: u32 = 1;
 
-/// Makes the folder of a recording.
+/// Makes the folder of a recording, under a name made of the time and the target if none is given.
 pub fn create(
-    folder: &Path,
+    folder: Option<&Path>,
     identity: Identity,
     consent: &str,
     target: &str,
@@ -26,7 +26,7 @@ pub fn create(
 ) -> Result<RunFolder> {
     let settings = RecordingSettings { target: target.to_owned(), recorded_by: recorded_by.to_owned() };
     let manifest = run_folder::manifest(settings, identity, consent.to_owned());
-    run_folder::create(Some(folder), &manifest, target, Content::Samples)
+    run_folder::create(folder, &manifest, target, Content::Samples)
 }
 
 /// The folder of a recording; `None` if it is the folder of a bench run, or not a run's folder.

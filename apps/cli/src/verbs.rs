@@ -6,6 +6,7 @@ pub mod bench;
 pub mod caretaker;
 pub mod compare;
 pub mod devices;
+pub mod em;
 pub mod infer;
 pub mod live;
 pub mod measure_transport_latency;
@@ -46,6 +47,7 @@ pub enum Verb {
     Model(model::Model),
     Plan(plan::PlanCommand),
     Devices(devices::Devices),
+    Em(em::Em),
     Sim(sim::Sim),
     Sweep(sweep::Sweep),
     Replay(replay::Replay),
@@ -73,6 +75,7 @@ impl Verb {
             Verb::Model(model) => model.run(),
             Verb::Plan(plan) => plan.run(),
             Verb::Devices(devices) => devices.run(),
+            Verb::Em(em) => em.run(),
             Verb::Sim(sim) => sim.run(),
             Verb::Sweep(sweep) => sweep.run(),
             Verb::Replay(replay) => replay.run(),

@@ -16,6 +16,7 @@ mod io;
 mod memory;
 mod nothing;
 mod storing;
+mod tail;
 mod virtual_queue;
 mod wrapper;
 
@@ -30,5 +31,6 @@ pub use io::{Completion, IoError, Request};
 pub use memory::MemoryDevice;
 pub use nothing::NoDevice;
 pub use storing::StoringDevice;
+pub use tail::TailDevice;
 pub use virtual_queue::VirtualQueue;
 pub use wrapper::Wrapper;

@@ -71,6 +71,38 @@ impl ScratchFile {
         Ok(scratch)
     }
 
+    /// Makes a file of `size`, rounded up to 4 KiB, in `directory`, whose space is allocated where the file system can, and
+    /// whose content is zeroes.
+    ///
+    /// # Errors
+    /// When there is too little space, or the file cannot be made; nothing is left behind then.
+    pub fn allocate(directory: &Path, size: Bytes) -> Result<ScratchFile, HostError> {
+        let size = size.round_up(UNIT).max(UNIT);
+        check_room(directory, size)?;
+        let scratch = ScratchFile::make(directory, size)?;
+        let failed = |e| HostError::system("allocate a scratch file in", directory, e);
+        scratch.file.set_len(size.0).map_err(failed)?;
+        match system::allocate(&scratch.file, size) {
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
+            result => result.map_err(failed)?,
+        }
+        Ok(scratch)
+    }
+
+    /// Cuts the file to `size`, makes it durable, and gives it the permissions `mode`: it is about to be kept.
+    ///
+    /// # Errors
+    /// When the file system refuses one of these.
+    pub fn complete(&self, size: Bytes, mode: u32) -> Result<(), HostError> {
+        use std::os::unix::fs::PermissionsExt;
+        let complete = || {
+            self.file.set_len(size.0)?;
+            self.file.set_permissions(fs::Permissions::from_mode(mode & 0o777))?;
+            self.file.sync_all()
+        };
+        complete().map_err(|e| HostError::system("complete a file in", &self.directory, e))
+    }
+
     /// Makes the empty file.
     fn make(directory: &Path, size: Bytes) -> Result<ScratchFile, HostError> {
         let failed = |e| HostError::system("make a scratch file in", directory, e);

@@ -1,0 +1,39 @@
+//! `flashlab em`: external-memory algorithms, as a tool for files and as experiments on any device.
+
+mod machine;
+mod predict;
+mod recorder;
+mod run;
+mod show;
+mod sort_file;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+/// Sort large files; run external-memory algorithms on any device beside what cost models predict
+#[derive(Args)]
+pub struct Em {
+    #[command(subcommand)]
+    action: EmAction,
+}
+
+#[derive(Subcommand)]
+enum EmAction {
+    /// Sort the records of a binary file into a new file
+    Sort(sort_file::SortFile),
+    /// Run an algorithm on generated input, verify its result, and compare its time with the predictions
+    Run(run::RunExperiment),
+    /// What each cost model expects of an algorithm on a device, without running it
+    Predict(predict::Predict),
+}
+
+impl Em {
+    /// Does what the action says.
+    pub fn run(self) -> Result<()> {
+        match self.action {
+            EmAction::Sort(sort) => sort.run(),
+            EmAction::Run(run) => run.run(),
+            EmAction::Predict(predict) => predict.run(),
+        }
+    }
+}

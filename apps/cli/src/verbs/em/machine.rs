@@ -1,0 +1,144 @@
+//! Opens the device of an experiment: a simulated one with memory for its data, a block device or file, or a scratch file.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use flashlab_base::{Bytes, Nanos, Seed, Target};
+use flashlab_device::{Device, StoringDevice};
+use flashlab_em::HostTime;
+use flashlab_host::ScratchFile;
+
+use crate::arguments::{self, ConsentOptions, EngineOptions};
+use crate::exit::Usage;
+use crate::progress::Bar;
+use crate::scratch;
+use crate::target::{Candidate, OpenDevice, Opening, Simulation};
+
+/// How many requests a real device gets at a time at most; how many of them an algorithm uses is measured.
+const DEPTH: u32 = 512;
+
+/// The options of the machine of an experiment.
+#[derive(Args)]
+pub struct MachineOptions {
+    /// The internal memory of the algorithm
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size, default_value = "16MiB", allow_negative_numbers = true)]
+    pub memory: Bytes,
+    /// On a simulated device, what computation on each element costs
+    #[arg(long, value_name = "TIME", default_value = "2ns", allow_negative_numbers = true)]
+    host_cost: Nanos,
+    /// On a simulated device, whether computation costs what is declared, or what it really takes
+    #[arg(long, value_enum, default_value_t = HostTimeChoice::Declared)]
+    host_time: HostTimeChoice,
+    /// The capacity of a simulated device, instead of its profile's
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
+    size: Option<Bytes>,
+    /// The directory of the scratch file that is used without TARGET; the current directory if not given
+    #[arg(long, value_name = "DIR")]
+    directory: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    consent: ConsentOptions,
+    /// The seed of everything random
+    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = arguments::seed)]
+    pub seed: Seed,
+}
+
+/// What computation costs in virtual time.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum HostTimeChoice {
+    /// --host-cost for each element: the same in each run
+    Declared,
+    /// What the CPU takes
+    Measured,
+}
+
+/// An open device, and what has to live as long as it.
+pub struct OpenMachine {
+    /// The device, which stores data.
+    pub device: Box<dyn Device>,
+    /// What it was named.
+    pub name: String,
+    /// By what right it is written to.
+    pub consent: String,
+    _scratch: Option<ScratchFile>,
+}
+
+impl MachineOptions {
+    /// Opens a device with at least `needed` bytes.
+    pub fn open(
+        &self,
+        target: Option<&Target>,
+        needed: Bytes,
+        interrupt: &AtomicBool,
+    ) -> Result<OpenMachine> {
+        match target {
+            Some(Target::Simulated(simulated)) => {
+                check_memory(needed)?;
+                let mut simulation = Simulation::new(simulated)?;
+                if let Some(size) = self.size {
+                    simulation = simulation.resized(size)?;
+                }
+                if simulation.profile.is_zoned() {
+                    bail!(Usage(format!(
+                        "sim:{simulated} is written in zones only, and an algorithm overwrites its blocks: take another device"
+                    )));
+                }
+                let device = Box::new(StoringDevice::new(simulation.device()?));
+                let consent = "none needed: simulated".to_owned();
+                Ok(OpenMachine { device, name: simulated.to_string(), consent, _scratch: None })
+            }
+            Some(target) => {
+                if self.size.is_some() {
+                    bail!(Usage(
+                        "--size is for simulated devices: a real one has the size that it has".to_owned()
+                    ));
+                }
+                let candidate = Candidate::find(target, true, &self.consent)?;
+                let opened = candidate.open(Opening::new(EngineOptions::default(), DEPTH)?)?;
+                opened.warnings.iter().for_each(|(_, message)| tell!("{message}"));
+                let OpenDevice::Real(device) = opened.device else {
+                    unreachable!("a path leads to no simulated device")
+                };
+                Ok(OpenMachine { device, name: target.to_string(), consent: opened.consent, _scratch: None })
+            }
+            None => self.open_scratch(needed, interrupt),
+        }
+    }
+
+    fn open_scratch(&self, needed: Bytes, interrupt: &AtomicBool) -> Result<OpenMachine> {
+        self.consent.check_unneeded()?;
+        let directory = scratch::directory(self.directory.as_deref().map(Path::new))?;
+        let size = needed.round_up(scratch::UNIT);
+        flashlab_host::check_room(&directory, size)?;
+        scratch::announce(size, &directory, false);
+        let file = scratch::make(&directory, size, self.seed, interrupt, &Bar::new())?;
+        let opened = scratch::open(&file, Opening::new(EngineOptions::default(), DEPTH)?)?;
+        opened.warnings.iter().for_each(|(_, message)| tell!("{message}"));
+        let OpenDevice::Real(device) = opened.device else { unreachable!("a scratch file is a real device") };
+        Ok(OpenMachine { device, name: file.description(), consent: opened.consent, _scratch: Some(file) })
+    }
+
+    /// What computation costs.
+    pub fn host_time(&self) -> HostTime<'static> {
+        match self.host_time {
+            HostTimeChoice::Declared => HostTime::Declared(self.host_cost),
+            HostTimeChoice::Measured => {
+                let begin = Instant::now();
+                HostTime::Measured(Box::new(move || Nanos::from(begin.elapsed())))
+            }
+        }
+    }
+}
+
+/// Refuses a simulated device whose data does not fit into this machine's memory.
+fn check_memory(needed: Bytes) -> Result<()> {
+    match flashlab_host::available_memory() {
+        Some(available) if needed > available => bail!(Usage(format!(
+            "the data of this run takes {needed} of memory on a simulated device, and {available} are free: take fewer \
+             --elements"
+        ))),
+        _ => Ok(()),
+    }
+}

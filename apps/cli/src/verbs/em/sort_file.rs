@@ -1,0 +1,301 @@
+//! `flashlab em sort`: sorts the records of a file into a new file.
+//!
+//! # Method
+//! 1. The output and the runs are files without a name where the file system can (O_TMPFILE): whatever ends the program,
+//!    nothing is left behind. Elsewhere they are scratch files, which the next start finds.
+//! 2. The records are sorted with direct IO.
+//! 3. The output is read back: its order, and its checksum against the input's.
+//! 4. Only then it gets its name, which must not exist.
+//!
+//! # Invariants
+//! - The input is opened for reading only.
+//! - No file with the output's name exists unless it was verified.
+
+use std::fs::{self, File};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use flashlab_base::{Bytes, Nanos};
+use flashlab_device::{Device, TailDevice};
+use flashlab_em::{
+    EmError, Extent, ExtentAllocator, HostTime, Machine, RecordFormat, Region, SortMethod, SortOutcome,
+    SortPlan, SortTask, Spread, TemporarySpace, Tuning, sort, verify_sorted,
+};
+use flashlab_host::{IoEngine, OpenOptions, ScratchFile};
+use serde_json::json;
+
+use super::run::cores;
+use crate::arguments::{self, JsonOption};
+use crate::exit::Usage;
+use crate::interrupt::interrupt;
+use crate::output;
+
+/// How many requests a file gets at a time at most.
+const DEPTH: u32 = 256;
+const INPUT: usize = 0;
+const OUTPUT: usize = 1;
+const RUNS: usize = 2;
+
+/// A file, a new file, and the records.
+#[derive(Args)]
+pub struct SortFile {
+    /// The file whose records are sorted; it is only read
+    input: PathBuf,
+    /// The sorted file, which must not exist
+    output: PathBuf,
+    /// The size of a record
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
+    record: Bytes,
+    /// The bytes of a record that decide its place, as 0..8: compared as bytes, so that integers must be big-endian
+    #[arg(long, value_name = "FROM..TO", value_parser = key)]
+    key: Range<usize>,
+    /// How much memory the sort may use
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size, default_value = "256MiB", allow_negative_numbers = true)]
+    memory: Bytes,
+    #[command(flatten)]
+    json: JsonOption,
+}
+
+/// Reads `0..8`.
+fn key(text: &str) -> Result<Range<usize>, String> {
+    let wrong = || format!("`{text}` is no range of bytes: write FROM..TO, as 0..8 for the first eight");
+    let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+    let (from, to) = (from.parse().map_err(|_| wrong())?, to.parse().map_err(|_| wrong())?);
+    if from < to { Ok(from..to) } else { Err(wrong()) }
+}
+
+/// The files of a sort.
+struct Files {
+    input: File,
+    length: Bytes,
+    mode: u32,
+    directory: PathBuf,
+    name: String,
+}
+
+/// A sort that was verified.
+struct Sorted {
+    outcome: SortOutcome,
+    plan: SortPlan,
+    sorting: Nanos,
+    verifying: Nanos,
+    bytes: Bytes,
+}
+
+impl SortFile {
+    /// Sorts the file.
+    pub fn run(self) -> Result<()> {
+        let format = RecordFormat::new(self.record, self.key.clone())?;
+        let files = self.files()?;
+        let interrupt = interrupt()?;
+        for stale in flashlab_host::stale_scratch_files(&files.directory)? {
+            let stale = stale.display();
+            tell!("{stale} was left by a flashlab that was killed; remove it with: rm {stale}");
+        }
+        let begin = Instant::now();
+        let output = ScratchFile::allocate(&files.directory, files.length.max(Bytes(1)))?;
+        let sorted = match files.length {
+            Bytes::ZERO => None,
+            _ => {
+                let sorted = self.sort(&files, &format, &output, &interrupt);
+                Some(sorted.map_err(|error| self.explained(error))?)
+            }
+        };
+        output.complete(files.length, files.mode)?;
+        let kept = output.keep(&files.name).map_err(|error| {
+            anyhow!(
+                "the sorted file cannot be named {}: {error}; nothing is left of it",
+                self.output.display()
+            )
+        })?;
+        self.print(&kept, &files, sorted.as_ref(), Nanos::from(begin.elapsed()))
+    }
+
+    /// An error with what is left after it.
+    fn explained(&self, error: anyhow::Error) -> anyhow::Error {
+        let input = self.input.display();
+        match error.downcast_ref::<EmError>() {
+            Some(EmError::Interrupted) => {
+                anyhow!(
+                    "interrupted: no output was made, the temporary files are removed, {input} is as it was"
+                )
+            }
+            Some(EmError::Io { .. } | EmError::Wrong(_)) => {
+                anyhow!("{error}; no output was made, the temporary files are removed, {input} is as it was")
+            }
+            _ => error,
+        }
+    }
+
+    /// Looks at the paths before anything is made.
+    fn files(&self) -> Result<Files> {
+        let (from, to) = (self.input.display(), self.output.display());
+        let input = File::open(&self.input).map_err(|error| Usage(format!("cannot read {from}: {error}")))?;
+        let metadata = input.metadata().with_context(|| format!("cannot look at {from}"))?;
+        if !metadata.is_file() {
+            bail!(Usage(format!("{from} is not a regular file: give a file of records")));
+        }
+        if let Ok(existing) = fs::symlink_metadata(&self.output) {
+            let is_input = fs::metadata(&self.output)
+                .is_ok_and(|output| (output.dev(), output.ino()) == (metadata.dev(), metadata.ino()));
+            bail!(Usage(match is_input {
+                true => format!("{to} is the input: give the output another name"),
+                false if existing.is_dir() => format!("{to} is a directory: give the name of a file"),
+                false => format!("{to} exists: remove it, or give the output another name"),
+            }));
+        }
+        let length = Bytes(metadata.len());
+        if !length.is_multiple_of(self.record) {
+            bail!(Usage(format!(
+                "{from} has {} bytes, which is not a multiple of the record of {} bytes: {} bytes are left over at its end",
+                length.0,
+                self.record.0,
+                length.0 % self.record.0
+            )));
+        }
+        let name = self.output.file_name().and_then(|name| name.to_str());
+        let Some(name) = name else { bail!(Usage(format!("{to} is no name of a file"))) };
+        let parent = self.output.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = parent.unwrap_or(Path::new(".")).to_owned();
+        if !directory.is_dir() {
+            bail!(Usage(format!("{} is no directory: make it first", directory.display())));
+        }
+        Ok(Files { input, length, mode: metadata.mode(), directory, name: name.to_owned() })
+    }
+
+    /// Sorts and verifies.
+    fn sort(
+        &self,
+        files: &Files,
+        format: &RecordFormat,
+        output: &ScratchFile,
+        interrupt: &std::sync::atomic::AtomicBool,
+    ) -> Result<Sorted> {
+        let input = self.open_input(files)?;
+        let sorted = open_scratch(output)?;
+        let unit = input.geometry().block.max(sorted.geometry().block);
+        let share = Bytes(self.memory.0 / 8);
+        let mut task = SortTask {
+            format: format.clone(),
+            length: files.length,
+            method: SortMethod::Sorting,
+            threads: cores(),
+            unit,
+            memory: self.memory,
+            tuning: Tuning { read_window: share, write_window: share },
+        };
+        // Refused before any temporary space is taken.
+        let fits = task.plan(None)?.merge_passes == 0;
+        let runs = match fits {
+            true => None,
+            false => Some(ScratchFile::allocate(&files.directory, runs_space(&task)?)?),
+        };
+        let mut devices: Vec<Box<dyn Device>> = vec![input, sorted];
+        if let Some(runs) = &runs {
+            devices.push(open_scratch(runs)?);
+        }
+        let machine = Machine::new(devices, self.memory, HostTime::Declared(Nanos::ZERO))?;
+        let mut machine = machine.with_interrupt(interrupt);
+        let mut free = ExtentAllocator::new(&machine);
+        let input = Region::on(Extent { device: INPUT, offset: Bytes(0), size: files.length.round_up(unit) });
+        if runs.is_some() {
+            machine.begin_phase("tune");
+            let scratch = free.allocate(files.length.min(Bytes::mib(256)), Spread::On(RUNS))?;
+            task.tuning = Tuning::measure(&mut machine, &input, Some(&scratch))?;
+            free.release(&scratch);
+        }
+        let plan = task.plan(None)?;
+        let output = free.allocate(files.length, Spread::On(OUTPUT))?;
+        let spread = Spread::On(if runs.is_some() { RUNS } else { OUTPUT });
+        let mut temporary = TemporarySpace { free: &mut free, spread };
+        let begin = machine.now();
+        let outcome = sort(&mut machine, &task, &plan, &input, &output, &mut temporary)?;
+        let sorting = machine.now().since(begin);
+        let bytes = machine.ledger().total().issued.bytes();
+        let begin = machine.now();
+        verify_sorted(&mut machine, &task, &plan, &output, outcome.input)?;
+        Ok(Sorted { outcome, plan, sorting, verifying: machine.now().since(begin), bytes })
+    }
+
+    /// The input as a device, with the bytes behind its last whole block.
+    fn open_input(&self, files: &Files) -> Result<Box<dyn Device>> {
+        let options = OpenOptions { engine: IoEngine::IoUring, depth: DEPTH, ..OpenOptions::default() };
+        let read_tail = |from: u64| -> Result<Vec<u8>> {
+            let mut tail = vec![0; (files.length.0 - from) as usize];
+            let read = files.input.read_exact_at(&mut tail, from);
+            read.with_context(|| format!("cannot read {}", self.input.display()))?;
+            Ok(tail)
+        };
+        let device = flashlab_host::open(&self.input, &options)?;
+        let end = device.geometry().capacity.0;
+        if end == files.length.0 {
+            return Ok(device);
+        }
+        if end > files.length.0 {
+            bail!("{} became longer while it was opened", self.input.display());
+        }
+        let tail = read_tail(end)?;
+        if tail.len() as u64 > device.geometry().block.0 {
+            bail!("{} became shorter while it was opened", self.input.display());
+        }
+        Ok(Box::new(TailDevice::new(device, &tail)))
+    }
+
+    fn print(&self, kept: &Path, files: &Files, sorted: Option<&Sorted>, time: Nanos) -> Result<()> {
+        let records = files.length.0 / self.record.0;
+        let (runs, passes) =
+            sorted.map_or((0, 0), |sorted| (sorted.outcome.runs, sorted.outcome.merge_passes));
+        if self.json.json {
+            return output::json(&json!({
+                "version": 1,
+                "output": kept.display().to_string(),
+                "records": records,
+                "bytes": files.length.0,
+                "verified": true,
+                "runs": runs,
+                "merge_passes": passes,
+                "block_bytes": sorted.map_or(0, |sorted| sorted.plan.block.0),
+                "io_bytes": sorted.map_or(0, |sorted| sorted.bytes.0),
+                "sort_ns": sorted.map_or(0, |sorted| sorted.sorting.0),
+                "verify_ns": sorted.map_or(0, |sorted| sorted.verifying.0),
+                "time_ns": time.0,
+            }));
+        }
+        let mut text =
+            format!("{records} records ({}) are sorted in {}, and verified\n", files.length, kept.display());
+        if let Some(Sorted { plan, sorting, verifying, bytes, .. }) = sorted {
+            text += &format!(
+                "{runs} runs, {passes} merge passes, blocks of {}, {bytes} read and written; {time}: sorting {sorting}, \
+                 verifying {verifying}\n",
+                plan.block
+            );
+        }
+        output::text(&text)
+    }
+}
+
+/// The space for the runs of a task: all records, once, or twice if there is more than one merge pass; each run begins a
+/// block of its own.
+fn runs_space(task: &SortTask) -> Result<Bytes> {
+    let plan = task.plan(None)?;
+    let copies = if plan.merge_passes > 1 { 2 } else { 1 };
+    let runs = task.length.0 / plan.load.0.max(1) + 3;
+    // Tuning may choose another block, at most as large as the memory allows.
+    let blocks = (runs * plan.block.0).max(task.memory.0);
+    Ok(Bytes(task.length.round_up(plan.block).0 * copies + 2 * blocks))
+}
+
+fn open_scratch(scratch: &ScratchFile) -> Result<Box<dyn Device>> {
+    let options = OpenOptions {
+        engine: IoEngine::IoUring,
+        depth: DEPTH,
+        write: Some(scratch.consent()),
+        buffered: false,
+        name: Some(scratch.description()),
+    };
+    Ok(flashlab_host::open(scratch.path(), &options)?)
+}
