@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use flashlab_analysis::findings::OverTime;
 use flashlab_analysis::{ClassTable, Classes, Done, Locality};
 use flashlab_base::{Bytes, Identity, Mode, Nanos};
 use flashlab_report::{class_rows, class_table};
@@ -48,6 +49,54 @@ struct Run {
     name: String,
     #[serde(flatten)]
     table: ClassTable,
+    /// Reads, then writes; null where there are none.
+    over_time: [Option<OverTime>; 2],
+}
+
+/// How many intervals show how a run went on.
+const INTERVALS: usize = 20;
+
+/// IOs and bytes a second in each interval of a run, of reads and of writes.
+struct Rates {
+    begin: Nanos,
+    interval: u64,
+    modes: [[(u64, u64); INTERVALS]; 2],
+}
+
+impl Rates {
+    fn new(begin: Nanos, end: Nanos) -> Rates {
+        let interval = end.since(begin).0.div_ceil(INTERVALS as u64).max(1);
+        Rates { begin, interval, modes: [[(0, 0); INTERVALS]; 2] }
+    }
+
+    fn add(&mut self, sample: &Sample) {
+        let interval = (sample.completed.since(self.begin).0 / self.interval) as usize;
+        let (ios, bytes) = &mut self.modes[usize::from(sample.mode.is_write())][interval.min(INTERVALS - 1)];
+        *ios += 1;
+        *bytes += sample.size.0;
+    }
+
+    fn figures(&self) -> [Option<OverTime>; 2] {
+        let rate = |amount: u64| amount as f64 * 1e9 / self.interval as f64;
+        self.modes.each_ref().map(|mode| {
+            mode.iter().any(|&(ios, _)| ios > 0).then(|| OverTime {
+                interval_ns: self.interval,
+                ios_per_s: mode.iter().map(|&(ios, _)| rate(ios)).collect(),
+                bytes_per_s: mode.iter().map(|&(_, bytes)| rate(bytes)).collect(),
+            })
+        })
+    }
+}
+
+/// A line for each mode: MiB a second in each interval.
+fn bandwidth_lines(over_time: &[Option<OverTime>; 2]) -> String {
+    let line = |(name, over_time): (&str, &Option<OverTime>)| {
+        let OverTime { interval_ns, bytes_per_s, .. } = over_time.as_ref()?;
+        let rates: Vec<String> =
+            bytes_per_s.iter().map(|rate| format!("{:.0}", rate / Bytes::mib(1).0 as f64)).collect();
+        Some(format!("{name}, MiB/s in each {}: {}\n", Nanos(*interval_ns), rates.join(" ")))
+    };
+    ["reads", "writes"].into_iter().zip(over_time).filter_map(line).collect()
 }
 
 /// Shows the classes of IOs of each run of a recording.
@@ -56,7 +105,10 @@ pub fn report(folder: &RunFolder, manifest: Manifest<RecordingSettings>, table: 
     let runs = folder.runs::<RecordedRun>()?.into_iter().map(|RecordedRun { run, name }| {
         let mut seen = Seen::default();
         folder.each_sample(run, |sample| seen.add(sample))?;
-        Ok(Run { name, table: seen.classes.table(seen.last.since(seen.first.unwrap_or_default())) })
+        let first = seen.first.unwrap_or_default();
+        let mut rates = Rates::new(first, seen.last);
+        folder.each_sample(run, |sample| rates.add(sample))?;
+        Ok(Run { name, table: seen.classes.table(seen.last.since(first)), over_time: rates.figures() })
     });
     let (runs, started) = (runs.collect::<Result<Vec<_>>>()?, manifest.started);
     let document = Document { version: VERSION, target, recorded_by, started, runs };
@@ -70,9 +122,10 @@ pub fn report(folder: &RunFolder, manifest: Manifest<RecordingSettings>, table: 
     }
     let mut text =
         format!("{}, recorded by {} at {}\n", document.target, document.recorded_by, document.started);
-    for Run { name, table } in &document.runs {
+    for Run { name, table, over_time } in &document.runs {
         let time = Nanos(table.duration_ns);
         text += &format!("\n{name}: {time} from the first IO to the end of the last\n{}", class_table(table));
+        text += &bandwidth_lines(over_time);
     }
     output::text(&text)
 }

@@ -198,7 +198,8 @@ fn costs(
     seed: Seed,
 ) -> Result<DeviceCosts, EmError> {
     machine.begin_phase("measure costs");
-    let large = large_block(machine, 1).max(small).round_up(small);
+    // The line needs two sizes that are apart.
+    let large = large_block(machine, 1).round_up(small).max(small * 4);
     let size = length.min(MEASURED_MAX).max(large * 4);
     let region = free.allocate(size, Spread::On(0))?;
     let buffer = crate::MemoryBudget::buffer_size(small).0;

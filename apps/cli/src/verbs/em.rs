@@ -10,7 +10,7 @@ mod sort_file;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-/// Sort large files; run external-memory algorithms on any device beside what cost models predict
+/// Sort large files; run external-memory algorithms on any device, and predict their time
 #[derive(Args)]
 pub struct Em {
     #[command(subcommand)]

@@ -26,6 +26,7 @@ fn of_the_program() {
                  software
       plan       Show the plans that come with flashlab, or check one of yours
       devices    List the block devices, and what flashlab would refuse to write to, and why
+      em         Sort large files; run external-memory algorithms on any device, and predict their time
       sim        List and show the simulated devices, save their states, run traces and plans in virtual
                  time
       sweep      Run a plan on a simulated device with other values of its profile's keys, on all cores

@@ -7,6 +7,7 @@ mod advice;
 mod attacked;
 mod determinism;
 mod documents;
+mod em;
 mod expectations;
 mod help;
 mod infer;

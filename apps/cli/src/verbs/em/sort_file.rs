@@ -212,6 +212,7 @@ impl SortFile {
         let output = free.allocate(files.length, Spread::On(OUTPUT))?;
         let spread = Spread::On(if runs.is_some() { RUNS } else { OUTPUT });
         let mut temporary = TemporarySpace { free: &mut free, spread };
+        tell!("sorting {} in {}", files.length, self.memory);
         let begin = machine.now();
         let outcome = sort(&mut machine, &task, &plan, &input, &output, &mut temporary)?;
         let sorting = machine.now().since(begin);
