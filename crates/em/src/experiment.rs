@@ -17,7 +17,7 @@ mod sorting;
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
 pub use searching::{SearchKind, SearchOptions, run_scan, run_search};
-pub use sorting::{SortOptions, predict_sort, run_sort};
+pub use sorting::{SortOptions, SortPrediction, predict_sort, run_sort};
 
 use crate::cost::{AlgorithmIos, CostModel, CostSizes, DeviceCosts, measure};
 use crate::error::EmError;

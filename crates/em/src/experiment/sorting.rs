@@ -162,14 +162,24 @@ pub fn run_sort(machine: &mut Machine<'_>, options: &SortOptions) -> Result<Expe
     })
 }
 
+/// What a sort would do on a device.
+#[derive(Clone, Debug)]
+pub struct SortPrediction {
+    /// Its IOs.
+    pub ios: AlgorithmIos,
+    /// The block of the models.
+    pub block: Bytes,
+    /// What the device charges.
+    pub costs: DeviceCosts,
+    /// What was chosen: names and values, for people.
+    pub choices: Vec<(&'static str, String)>,
+}
+
 /// What a sort would do and what the device charges, without sorting: only a part of the device is written and measured.
 ///
 /// # Errors
 /// Those of the IOs, and of [`SortTask::plan`].
-pub fn predict_sort(
-    machine: &mut Machine<'_>,
-    options: &SortOptions,
-) -> Result<(AlgorithmIos, Bytes, DeviceCosts, Vec<(&'static str, String)>), EmError> {
+pub fn predict_sort(machine: &mut Machine<'_>, options: &SortOptions) -> Result<SortPrediction, EmError> {
     let mut free = ExtentAllocator::new(machine);
     let size = options.length()?.min(super::MEASURED_MAX);
     let written = free.allocate(size, Spread::On(0))?;
@@ -181,5 +191,6 @@ pub fn predict_sort(
     let in_flight = plan.fan_in.min(1024) as u32;
     free.release(&scratch);
     let device = costs(machine, &mut free, size, plan.block, in_flight, options.seed)?;
-    Ok((ios(&task, &plan), plan.block, device, choices(&task, &plan)))
+    let (ios, choices) = (ios(&task, &plan), choices(&task, &plan));
+    Ok(SortPrediction { ios, block: plan.block, costs: device, choices })
 }

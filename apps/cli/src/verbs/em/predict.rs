@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use flashlab_base::Target;
 use flashlab_em::Machine;
-use flashlab_em::experiment::{CostPrediction, predict_sort};
+use flashlab_em::experiment::{CostPrediction, SortPrediction, predict_sort};
 use serde_json::json;
 
 use super::machine::MachineOptions;
@@ -48,7 +48,7 @@ impl Predict {
         let name = opened.name.clone();
         let machine = Machine::new(vec![opened.device], self.machine.memory, self.machine.host_time())?;
         let mut machine = machine.with_interrupt(&interrupt);
-        let (ios, block, costs, choices) = predict_sort(&mut machine, &options)?;
+        let SortPrediction { ios, block, costs, choices } = predict_sort(&mut machine, &options)?;
         let predictions = CostPrediction::all(&ios, block, &costs);
         if self.json.json {
             return output::json(&json!({

@@ -36,6 +36,8 @@ use crate::output;
 
 /// How many requests a file gets at a time at most.
 const DEPTH: u32 = 256;
+/// Files that are smaller are sorted without direct IO: they may not have a whole block.
+const SMALL: Bytes = Bytes::kib(64);
 const INPUT: usize = 0;
 const OUTPUT: usize = 1;
 const RUNS: usize = 2;
@@ -98,12 +100,12 @@ impl SortFile {
         }
         let begin = Instant::now();
         let output = ScratchFile::allocate(&files.directory, files.length.max(Bytes(1)))?;
-        let sorted = match files.length {
-            Bytes::ZERO => None,
-            _ => {
-                let sorted = self.sort(&files, &format, &output, &interrupt);
-                Some(sorted.map_err(|error| self.explained(error))?)
-            }
+        let sorted = if files.length < SMALL {
+            sort_small(&files, &format, &output)?;
+            None
+        } else {
+            let sorted = self.sort(&files, &format, &output, &interrupt);
+            Some(sorted.map_err(|error| self.explained(error))?)
         };
         output.complete(files.length, files.mode)?;
         let kept = output.keep(&files.name).map_err(|error| {
@@ -276,6 +278,29 @@ impl SortFile {
             );
         }
         output::text(&text)
+    }
+}
+
+/// Sorts a file that is smaller than a block of direct IO may be, and verifies what was written.
+fn sort_small(files: &Files, format: &RecordFormat, output: &ScratchFile) -> Result<()> {
+    let mut data = vec![0; files.length.0 as usize];
+    files.input.read_exact_at(&mut data, 0).context("cannot read the input")?;
+    let mut records: Vec<&[u8]> = data.chunks_exact(format.size()).collect();
+    records.sort_by(|a, b| format.compare(a, b));
+    let sorted = records.concat();
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(output.path())
+        .context("cannot open the output")?;
+    file.write_all_at(&sorted, 0).context("cannot write the output")?;
+    let mut written = vec![0; sorted.len()];
+    file.read_exact_at(&mut written, 0).context("cannot read the output")?;
+    match written == sorted {
+        true => Ok(()),
+        false => {
+            bail!(EmError::Wrong("the output does not have the records that were written to it".to_owned()))
+        }
     }
 }
 
