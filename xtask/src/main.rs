@@ -8,6 +8,7 @@ mod population;
 mod report;
 mod score;
 mod truth;
+mod twin_score;
 
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -34,6 +35,8 @@ enum Task {
     CompareScore(compare_score::CompareScore),
     /// Cuts the power of a volume of `flashlab repair` in many states and checks what is recovered
     Crash(crash::Crash),
+    /// Judges `flashlab model twin`: random devices against the twins made from their runs
+    TwinScore(twin_score::TwinScore),
 }
 
 /// Judges `flashlab infer` on random devices whose truth it does not know.
@@ -74,6 +77,7 @@ pub struct InferScore {
 fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::InferScore(arguments) => infer_score(&arguments),
+        Task::TwinScore(arguments) => twin_score::twin_score(&arguments),
         Task::CompareScore(arguments) => {
             compare_score::compare_score(&arguments);
             Ok(())

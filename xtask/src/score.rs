@@ -172,7 +172,7 @@ impl InferenceProgress for Timer {
 }
 
 /// Runs the groups that these parameters need. A parameter without a group is undetermined.
-fn inferred(
+pub fn inferred(
     device: &mut dyn Device,
     seed: u64,
     only: &[Parameter],

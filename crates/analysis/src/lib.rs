@@ -28,6 +28,7 @@ mod summary;
 #[cfg(test)]
 mod synthetic;
 mod trace;
+mod twin;
 
 pub use characteristics::characteristics;
 pub use classes::{ClassRow, ClassTable, Classes, Done, Locality};
@@ -49,3 +50,4 @@ pub use startup::STARTUP_IOS_MIN;
 pub use steady::{CAPACITIES_BEFORE, WINDOW, steady_state};
 pub use summary::Summary;
 pub use trace::trace;
+pub use twin::{PooledPoint, TwinDifference, TwinFigures, TwinMicroBenchmark, TwinPoint};

@@ -38,6 +38,7 @@ mod scatter;
 mod search;
 mod seek;
 mod tune;
+pub mod twin;
 
 pub use broken_line::BrokenLine;
 pub use check::{CheckRow, CheckSummary, CheckedParameter, ModelCheck};

@@ -34,6 +34,7 @@ mod summary;
 mod sweep;
 mod table3;
 mod terminal;
+mod twin;
 pub mod units;
 mod verdict;
 mod warnings;
@@ -58,5 +59,6 @@ pub use rows::{
 };
 pub use sweep::{Sweep, SweepPoint, sweep_html, sweep_terminal};
 pub use terminal::terminal;
+pub use twin::{twin_html, twin_terminal};
 pub use units::printable;
 pub use writer::Layout;

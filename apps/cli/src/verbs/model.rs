@@ -7,6 +7,8 @@ mod predict;
 mod show;
 mod source;
 mod tune;
+mod twin;
+pub mod twin_check;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -24,6 +26,8 @@ enum ModelAction {
     Predict(predict::Predict),
     Check(check::Check),
     Tune(tune::Tune),
+    Twin(twin::Twin),
+    TwinCheck(twin_check::TwinCheck),
 }
 
 impl Model {
@@ -34,6 +38,8 @@ impl Model {
             ModelAction::Predict(predict) => predict.run(),
             ModelAction::Check(check) => check.run(),
             ModelAction::Tune(tune) => tune.run(),
+            ModelAction::Twin(twin) => twin.run(),
+            ModelAction::TwinCheck(check) => check.run(),
         }
     }
 }

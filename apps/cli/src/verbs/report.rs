@@ -9,6 +9,7 @@ use flashlab_samples::{RunFolder, SamplesError};
 
 use crate::arguments::{InferencePrintOptions, PrintOptions};
 use crate::exit::Usage;
+use crate::verbs::model::twin_check;
 use crate::{files, inference, measurement, recordings};
 
 /// Show a run and rebuild its report
@@ -17,7 +18,10 @@ pub struct Report {
     /// The folder of a run, whatever verb made it
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// Where the page goes; report.html in the run's folder if not given
+    /// The folder of its twin's run, or the twin's profile: say how far they are apart, as model twin-check does
+    #[arg(value_name = "TWIN")]
+    twin: Option<PathBuf>,
+    /// Where the page goes; report.html in the run's folder if not given, twin.html with TWIN
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -28,6 +32,12 @@ impl Report {
     /// Shows the run.
     pub fn run(self) -> Result<()> {
         let run = &self.run;
+        if let Some(twin) = &self.twin {
+            let page = self.output.as_deref().unwrap_or(Path::new("twin.html"));
+            let options = &self.print.print;
+            options.expectations.check_none("a comparison with a twin")?;
+            return twin_check::check(run, twin, page, options.table.json);
+        }
         if inference::folder::is_inference(run) {
             return inference::show::show(run, self.output.as_deref(), &self.print);
         }

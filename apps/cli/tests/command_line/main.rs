@@ -24,5 +24,6 @@ mod serve;
 mod storage;
 mod support;
 mod sweep;
+mod twin;
 mod wrong_commands;
 mod wrong_files;

@@ -98,6 +98,21 @@ impl FlashDevice {
         self.layer.complete(&options, cache.as_ref(), &self.flash).map_err(StateError::Inconsistent)
     }
 
+    /// The device that `profile` describes, in this device's state, at rest and at time zero. The profile may have other times,
+    /// because no state depends on them. `None` where its structure is another one. Nothing may be in flight.
+    pub fn with_times_of(&self, profile: &Profile) -> Option<FlashDevice> {
+        let layer = self.layer.clone();
+        let mut device = FlashDevice::with_layer(profile, |_, _| Ok(layer)).ok()?;
+        let mut controller = self.controller.clone();
+        let fits = device.flash.set_state(self.flash.state())
+            && device.complete_layer(profile).is_ok()
+            && controller.complete(&device.controller, device.layer.pages());
+        fits.then(|| {
+            device.controller = controller;
+            device
+        })
+    }
+
     /// A copy of the device, idle and at time zero. Nothing may be in flight.
     ///
     /// # Panics

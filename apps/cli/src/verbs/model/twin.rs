@@ -1,0 +1,117 @@
+//! `flashlab model twin`: a profile of the simulator from a measured run.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use flashlab_analysis::{TwinDifference, inference::Inference};
+use flashlab_model::twin::{MeasuredRuns, TwinCandidate, TwinFit, compare_with_profile, fit_twin};
+use serde::Serialize;
+
+use crate::arguments::JsonOption;
+use crate::exit::Usage;
+use crate::inference::folder::{self, INFERENCE};
+use crate::{files, output};
+
+/// Make a simulated device of a measured one: the simplest model that reproduces the run
+#[derive(Args)]
+pub struct Twin {
+    /// The folder of a run of bench
+    run: PathBuf,
+    /// The folder of a run of infer on the same device; RUN itself if it has one, too
+    #[arg(long, value_name = "DIR")]
+    inference: Option<PathBuf>,
+    /// The profile's file
+    #[arg(long, short, value_name = "FILE", default_value = "twin.toml")]
+    output: PathBuf,
+    /// Replace the file if it exists
+    #[arg(long)]
+    overwrite: bool,
+    #[command(flatten)]
+    json: JsonOption,
+}
+
+/// What is printed with `--json`.
+#[derive(Serialize)]
+struct Document<'a> {
+    version: u32,
+    target: &'a str,
+    profile: String,
+    model: &'a str,
+    candidates: &'a [TwinCandidate],
+    difference: &'a TwinDifference,
+}
+
+impl Twin {
+    /// Fits the twin, writes its profile, and says how well it serves the run's requests.
+    pub fn run(self) -> Result<()> {
+        if self.output.exists() && !self.overwrite {
+            let file = self.output.display();
+            bail!(Usage(format!("{file} exists: give another --output, or --overwrite")));
+        }
+        let known = self.known()?;
+        let measured = MeasuredRuns::read(&self.run)?;
+        if let Some(known) = known.as_ref().filter(|known| known.capacity != measured.capacity) {
+            bail!(Usage(format!(
+                "the inference is of a device of {}, and {} of one of {}: give one of the same device",
+                known.capacity,
+                self.run.display(),
+                measured.capacity
+            )));
+        }
+        tell!("fitting: this takes a minute or two");
+        let fit = fit_twin(&measured, known.as_ref())?;
+        let difference = compare_with_profile(&measured, &fit.profile)?;
+        files::write_page(&self.output, &fit.profile.to_toml())?;
+        let profile = self.output.display().to_string();
+        if self.json.json {
+            let TwinFit { model, candidates, .. } = &fit;
+            let target = &measured.target;
+            return output::json(&Document {
+                version: 1,
+                target,
+                profile,
+                model,
+                candidates,
+                difference: &difference,
+            });
+        }
+        let mut text = candidates(&fit);
+        text += "\nThe twin served the run's requests:\n";
+        text += &flashlab_report::twin_terminal(&difference);
+        text += &format!("profile: {profile}; measure it: flashlab bench sim:{}\n", simulated(&self.output));
+        output::text(&text)
+    }
+
+    fn known(&self) -> Result<Option<Inference>> {
+        let place = match &self.inference {
+            Some(place) => place,
+            None if self.run.join(INFERENCE).exists() => &self.run,
+            None => return Ok(None),
+        };
+        Ok(Some(folder::open(place)?.2))
+    }
+}
+
+/// What was chosen from.
+fn candidates(fit: &TwinFit) -> String {
+    let mut text = format!("{}\n", fit.profile.title);
+    for TwinCandidate { model, held_out, refused, .. } in &fit.candidates {
+        let chosen = if *model == fit.model { " (chosen)" } else { "" };
+        let found = match (held_out, refused) {
+            (_, Some(reason)) => reason.clone(),
+            (Some(deviation), None) => {
+                format!("{:.1} % on what was held out{chosen}", deviation.exp_m1() * 100.0)
+            }
+            (None, None) => format!("nothing was held out{chosen}"),
+        };
+        text += &format!("{model}: {found}\n");
+    }
+    text
+}
+
+/// A profile's file as it stands behind `sim:`.
+fn simulated(path: &Path) -> String {
+    let text = path.display().to_string();
+    if path.is_absolute() || text.starts_with('.') { text } else { format!("./{text}") }
+}

@@ -1,0 +1,235 @@
+//! How far a twin is from its device: for each point of each micro-benchmark the mean, the median and the 99th percentile.
+//!
+//! # Model
+//! A point's response times are those of all its repetitions together. The error of a figure is |twin / device - 1|. A
+//! micro-benchmark's error is the mean over its points, and a device's the mean over its micro-benchmarks, so that one with
+//! many points counts no more than one with few.
+
+use serde::Serialize;
+
+/// From this mean error of a micro-benchmark on, the twin lacks something that the device has.
+const MISSED: f64 = 0.25;
+
+/// Figures of a point's response times, in nanoseconds; or errors of them, relative.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct TwinFigures {
+    /// Of the mean.
+    pub mean: f64,
+    /// Of the median.
+    pub p50: f64,
+    /// Of the 99th percentile.
+    pub p99: f64,
+}
+
+impl TwinFigures {
+    /// Of these response times, which it sorts; zeros for none.
+    pub fn of(responses: &mut [u64]) -> TwinFigures {
+        responses.sort_unstable();
+        let Some(last) = responses.len().checked_sub(1) else { return TwinFigures::default() };
+        let quantile = |q: f64| responses[(q * last as f64).round() as usize] as f64;
+        let mean = responses.iter().map(|&ns| ns as f64).sum::<f64>() / responses.len() as f64;
+        TwinFigures { mean, p50: quantile(0.5), p99: quantile(0.99) }
+    }
+
+    fn error_of(self, twin: TwinFigures) -> TwinFigures {
+        let error = |device: f64, twin: f64| (twin / device.max(1.0) - 1.0).abs();
+        TwinFigures {
+            mean: error(self.mean, twin.mean),
+            p50: error(self.p50, twin.p50),
+            p99: error(self.p99, twin.p99),
+        }
+    }
+
+    /// The mean of each figure; zeros for none.
+    pub fn mean_of(all: impl Iterator<Item = TwinFigures>) -> TwinFigures {
+        let (mut sum, mut count) = (TwinFigures::default(), 0.0_f64);
+        for one in all {
+            (sum.mean, sum.p50, sum.p99) = (sum.mean + one.mean, sum.p50 + one.p50, sum.p99 + one.p99);
+            count += 1.0;
+        }
+        let each = |value: f64| value / count.max(1.0);
+        TwinFigures { mean: each(sum.mean), p50: each(sum.p50), p99: each(sum.p99) }
+    }
+}
+
+/// All response times of a point, of one of the two.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PooledPoint {
+    /// The micro-benchmark, as `granularity`.
+    pub micro_benchmark: String,
+    /// The experiment, as `SR` or `SR/RW`.
+    pub experiment: String,
+    /// The parameter's value.
+    pub value: f64,
+    /// As a person writes it.
+    pub label: String,
+    /// In nanoseconds.
+    pub responses: Vec<u64>,
+}
+
+impl PooledPoint {
+    fn is_same(&self, other: &PooledPoint) -> bool {
+        let name = |point: &PooledPoint| {
+            (point.micro_benchmark.clone(), point.experiment.clone(), point.label.clone())
+        };
+        name(self) == name(other)
+    }
+
+    /// Puts the repetitions of each point together.
+    pub fn pool(runs: impl IntoIterator<Item = PooledPoint>) -> Vec<PooledPoint> {
+        let mut points: Vec<PooledPoint> = Vec::new();
+        for run in runs {
+            match points.iter_mut().find(|point| point.is_same(&run)) {
+                Some(point) => point.responses.extend(run.responses),
+                None => points.push(run),
+            }
+        }
+        points
+    }
+}
+
+/// A point of a micro-benchmark, on both.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TwinPoint {
+    /// The experiment, as `SR` or `SR/RW`.
+    pub experiment: String,
+    /// The parameter's value.
+    pub value: f64,
+    /// As a person writes it.
+    pub label: String,
+    /// The device's figures, in nanoseconds.
+    pub device: TwinFigures,
+    /// The twin's.
+    pub twin: TwinFigures,
+    /// How far they are apart, relative.
+    pub error: TwinFigures,
+}
+
+/// A micro-benchmark, on both.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TwinMicroBenchmark {
+    /// Its name, as `granularity`.
+    pub name: String,
+    /// The mean error over its points, relative.
+    pub error: TwinFigures,
+    /// The mechanism that the twin lacks, where its mean error is large; null elsewhere.
+    pub missing: Option<&'static str>,
+    /// Its points, in the order of experiments and values.
+    pub points: Vec<TwinPoint>,
+}
+
+/// A device and its twin.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TwinDifference {
+    /// The mean over the micro-benchmarks, relative.
+    pub error: TwinFigures,
+    /// Those that both have.
+    pub micro_benchmarks: Vec<TwinMicroBenchmark>,
+}
+
+impl TwinDifference {
+    /// Compares the points that both have.
+    pub fn of(device: Vec<PooledPoint>, mut twin: Vec<PooledPoint>) -> TwinDifference {
+        let mut micro_benchmarks: Vec<TwinMicroBenchmark> = Vec::new();
+        for mut point in device {
+            let Some(other) = twin.iter_mut().find(|other| other.is_same(&point)) else { continue };
+            if point.responses.is_empty() || other.responses.is_empty() {
+                continue;
+            }
+            let (device, twin) =
+                (TwinFigures::of(&mut point.responses), TwinFigures::of(&mut other.responses));
+            let error = device.error_of(twin);
+            let PooledPoint { micro_benchmark, experiment, value, label, .. } = point;
+            let compared = TwinPoint { experiment, value, label, device, twin, error };
+            match micro_benchmarks.iter_mut().find(|micro| micro.name == micro_benchmark) {
+                Some(micro) => micro.points.push(compared),
+                None => micro_benchmarks.push(TwinMicroBenchmark {
+                    name: micro_benchmark,
+                    error: TwinFigures::default(),
+                    missing: None,
+                    points: vec![compared],
+                }),
+            }
+        }
+        for micro in &mut micro_benchmarks {
+            micro.error = TwinFigures::mean_of(micro.points.iter().map(|point| point.error));
+            micro.missing = missing(micro);
+        }
+        let error = TwinFigures::mean_of(micro_benchmarks.iter().map(|micro| micro.error));
+        TwinDifference { error, micro_benchmarks }
+    }
+
+    /// The point with the largest error of its mean, with its micro-benchmark.
+    pub fn worst(&self) -> Option<(&TwinMicroBenchmark, &TwinPoint)> {
+        let points = self
+            .micro_benchmarks
+            .iter()
+            .flat_map(|micro| micro.points.iter().map(move |point| (micro, point)));
+        points.max_by(|(_, a), (_, b)| a.error.mean.total_cmp(&b.error.mean))
+    }
+}
+
+/// What the simulator, or the fit, does not have that decides a micro-benchmark whose errors are large.
+fn missing(micro: &TwinMicroBenchmark) -> Option<&'static str> {
+    let is_large = |error: TwinFigures| error.mean > MISSED || error.p50 > MISSED;
+    if !is_large(micro.error) {
+        return None;
+    }
+    let reads = |point: &&TwinPoint| !point.experiment.contains('W');
+    let of_reads = TwinFigures::mean_of(micro.points.iter().filter(reads).map(|point| point.error));
+    let in_reads = micro.points.iter().any(|point| reads(&point)) && is_large(of_reads);
+    Some(match (micro.name.as_str(), in_reads) {
+        ("granularity", true) => "the layout of pages over dies and channels, or read-ahead",
+        ("granularity", false) => "how the device handles writes smaller than a page",
+        ("alignment", true) => "what a read costs that crosses pages",
+        ("alignment", false) => "what a write costs that covers parts of pages",
+        ("locality", true) => "a cache of data, or of the map",
+        ("locality", false) => "where writes in a small area are buffered: its size and its merges",
+        ("partitioning", _) => "how many blocks are open, and which one the device closes first",
+        ("order", true) => "read-ahead, or a map that is read in part",
+        ("order", false) => "the orders in which a log block takes pages",
+        ("parallelism", _) => "which requests the device serves side by side",
+        ("mix", _) => "how reads wait for the writes before them",
+        ("pause" | "bursts", _) => "work that the device defers to idle time",
+        _ => "a mechanism that the simulator does not have",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(micro: &str, experiment: &str, responses: &[u64]) -> PooledPoint {
+        PooledPoint {
+            micro_benchmark: micro.to_owned(),
+            experiment: experiment.to_owned(),
+            value: 1.0,
+            label: "1".to_owned(),
+            responses: responses.to_vec(),
+        }
+    }
+
+    #[test]
+    fn errors_are_means_over_points_and_then_over_micro_benchmarks() {
+        let device =
+            vec![point("order", "SR", &[100]), point("order", "SW", &[100]), point("mix", "SR/RW", &[200])];
+        let twin =
+            vec![point("order", "SR", &[110]), point("order", "SW", &[160]), point("mix", "SR/RW", &[100])];
+        let found = TwinDifference::of(device, twin);
+        let [order, mix] = &found.micro_benchmarks[..] else { panic!("{found:?}") };
+        assert!((order.error.mean - 0.35).abs() < 1e-9 && (mix.error.p99 - 0.5).abs() < 1e-9);
+        assert!((found.error.mean - 0.425).abs() < 1e-9);
+        assert_eq!(found.worst().unwrap().1.experiment, "SW");
+        assert_eq!(order.missing, Some("the orders in which a log block takes pages"));
+    }
+
+    #[test]
+    fn repetitions_are_put_together_and_points_of_one_alone_are_left_out() {
+        let runs = [point("order", "SR", &[3, 1]), point("order", "SR", &[2]), point("order", "RR", &[9])];
+        let pooled = PooledPoint::pool(runs);
+        assert_eq!(pooled.len(), 2);
+        let found = TwinDifference::of(pooled, vec![point("order", "SR", &[4])]);
+        assert_eq!(found.micro_benchmarks[0].points.len(), 1);
+        assert_eq!(found.micro_benchmarks[0].points[0].device, TwinFigures { mean: 2.0, p50: 2.0, p99: 3.0 });
+    }
+}

@@ -1,0 +1,44 @@
+//! A run and its twin's, or a profile that serves the run's requests, point by point.
+
+use flashlab_analysis::{PooledPoint, TwinDifference};
+use flashlab_bench::Purpose;
+use flashlab_sim::Profile;
+
+use super::measured::{MeasuredRun, MeasuredRuns};
+use super::rerun::ConditionedDevice;
+use crate::ModelError;
+
+/// Compares what two benchmarks measured, by the points that both have.
+pub fn compare_runs(device: &MeasuredRuns, twin: &MeasuredRuns) -> TwinDifference {
+    TwinDifference::of(points(device), points(twin))
+}
+
+/// Serves the requests of a run once more, on the device that a profile describes, and compares. So both have served the
+/// same requests with the same pauses, and the same IOs count.
+///
+/// # Errors
+/// When the profile's parts do not fit together, or its device refuses a request.
+pub fn compare_with_profile(device: &MeasuredRuns, profile: &Profile) -> Result<TwinDifference, ModelError> {
+    let first = device.runs.iter().position(|run| !run.purpose.is_state()).unwrap_or(device.runs.len());
+    let states: Vec<&MeasuredRun> = device.runs[..first].iter().collect();
+    let runs: Vec<&MeasuredRun> = device.runs[first..].iter().collect();
+    let responses = ConditionedDevice::new(profile, device.space, &states)?.serve(profile, &runs)?;
+    let served = runs.iter().zip(responses).filter_map(|(run, responses)| point(run, responses.concat()));
+    Ok(TwinDifference::of(points(device), PooledPoint::pool(served)))
+}
+
+fn points(runs: &MeasuredRuns) -> Vec<PooledPoint> {
+    PooledPoint::pool(runs.runs.iter().filter_map(|run| point(run, run.all_responses())))
+}
+
+/// The run's point with these response times; `None` of a run that is no point.
+fn point(run: &MeasuredRun, responses: Vec<u64>) -> Option<PooledPoint> {
+    let Purpose::Point { plan, experiment, value, label, .. } = &run.purpose else { return None };
+    Some(PooledPoint {
+        micro_benchmark: plan.clone(),
+        experiment: experiment.clone(),
+        value: *value,
+        label: label.clone(),
+        responses,
+    })
+}

@@ -1,0 +1,118 @@
+//! What a run of `flashlab bench` did and measured: each of its runs with the pattern, the seed and the response times.
+//!
+//! The IOs of a run follow from its pattern and its seed, so that a candidate for a twin serves the same requests, in the
+//! same order and after the same pauses, as the device did.
+
+use std::path::Path;
+
+use flashlab_base::{Bytes, Nanos, Seed};
+use flashlab_bench::{Purpose, RunRecord, open_run};
+use flashlab_plan::{Pattern, Plan, Space};
+
+use crate::ModelError;
+
+/// One run of a pattern.
+#[derive(Clone, Debug)]
+pub struct MeasuredRun {
+    /// What it was for.
+    pub purpose: Purpose,
+    /// The pattern, placed on the device.
+    pub pattern: Pattern,
+    /// The seed of its IOs.
+    pub seed: Seed,
+    /// The pause before it.
+    pub pause: Nanos,
+    /// IOs of each process that no figure counts.
+    pub io_ignore: u64,
+    /// IOs of each process.
+    pub ios: Vec<u64>,
+    /// Bytes written.
+    pub written: Bytes,
+    /// The response times in nanoseconds that figures count: of each process, in the order of its IOs.
+    pub responses: Vec<Vec<u64>>,
+}
+
+impl MeasuredRun {
+    /// The response times of all processes.
+    pub fn all_responses(&self) -> Vec<u64> {
+        self.responses.concat()
+    }
+
+    /// Only the first IOs, at most `most` that figures count in all processes together.
+    pub(super) fn shortened(&self, most: usize) -> MeasuredRun {
+        let each = (most / self.responses.len().max(1)).max(1);
+        let mut short = self.clone();
+        for (ios, responses) in short.ios.iter_mut().zip(&mut short.responses) {
+            responses.truncate(each);
+            *ios = (*ios).min(self.io_ignore + each as u64);
+        }
+        short
+    }
+}
+
+/// All runs of a folder, in their order.
+#[derive(Clone, Debug)]
+pub struct MeasuredRuns {
+    /// The target, as it was named.
+    pub target: String,
+    /// The device's size and block.
+    pub space: Space,
+    /// The size of the whole device, of which the benchmark may have used a part.
+    pub capacity: Bytes,
+    /// The runs.
+    pub runs: Vec<MeasuredRun>,
+}
+
+impl MeasuredRuns {
+    /// Reads a run's folder.
+    ///
+    /// # Errors
+    /// When it holds no run of `bench`, or its files are damaged.
+    pub fn read(path: &Path) -> Result<MeasuredRuns, ModelError> {
+        let (folder, manifest, _) = open_run(path)?;
+        let records: Vec<RunRecord> = folder.runs()?;
+        let index = folder.segment_index()?;
+        let mut runs = Vec::new();
+        for record in records.into_iter().filter(|record| record.ended.is_some()) {
+            let name = format!("{}: run {}", path.display(), record.run);
+            let mut plan = Plan::parse(&record.pattern, &name)?;
+            let Some(experiment) = plan.experiments.pop() else {
+                return Err(ModelError::Input(format!("{name} has no pattern: the file is damaged")));
+            };
+            let (mut ios, mut counted) = (Vec::new(), Vec::new());
+            index.each_sample(record.run, |sample| {
+                let process = sample.process as usize;
+                if ios.len() <= process {
+                    ios.resize(process + 1, 0);
+                }
+                ios[process] += 1;
+                if sample.errno == 0 && sample.position >= record.io_ignore {
+                    counted.push((sample.process, sample.position, sample.response().0));
+                }
+            })?;
+            counted.sort_unstable();
+            let mut responses = vec![Vec::new(); ios.len()];
+            for (process, _, response) in counted {
+                responses[process as usize].push(response);
+            }
+            runs.push(MeasuredRun {
+                purpose: record.purpose,
+                pattern: experiment.pattern,
+                seed: record.seed,
+                pause: Nanos(record.pause_ns),
+                io_ignore: record.io_ignore,
+                ios,
+                written: Bytes(record.written_bytes),
+                responses,
+            });
+        }
+        let settings = &manifest.settings;
+        let block = manifest.identity.logical_block.unwrap_or(Bytes(512));
+        Ok(MeasuredRuns {
+            target: settings.target.clone(),
+            space: Space { capacity: settings.target_size.round_down(block), block },
+            capacity: manifest.identity.capacity,
+            runs,
+        })
+    }
+}

@@ -1,0 +1,165 @@
+//! A device and its twin: the errors by micro-benchmark, and both drawn over each other.
+
+use flashlab_analysis::{TwinDifference, TwinFigures, TwinMicroBenchmark, TwinPoint};
+use maud::{Markup, html};
+
+use crate::charts::{Chart, ChartAxis, ChartSeries, Drawing, Figures};
+use crate::page::{Section, figures, page};
+use crate::units::percent;
+use crate::words::capitalised;
+
+/// A figure of response times: its name and where it is.
+type Statistic = (&'static str, fn(&TwinFigures) -> f64);
+
+const MEAN: Statistic = ("mean", |figures| figures.mean);
+const P99: Statistic = ("p99", |figures| figures.p99);
+
+/// The table of errors, for a terminal.
+pub fn twin_terminal(difference: &TwinDifference) -> String {
+    let mut text = format!("{:<16} {:>9} {:>9} {:>9}\n", "error of the", "mean", "median", "p99");
+    let mut row = |name: &str, error: &TwinFigures| {
+        let [mean, p50, p99] = [error.mean, error.p50, error.p99].map(percent);
+        text += &format!("{name:<16} {mean:>9} {p50:>9} {p99:>9}\n");
+    };
+    for micro in &difference.micro_benchmarks {
+        row(&micro.name, &micro.error);
+    }
+    row("all", &difference.error);
+    for micro in &difference.micro_benchmarks {
+        if let Some(missing) = micro.missing {
+            text += &format!("{} is not reproduced. Missing: {missing}.\n", capitalised(&micro.name));
+        }
+    }
+    text
+}
+
+/// One self-contained page, with a chart for each experiment.
+pub fn twin_html(difference: &TwinDifference, device: &str, twin: &str) -> String {
+    let charts: Vec<Chart> = difference.micro_benchmarks.iter().flat_map(micro_charts).collect();
+    let sections = [
+        Section { id: "verdict", short: "Verdict", heading: "", body: verdict(difference, device, twin) },
+        Section {
+            id: "errors",
+            short: "Errors",
+            heading: "Errors by micro-benchmark",
+            body: errors(difference),
+        },
+        Section {
+            id: "charts",
+            short: "Charts",
+            heading: "Device and twin over each other",
+            body: figures(&charts),
+        },
+    ];
+    let drawn: Vec<&Chart> = charts.iter().collect();
+    page(&format!("{device} and its twin"), &sections, &drawn, env!("CARGO_PKG_VERSION"))
+}
+
+fn verdict(difference: &TwinDifference, device: &str, twin: &str) -> Markup {
+    let error = &difference.error;
+    html! {
+        p.eyebrow { "A device and its twin" }
+        h1 { (device) }
+        ul.runs-compared {
+            li { i.swatch.solid style="--line:var(--run0)" {} " device: " (device) }
+            li { i.swatch.solid style="--line:var(--run1)" {} " twin: " (twin) }
+        }
+        p.verdict {
+            "Over all micro-benchmarks the twin's mean response times are off by " (percent(error.mean))
+            ", its medians by " (percent(error.p50)) " and its 99th percentiles by " (percent(error.p99)) "."
+        }
+        @for micro in &difference.micro_benchmarks {
+            @if let Some(missing) = micro.missing {
+                p.verdict { (capitalised(&micro.name)) " is not reproduced. Missing: " (missing) "." }
+            }
+        }
+        p.note {
+            "An error is |twin / device - 1|. It is averaged over the points of a micro-benchmark, and then over the \
+             micro-benchmarks."
+        }
+    }
+}
+
+fn errors(difference: &TwinDifference) -> Markup {
+    let row = |name: &str, error: &TwinFigures| {
+        html! {
+            tr {
+                th scope="row" { (capitalised(name)) }
+                @for value in [error.mean, error.p50, error.p99] { td { (percent(value)) } }
+            }
+        }
+    };
+    html! {
+        div.scroll {
+            table.figures {
+                thead { tr { td {} @for name in ["mean", "median", "p99"] { th scope="col" { (name) } } } }
+                tbody {
+                    @for micro in &difference.micro_benchmarks { (row(&micro.name, &micro.error)) }
+                    (row("all", &difference.error))
+                }
+            }
+        }
+    }
+}
+
+/// One chart for each experiment of a micro-benchmark.
+fn micro_charts(micro: &TwinMicroBenchmark) -> Vec<Chart> {
+    let mut names: Vec<&str> = micro.points.iter().map(|point| point.experiment.as_str()).collect();
+    names.dedup();
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().map(|name| chart(micro, name)).collect()
+}
+
+fn chart(micro: &TwinMicroBenchmark, experiment: &str) -> Chart {
+    let mut points: Vec<&TwinPoint> =
+        micro.points.iter().filter(|point| point.experiment == experiment).collect();
+    points.sort_by(|a, b| a.value.total_cmp(&b.value));
+    let series = |(name, of): Statistic, is_twin: bool, style| {
+        let (who, colour) = if is_twin { ("twin", "run1") } else { ("device", "run0") };
+        let figures = |point: &&TwinPoint| of(if is_twin { &point.twin } else { &point.device });
+        ChartSeries {
+            name: format!("{who} {name}"),
+            colour: colour.to_owned(),
+            points: colour.to_owned(),
+            style,
+            values: Figures(points.iter().map(|point| Some(figures(point))).collect()),
+            band: None,
+        }
+    };
+    let error = TwinFigures::mean_of(points.iter().map(|point| point.error));
+    Chart {
+        id: format!("twin-{}-{}", micro.name, experiment.replace('/', "-").to_lowercase()),
+        title: format!("{}, {experiment}", capitalised(&micro.name)),
+        caption: format!(
+            "The twin's means are off by {}, its medians by {}, its 99th percentiles by {}.",
+            percent(error.mean),
+            percent(error.p50),
+            percent(error.p99)
+        ),
+        wide: false,
+        drawing: Drawing {
+            x: ChartAxis {
+                label: micro.name.clone(),
+                scale: "ordinal",
+                unit: String::new(),
+                labels: points.iter().map(|point| point.label.clone()).collect(),
+            },
+            y: ChartAxis {
+                label: "response time".to_owned(),
+                scale: "log10",
+                unit: "ns".to_owned(),
+                labels: Vec::new(),
+            },
+            values: Figures((0..points.len()).map(|index| Some(index as f64)).collect()),
+            series: vec![
+                series(MEAN, false, "line"),
+                series(MEAN, true, "line"),
+                series(P99, false, "dashed"),
+                series(P99, true, "dashed"),
+            ],
+            marks: Vec::new(),
+            level: None,
+        },
+    }
+}

@@ -1,0 +1,309 @@
+//! Judges `flashlab model twin`: measure a random device, infer it, fit a twin, measure the twin, and compare.
+//!
+//! # Model
+//! The devices are those that `infer-score` judges, with two changes. A host queues up to 32 requests in front of a device that
+//! takes fewer, as the kernel does. And 0.2 % of the response times are ten times as long, or 2 % are four times as long: with
+//! the 1 % of `infer-score` the 99th percentile would lie on the edge between the usual times and the outliers, and two
+//! measurements of one device would differ by 95 % there.
+//!
+//! # Method
+//! 1. `flashlab bench` measures the device, by the quick values, in the steady state, each run several times.
+//! 2. `flashlab infer` infers the same device, new and hidden behind its answers.
+//! 3. `flashlab model twin` makes a twin of the two. It sees nothing else of the device.
+//! 4. `flashlab bench` measures the twin with the same settings.
+//! 5. The device is measured once more with other noise: what it differs by from itself is the repeatability.
+
+use std::panic;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use flashlab_analysis::inference::Parameter;
+use flashlab_analysis::{TwinDifference, TwinFigures};
+use flashlab_base::{Nanos, Seed};
+use flashlab_bench::{BenchManifest, Settings, Silent, State, Thoroughness, bench};
+use flashlab_model::twin::{MeasuredRuns, TwinFit, compare_runs, fit_twin};
+use flashlab_plan::Plan;
+use flashlab_samples::{MANIFEST_VERSION, RunFolder};
+use flashlab_sim::Profile;
+use flashlab_sim::profile::Noise;
+use serde_json::json;
+
+use crate::hidden::Hidden;
+use crate::population::{self, DeviceFamily};
+use crate::score;
+
+/// Judges `flashlab model twin` on random devices.
+#[derive(Args)]
+pub struct TwinScore {
+    /// How many devices
+    #[arg(long, default_value_t = 20)]
+    devices: u64,
+    /// The seed of the first one; the next ones have the seeds after it
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The score as JSON
+    #[arg(long)]
+    json: bool,
+    /// How often each run of a benchmark is repeated
+    #[arg(long, default_value_t = 10)]
+    repetitions: u32,
+    /// How many devices at once
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// What was tried for each device, its profile and its twin's, and the figures of each point
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// What became of one device.
+struct TwinOutcome {
+    seed: u64,
+    family: DeviceFamily,
+    fit: TwinFit,
+    profile: Profile,
+    /// The twin against the device.
+    difference: TwinDifference,
+    /// The device against itself.
+    repeatability: TwinDifference,
+}
+
+/// Judges the devices and prints the score.
+pub fn twin_score(arguments: &TwinScore) -> Result<()> {
+    let seeds: Vec<u64> = (arguments.seed..arguments.seed + arguments.devices).collect();
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..arguments.threads.clamp(1, seeds.len().max(1)) {
+            scope.spawn(|| {
+                while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let outcome = panic::catch_unwind(|| outcome(seed, arguments.repetitions))
+                        .unwrap_or_else(|_| Err(anyhow!("something panicked")))
+                        .with_context(|| format!("seed {seed}"));
+                    if let Ok(outcome) = &outcome {
+                        eprintln!("{}", line(outcome));
+                    }
+                    done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((seed, outcome));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    done.sort_by_key(|&(seed, _)| seed);
+    let (mut outcomes, mut failed) = (Vec::new(), 0);
+    for (_, outcome) in done {
+        match outcome {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(error) => {
+                failed += 1;
+                eprintln!("error: {error:#}");
+            }
+        }
+    }
+    if arguments.json {
+        println!("{:#}", document(&outcomes));
+    } else {
+        if arguments.verbose {
+            outcomes.iter().for_each(|outcome| print!("{}", details(outcome)));
+        }
+        print!("{}", table(&outcomes));
+    }
+    anyhow::ensure!(failed == 0, "{failed} devices could not be judged");
+    Ok(())
+}
+
+/// A device of `infer-score` behind a host's queue, and with outliers that a 99th percentile can tell.
+fn device(seed: u64) -> Profile {
+    const QUEUE: u32 = 32;
+    let mut profile = population::profile(seed);
+    profile.controller.depth = profile.controller.depth.max(QUEUE);
+    let (outlier_share, outlier_factor) = if seed.is_multiple_of(2) { (0.002, 10.0) } else { (0.02, 4.0) };
+    profile.noise = profile.noise.map(|noise| Noise { outlier_share, outlier_factor, ..noise });
+    profile
+}
+
+fn outcome(seed: u64, repetitions: u32) -> Result<TwinOutcome> {
+    let profile = device(seed);
+    let measured = measure(&profile, Seed(seed), repetitions)?;
+    let known = score::inferred(&mut Hidden::new(profile.device()?), seed, Parameter::ALL, &mut ());
+    let fit = fit_twin(&measured, Some(&known))?;
+    let twin = measure(&fit.profile, Seed(seed), repetitions)?;
+    let again = measure(&population::with_noise(&profile, !0), Seed(seed), repetitions)?;
+    Ok(TwinOutcome {
+        seed,
+        family: population::family_of(seed),
+        difference: compare_runs(&measured, &twin),
+        repeatability: compare_runs(&measured, &again),
+        fit,
+        profile,
+    })
+}
+
+/// Measures as `flashlab bench --quick --until-steady --repetitions N` does, with as much time as the runs need.
+fn measure(profile: &Profile, seed: Seed, repetitions: u32) -> Result<MeasuredRuns> {
+    const BUDGET: Nanos = Nanos::from_secs(5000);
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("run");
+    let settings = Settings {
+        target: format!("sim:{}", profile.name),
+        seed,
+        target_size: profile.capacity,
+        state: State::Steady,
+        repetitions,
+        budget: Some(BUDGET),
+        ..Settings::new(Thoroughness::Quick)
+    };
+    run_bench(&path, profile, settings)?;
+    Ok(MeasuredRuns::read(&path)?)
+}
+
+fn run_bench(path: &Path, profile: &Profile, settings: Settings) -> Result<()> {
+    let plan = |name: &&str| Plan::builtin(name).expect("the micro-benchmarks are shipped").to_toml();
+    let manifest = BenchManifest {
+        version: MANIFEST_VERSION,
+        flashlab: env!("CARGO_PKG_VERSION").to_owned(),
+        command: Vec::new(),
+        started: "1970-01-01T00:00:00Z".to_owned(),
+        identity: profile.identity(),
+        consent: "none needed: simulated".to_owned(),
+        settings,
+        plans: Plan::MICRO_BENCHMARKS.iter().map(plan).collect(),
+        prepared_bytes: 0,
+        warnings: Vec::new(),
+        overhead_ns_per_io: None,
+        clock_ns_per_reading: None,
+    };
+    let folder = RunFolder::create(path, &manifest)?;
+    Ok(bench(&mut profile.device()?, &folder, &manifest, &AtomicBool::new(false), &Silent)?)
+}
+
+/// One device in a line.
+fn line(outcome: &TwinOutcome) -> String {
+    let TwinOutcome { seed, family, fit, profile, difference, repeatability } = outcome;
+    let [twin, itself] = [difference, repeatability].map(|found| three(&found.error));
+    format!(
+        "{seed:>9} {family:<7} {:>9}  {:<24} twin {twin}   itself {itself}",
+        profile.capacity.to_string(),
+        fit.model
+    )
+}
+
+fn three(error: &TwinFigures) -> String {
+    let percent = |share: f64| format!("{:>6.1} %", share * 100.0);
+    format!("{} {} {}", percent(error.mean), percent(error.p50), percent(error.p99))
+}
+
+/// By device, by micro-benchmark and by family.
+fn table(outcomes: &[TwinOutcome]) -> String {
+    let mut text =
+        "errors of mean, median and 99th percentile: of the twin, and of the device measured once more\n"
+            .to_owned();
+    for outcome in outcomes {
+        text += &format!("{}\n", line(outcome));
+    }
+    let mut row = |name: &str, takes: &dyn Fn(&TwinOutcome) -> Vec<[TwinFigures; 2]>| {
+        let all: Vec<[TwinFigures; 2]> = outcomes.iter().flat_map(takes).collect();
+        if !all.is_empty() {
+            let [twin, itself] =
+                [0, 1].map(|side| three(&TwinFigures::mean_of(all.iter().map(|both| both[side]))));
+            text += &format!("{name:<17} twin {twin}   itself {itself}\n");
+        }
+    };
+    for name in Plan::MICRO_BENCHMARKS {
+        let of = |found: &TwinDifference| {
+            found.micro_benchmarks.iter().find(|micro| micro.name == *name).map(|micro| micro.error)
+        };
+        row(name, &|outcome| {
+            of(&outcome.difference)
+                .zip(of(&outcome.repeatability))
+                .map(|(twin, itself)| [twin, itself])
+                .into_iter()
+                .collect()
+        });
+    }
+    for family in DeviceFamily::ALL {
+        row(&format!("family {family}"), &|outcome| {
+            let both = [outcome.difference.error, outcome.repeatability.error];
+            (outcome.family == family).then_some(both).into_iter().collect()
+        });
+    }
+    row("all", &|outcome| vec![[outcome.difference.error, outcome.repeatability.error]]);
+    for outcome in outcomes {
+        for micro in &outcome.difference.micro_benchmarks {
+            if let Some(missing) = micro.missing {
+                text += &format!("{}: {} is not reproduced; missing: {missing}\n", outcome.seed, micro.name);
+            }
+        }
+    }
+    text
+}
+
+fn document(outcomes: &[TwinOutcome]) -> serde_json::Value {
+    let all = TwinFigures::mean_of(outcomes.iter().map(|outcome| outcome.difference.error));
+    let itself = TwinFigures::mean_of(outcomes.iter().map(|outcome| outcome.repeatability.error));
+    let worst = outcomes.iter().max_by(|a, b| a.difference.error.mean.total_cmp(&b.difference.error.mean));
+    json!({
+        "devices": outcomes.len(),
+        "mean_error": all.mean,
+        "p50_error": all.p50,
+        "p99_error": all.p99,
+        "worst": worst.map(|worst| json!({
+            "seed": worst.seed,
+            "family": worst.family.name(),
+            "model": worst.fit.model,
+            "error": worst.difference.error,
+            "point": worst.difference.worst().map(|(micro, point)| json!({"micro_benchmark": micro.name, "point": point})),
+        })),
+        "repeatability": itself,
+    })
+}
+
+/// What was tried, both profiles, and each point.
+fn details(outcome: &TwinOutcome) -> String {
+    let mut text = format!("{}\n", line(outcome));
+    for step in &outcome.fit.log {
+        text += &format!("    {step}\n");
+    }
+    text +=
+        &format!("---- twin\n{}---- device\n{}", outcome.fit.profile.to_toml(), outcome.profile.to_toml());
+    for micro in &outcome.difference.micro_benchmarks {
+        for point in &micro.points {
+            let figures = |figures: &TwinFigures| {
+                format!(
+                    "{:>9.0} {:>9.0} {:>9.0} us",
+                    figures.mean / 1e3,
+                    figures.p50 / 1e3,
+                    figures.p99 / 1e3
+                )
+            };
+            text += &format!(
+                "{:<14} {:<6} {:<8} device {} twin {} error {}\n",
+                micro.name,
+                point.experiment,
+                point.label,
+                figures(&point.device),
+                figures(&point.twin),
+                three(&point.error)
+            );
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_has_a_queue_and_outliers_that_a_percentile_can_tell() {
+        for seed in 0..50 {
+            let profile = device(seed);
+            assert!(profile.controller.depth >= 32);
+            let noise = profile.noise.unwrap();
+            assert!((noise.outlier_share - 0.01).abs() > 0.005);
+            assert_eq!(profile.flash, population::profile(seed).flash);
+        }
+    }
+}
