@@ -388,13 +388,16 @@ fn of_report() {
     insta::assert_snapshot!(help(&["report", "-h"]), @r"
     Show a run and rebuild its report
 
-    Usage: flashlab report [OPTIONS] <RUN>
+    Usage: flashlab report [OPTIONS] <RUN> [TWIN]
 
     Arguments:
-      <RUN>  The folder of a run, whatever verb made it
+      <RUN>   The folder of a run, whatever verb made it
+      [TWIN]  The folder of its twin's run, or the twin's profile: say how far they are apart, as model
+              twin-check does
 
     Options:
-      -o, --output <FILE>         Where the page goes; report.html in the run's folder if not given
+      -o, --output <FILE>         Where the page goes; report.html in the run's folder if not given,
+                                  twin.html with TWIN
           --advise                Print advice, too: partitions, file systems, sizes, each with its
                                   reason and command; with --json, the advice alone; of an inference
                                   only

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use flashlab_analysis::TwinDifference;
 use flashlab_model::twin::{MeasuredRuns, compare_runs, compare_with_profile};
@@ -52,8 +52,7 @@ pub fn check(run: &Path, twin: &Path, page: &Path, json: bool) -> Result<()> {
         (twin.target.clone(), compare_runs(&device, &twin))
     } else {
         let file = twin.display().to_string();
-        let text = std::fs::read_to_string(twin).with_context(|| format!("cannot read {file}"))?;
-        let profile = Profile::parse(&text, &file)?;
+        let profile = Profile::parse(&files::profile(&file)?, &file)?;
         if profile.capacity != device.capacity {
             bail!(Usage(format!(
                 "{file} has a capacity of {}, and the device of {} has {}: it is no twin of it",
