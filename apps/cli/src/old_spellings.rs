@@ -8,7 +8,7 @@
 //! | `infer TARGET --wear-out N` | `wear-out TARGET --rounds N` |
 //! | `sim run --live TARGET --trace FILE` | `replay FILE TARGET` |
 //! | `serve --control SOCKET --status`, `--fault`, ... | `live status SOCKET`, `live fault SOCKET FAULT`, ... |
-//! | `report RUN RUN...` | `compare RUN RUN...` |
+//! | `report RUN RUN RUN...` (two are a device and its twin) | `compare RUN RUN RUN...` |
 //! | `--out`, `--record` | `--output` |
 
 use flashlab_report::shell_word;
@@ -36,7 +36,7 @@ pub fn present_command(command: &[String]) -> Option<String> {
         }
         ["sim", "run"] | ["serve", ..] if words.rename("--record", "--output") => vec![words.0],
         ["sim", "precondition"] if words.rename("--out", "--output") => vec![words.0],
-        ["report", ..] if words.names_several(&["--output", "-o", "--expect", "--junit"]) => {
+        ["report", ..] if words.names_three(&["--output", "-o", "--expect", "--junit"]) => {
             vec![words.with_verb(1, &["compare"])]
         }
         ["serve", ..] if words.asks_a_server() => words.live_commands()?,
@@ -89,15 +89,15 @@ impl Words {
         verb.iter().map(|&word| word.to_owned()).chain(self.0.into_iter().skip(count)).collect()
     }
 
-    /// Whether the verb has several arguments in addition to its options. `options` are those with a value.
-    fn names_several(&self, options: &[&str]) -> bool {
+    /// Whether the verb has three arguments or more in addition to its options. `options` are those with a value.
+    fn names_three(&self, options: &[&str]) -> bool {
         let mut previous = "";
         let mut count = 0;
         for word in &self.0[1..] {
             count += usize::from(!word.starts_with('-') && !options.contains(&previous));
             previous = word;
         }
-        count > 1
+        count > 2
     }
 
     /// Whether `serve` was used to send a command to a running server: there is a socket, and nothing to
