@@ -17,6 +17,17 @@ fn no_crash_state_breaks_a_promise() {
 }
 
 #[test]
+fn the_default_policy_with_several_logs_is_explored_and_packs() {
+    let runs: Vec<_> = [4, 9, 14, 19].map(|seed| workload::run(Seed(seed), None)).into();
+    for run in &runs {
+        let policy = workload::policy(run.seed, &run.layout);
+        assert_eq!(policy.name(), crate::DEFAULT_POLICY, "seed {}", run.seed.0);
+    }
+    let packed: Vec<u64> = runs.iter().map(|run| run.packed_segments).collect();
+    assert!(packed.iter().sum::<u64>() > 4, "{packed:?}");
+}
+
+#[test]
 fn each_seeded_bug_is_found() {
     for bug in SeededBug::ALL {
         let report = explore(40_000, Seed(1), 2, Some(bug));

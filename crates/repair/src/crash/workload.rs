@@ -12,6 +12,7 @@ use crate::append_and_pack::AppendAndPackPolicy;
 use crate::error::RepairError;
 use crate::format::VolumeUuid;
 use crate::layout::{LayoutOptions, VolumeLayout};
+use crate::policies::default_policy;
 use crate::policy::Policy;
 use crate::seeded_bug::SeededBug;
 use crate::single_log::{Fifo, Greedy};
@@ -22,6 +23,8 @@ const SEGMENT: Bytes = Bytes::kib(32);
 const INTERVAL: Bytes = Bytes::kib(64);
 /// The host's operations in a scenario: enough to write the volume several times.
 const OPERATIONS: u64 = 220;
+/// The same for a volume with the slack of several logs, which is twice as large.
+const OPERATIONS_SEVERAL_LOGS: u64 = 440;
 /// The host flushes at the latest after this number of updates, so that few states are possible.
 const UNFLUSHED_MAX: usize = 40;
 
@@ -70,17 +73,24 @@ fn mount(media: CrashMedia, seed: Seed, bug: Option<SeededBug>) -> Result<Volume
 }
 
 /// The policy of a scenario.
-fn policy(seed: Seed, layout: &VolumeLayout) -> Box<dyn Policy> {
-    match seed.0 % 4 {
+pub(crate) fn policy(seed: Seed, layout: &VolumeLayout) -> Box<dyn Policy> {
+    match seed.0 % 5 {
         0 => Box::new(Greedy),
         1 => Box::new(Scatter::default()),
         2 => Box::new(Fifo),
-        _ => Box::new(AppendAndPackPolicy::new(layout.segment_count)),
+        3 => Box::new(AppendAndPackPolicy::new(layout.segment_count)),
+        _ => default_policy(layout.segment_count, layout.spare_segments()),
     }
 }
 
-fn layout(random: &mut Prng) -> VolumeLayout {
-    let segments = 17 + random.below(4) as u32;
+/// Whether a scenario has the default policy, on a volume that is large enough for several logs.
+fn has_several_logs(seed: Seed) -> bool {
+    seed.0 % 5 == 4
+}
+
+/// The layout of a scenario's volume. With the default policy it has the slack that several logs need.
+fn layout(seed: Seed, random: &mut Prng) -> VolumeLayout {
+    let segments = if has_several_logs(seed) { 32 } else { 17 } + random.below(4) as u32;
     let logical_pages = 20 + random.below(25);
     let mut capacity = Bytes::mib(1);
     loop {
@@ -104,7 +114,7 @@ fn new_media(layout: &VolumeLayout) -> Vec<u8> {
 /// Runs the scenario of a seed.
 pub(crate) fn run(seed: Seed, bug: Option<SeededBug>) -> Run {
     let mut random = Prng::new(seed.derive("crash workload", 0));
-    let layout = layout(&mut random);
+    let layout = layout(seed, &mut random);
     // In a quarter of the scenarios one write or flush of the device fails.
     let fails_at = (random.below(4) == 0).then(|| 20 + random.below(150) as usize);
     let media = CrashMedia::new(Arc::new(new_media(&layout)), Vec::new()).failing(fails_at);
@@ -125,7 +135,8 @@ pub(crate) fn run(seed: Seed, bug: Option<SeededBug>) -> Run {
     };
     let mut host = Host { run, volume: Some(volume), random, flushed: 0, version: 0, bug };
     host.mark();
-    for _ in 0..OPERATIONS {
+    let operations = if has_several_logs(seed) { OPERATIONS_SEVERAL_LOGS } else { OPERATIONS };
+    for _ in 0..operations {
         if host.run.broken.is_some() || !host.step() {
             break;
         }
