@@ -45,7 +45,7 @@ pub fn twin_html(difference: &TwinDifference, device: &str, twin: &str) -> Strin
             body: errors(difference),
         },
         Section {
-            id: "charts",
+            id: "overlay",
             short: "Charts",
             heading: "Device and twin over each other",
             body: figures(&charts),
@@ -161,5 +161,35 @@ fn chart(micro: &TwinMicroBenchmark, experiment: &str) -> Chart {
             marks: Vec::new(),
             level: None,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flashlab_analysis::PooledPoint;
+
+    use super::*;
+
+    #[test]
+    fn a_page_has_one_list_of_charts_and_a_chart_for_each_experiment() {
+        let point = |experiment: &str, responses: [u64; 2]| PooledPoint {
+            micro_benchmark: "order".to_owned(),
+            experiment: experiment.to_owned(),
+            value: 1.0,
+            label: "1".to_owned(),
+            responses: responses.to_vec(),
+        };
+        let device = vec![point("SR", [100, 100]), point("SW", [200, 200])];
+        let twin = vec![point("SR", [110, 110]), point("SW", [400, 400])];
+        let difference = TwinDifference::of(device, twin);
+        let page = twin_html(&difference, "sim:a", "sim:b");
+        // The script finds its charts by this id, which no section may have.
+        assert_eq!(page.matches("id=\"charts\"").count(), 1);
+        assert!(page.contains("id=\"twin-order-sr\"") && page.contains("id=\"twin-order-sw\""));
+        let told = twin_terminal(&difference);
+        assert!(
+            told.contains("Order is not reproduced. Missing: the orders in which a log block takes pages."),
+            "{told}"
+        );
     }
 }
