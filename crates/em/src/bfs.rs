@@ -19,6 +19,7 @@
 
 mod cluster;
 mod direct;
+mod direct_formula;
 mod experiment;
 mod formula;
 mod frontier;
@@ -27,6 +28,7 @@ mod stored_graph;
 
 pub use cluster::{Arc, Clustering, cluster};
 pub use direct::{munagala_ranade, semi_external};
+pub use direct_formula::direct_shape;
 pub use experiment::{
     SearchMethod, SearchRun, SearchTask, closed_form, run_search, search_costs, sequence_block,
 };

@@ -11,18 +11,22 @@
 //! - An experiment that returns was verified; a wrong result is an error.
 //! - Times and IOs are the algorithm's alone: generating, measuring, building an index and verifying are other phases.
 
+mod graph_search;
+mod ranking;
 mod searching;
 mod sorting;
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
+pub use graph_search::{SearchGraph, run_bfs};
+pub use ranking::{RankMethod, RankOptions, run_rank};
 pub use searching::{SearchKind, SearchOptions, run_scan, run_search};
 pub use sorting::{SortOptions, SortPrediction, predict_sort, run_sort};
 
 use crate::cost::{AlgorithmIos, CostModel, CostSizes, DeviceCosts, measure};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Region, Spread};
-use crate::ledger::IoCounts;
+use crate::ledger::{IoCounts, PhaseIos};
 use crate::machine::Machine;
 use crate::record_format::{RecordChecksum, RecordFormat};
 use crate::sequence::{SequenceReader, SequenceWriter};
@@ -31,11 +35,11 @@ use crate::tuning::Tuning;
 /// What an experiment found.
 #[derive(Clone, Debug)]
 pub struct ExperimentOutcome {
-    /// The algorithm: `scan`, `sort` or `search`.
+    /// The algorithm: `scan`, `sort`, `search`, `rank` or `bfs`.
     pub algorithm: &'static str,
     /// How many elements.
     pub elements: u64,
-    /// The IOs that the formula plans.
+    /// The IOs that the formula plans. Where it gives no sizes, each counts as a whole block.
     pub planned: IoCounts,
     /// The IOs that were issued.
     pub issued: IoCounts,
@@ -49,8 +53,8 @@ pub struct ExperimentOutcome {
     pub ios: AlgorithmIos,
     /// The block of the models.
     pub block: Bytes,
-    /// What the device charges.
-    pub costs: DeviceCosts,
+    /// What each device charges, by its index.
+    pub costs: Vec<DeviceCosts>,
     /// What was chosen: names and values, for people.
     pub choices: Vec<(&'static str, String)>,
 }
@@ -65,13 +69,13 @@ pub struct CostPrediction {
 }
 
 impl CostPrediction {
-    /// What each model predicts for the IOs of an algorithm.
-    pub fn all(ios: &AlgorithmIos, block: Bytes, costs: &DeviceCosts) -> Vec<CostPrediction> {
-        let predict = |model: CostModel| CostPrediction {
-            model,
-            time: model.predict(ios, std::slice::from_ref(costs)),
-        };
-        CostModel::all(block, costs).into_iter().map(predict).collect()
+    /// What each model predicts for the IOs of an algorithm. The first device has the blocks B_R and B_W.
+    ///
+    /// # Panics
+    /// Without a device: the caller's mistake.
+    pub fn all(ios: &AlgorithmIos, block: Bytes, costs: &[DeviceCosts]) -> Vec<CostPrediction> {
+        let predict = |model: CostModel| CostPrediction { model, time: model.predict(ios, costs) };
+        CostModel::all(block, &costs[0]).into_iter().map(predict).collect()
     }
 
     /// How far the prediction is from a measured time, as a share of that: -0.1 is 10 % too low.
@@ -207,6 +211,28 @@ fn costs(
     let costs = measure(machine, &region, CostSizes { small, large, in_flight }, seed)?;
     free.release(&region);
     Ok(costs)
+}
+
+/// The times of sequences on a device, measured on two regions of about `length`, whose content is destroyed.
+fn sequence_times(machine: &mut Machine<'_>, device: usize, length: Bytes) -> Result<ByteTimes, EmError> {
+    let mut free = ExtentAllocator::new(machine);
+    let unit = large_block(machine, 8);
+    let most = Bytes(free.free_on(device).0 / 2).round_down(unit).min(MEASURED_MAX);
+    let size = length.round_up(unit).max(unit * 8).min(most).max(unit);
+    let (read, write) = (free.allocate(size, Spread::On(device))?, free.allocate(size, Spread::On(device))?);
+    let format = RecordFormat::new(Bytes(8), 0..8)?;
+    generate(machine, &format, &read, size.0 / 8, |index, record| {
+        record.copy_from_slice(&index.to_be_bytes());
+    })?;
+    machine.begin_phase("tune");
+    let tuning = Tuning::measure(machine, &read, Some(&write))?;
+    ByteTimes::measure(machine, &tuning, &read, Some(&write))
+}
+
+/// The IOs of the last phase of this name.
+fn ios_of(machine: &Machine<'_>, name: &str) -> PhaseIos {
+    let phase = machine.ledger().phases().iter().rev().find(|phase| phase.name == name);
+    phase.cloned().unwrap_or_default()
 }
 
 /// The IOs of the phases from `first` on.

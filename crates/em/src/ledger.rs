@@ -67,6 +67,19 @@ pub struct PhaseIos {
     pub planned: IoCounts,
     /// What was issued.
     pub issued: IoCounts,
+    /// What was issued to each device, by its index; devices beyond the last one got nothing.
+    pub issued_on: Vec<IoCounts>,
+}
+
+impl PhaseIos {
+    /// Counts an IO that was issued to a device.
+    pub(crate) fn issue(&mut self, device: usize, mode: Mode, size: Bytes) {
+        self.issued.add(mode, size, 1);
+        if self.issued_on.len() <= device {
+            self.issued_on.resize(device + 1, IoCounts::default());
+        }
+        self.issued_on[device].add(mode, size, 1);
+    }
 }
 
 /// The IOs of all phases, in order.

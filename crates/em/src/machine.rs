@@ -210,7 +210,7 @@ impl<'a> Machine<'a> {
     ) -> Ticket {
         self.enter();
         if let Some(mode) = operation.mode() {
-            self.ledger.current().issued.add(mode, size, 1);
+            self.ledger.current().issue(device, mode, size);
         }
         let tag = self.submissions;
         self.submissions += 1;

@@ -9,9 +9,11 @@
 //! - A list is a path through all its elements; whoever finds another one gets an error.
 
 mod contraction;
+mod formula;
 mod hopping;
 
 pub use contraction::{Ranking, rank_by_contraction};
+pub use formula::{RankIos, contraction_ios, hopping_reads};
 pub use hopping::{Hops, rank_by_hopping};
 
 use flashlab_base::Seed;

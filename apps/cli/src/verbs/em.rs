@@ -1,5 +1,6 @@
 //! `flashlab em`: external-memory algorithms, as a tool for files and as experiments on any device.
 
+mod graph_input;
 mod machine;
 mod predict;
 mod recorder;
@@ -22,7 +23,7 @@ enum EmAction {
     /// Sort the records of a binary file into a new file
     Sort(sort_file::SortFile),
     /// Run an algorithm on generated input, verify its result, and compare its time with the predictions
-    Run(run::RunExperiment),
+    Run(Box<run::RunExperiment>),
     /// What each cost model expects of an algorithm on a device, without running it
     Predict(predict::Predict),
 }

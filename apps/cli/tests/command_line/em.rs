@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use flashlab_base::Seed;
+use flashlab_em::graph::{random_graph, write_graph};
 use serde_json::Value;
 
 use crate::support::Directory;
@@ -156,6 +158,91 @@ fn experiments_are_verified_recorded_and_compared_with_their_predictions() {
     assert!(directory.succeeds(&predicted).out.contains("affine"));
 }
 
+/// Runs an experiment and returns its document, whose keys are those of the issue.
+fn experiment(directory: &Directory, arguments: &str) -> Value {
+    let words: Vec<&str> = "em run --json --memory 1MiB".split(' ').chain(arguments.split(' ')).collect();
+    let document: Value = serde_json::from_str(&directory.succeeds(&words).out).unwrap();
+    let keys: Vec<&str> = document.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(keys, KEYS);
+    assert_eq!((&document["verified"], document["predicted"].as_object().unwrap().len()), (&true.into(), 6));
+    document
+}
+
+/// How far the planned number of IOs is from the issued one, as a share of that.
+fn off(document: &Value) -> f64 {
+    let ios = |kind: &str| document["ios"][kind].as_f64().unwrap();
+    (ios("planned") / ios("issued") - 1.0).abs()
+}
+
+#[test]
+fn lists_are_ranked_by_both_methods() {
+    let directory = Directory::new();
+    let hopping = experiment(&directory, "rank sim:hama --elements 20000 --algorithm hopping");
+    let ios = &hopping["ios"];
+    assert_eq!(ios["planned"], ios["issued"]);
+    assert!(ios["issued"].as_u64().unwrap() > 19_000, "{ios}");
+    assert!(hopping["predicted"]["affine"]["error"].as_f64().unwrap().abs() < 0.1, "{hopping}");
+    let contraction = experiment(&directory, "rank sim:hama --elements 200000 --algorithm contraction");
+    assert!(off(&contraction) < 0.15, "{contraction}");
+    assert_eq!(contraction["algorithm"], "rank");
+}
+
+#[test]
+fn graphs_are_searched_by_each_algorithm_on_one_and_on_two_devices() {
+    let directory = Directory::new();
+    let on_one = |algorithm: &str| {
+        let arguments = format!("bfs sim:nvme-consumer --graph random --nodes 20000 --algorithm {algorithm}");
+        experiment(&directory, &arguments)
+    };
+    for algorithm in ["mr", "mm", "semi-external"] {
+        let document = on_one(algorithm);
+        assert!(off(&document) < 0.05, "{algorithm}: {document}");
+        assert_eq!(document["elements"], 20_000);
+    }
+    assert_eq!(on_one("mr"), on_one("mr"), "the same seed gives the same document");
+    let apart =
+        "bfs --graph level-tree --nodes 20000 --structure sim:hama --pool sim:barracuda --output apart";
+    let document = experiment(&directory, apart);
+    assert!(off(&document) < 0.1, "{document}");
+    let report = directory.succeeds(&["report", "apart"]);
+    assert!(report.out.contains("search"), "{report}");
+}
+
+#[test]
+fn a_graph_file_is_searched_and_a_wrong_one_refused() {
+    let directory = Directory::new();
+    let graph = random_graph(2000, 5000, Seed(3));
+    let mut bytes = Vec::new();
+    write_graph(&graph, Seed(3), |part| {
+        bytes.extend_from_slice(part);
+        Ok::<(), ()>(())
+    })
+    .unwrap();
+    directory.write("graph", &bytes);
+    for algorithm in ["mr", "mm"] {
+        let document = experiment(&directory, &format!("bfs sim:hama --graph graph --algorithm {algorithm}"));
+        assert_eq!(document["elements"], 2000);
+    }
+    directory.write("magic", [&b"GRAPHFL"[..], &bytes[7..]].concat());
+    directory.write("short", &bytes[..bytes.len() - 4]);
+    let refused = |arguments: &str| {
+        let words: Vec<&str> = "em run".split(' ').chain(arguments.split(' ')).collect();
+        let ran = directory.flashlab(&words);
+        assert_eq!(ran.code, Some(2), "{arguments}: {ran}");
+        ran.err.lines().last().unwrap_or_default().to_owned()
+    };
+    assert!(refused("bfs sim:hama --graph magic").contains("magic cannot be used: it does not begin with"));
+    assert!(refused("bfs sim:hama --graph short").contains("the file is cut off"));
+    assert!(refused("bfs sim:hama --graph none").contains("cannot read the graph none: "));
+    assert!(refused("bfs sim:hama --graph graph --source 2000").contains("the nodes 0 to 1999"));
+    assert!(refused("bfs sim:hama --nodes 20000 --memory 64KiB").contains("give more memory"));
+    assert!(refused("rank sim:hama --elements 200000 --memory 64KiB").contains("give more memory"));
+    assert!(refused("bfs sim:hama").contains("needs --nodes N"));
+    assert!(refused("bfs --nodes 9 --structure sim:hama").contains("are given together"));
+    assert!(refused("rank sim:hama --elements 9 --algorithm mm").contains("hopping or contraction"));
+    assert!(refused("scan sim:hama --elements 9 --structure sim:hama").contains("only bfs has devices"));
+}
+
 #[test]
 fn an_experiment_that_does_not_fit_is_refused() {
     let directory = Directory::new();
@@ -166,7 +253,7 @@ fn an_experiment_that_does_not_fit_is_refused() {
         assert_eq!(ran.code, Some(2), "{ran}");
         ran.err.lines().last().unwrap_or_default().to_owned()
     };
-    assert!(run(&["--elements", "100000000000"]).contains("of memory on a simulated device"));
+    assert!(run(&["--elements", "100000000000"]).contains(" of memory, and "));
     assert!(run(&["--elements", "100000", "--memory", "8KiB"]).contains("give more memory"));
     assert!(run(&["--elements", "4000000", "--size", "64MiB"]).contains("has no free extent of"));
     assert!(run(&["--elements", "100", "--record", "1MiB"]).contains("a record has 1 byte to 64 KiB"));

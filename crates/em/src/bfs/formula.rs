@@ -109,10 +109,12 @@ pub fn search_ios(shape: &[LevelShape], reached: f64, sizes: SearchSizes) -> Sea
         for run in [next.kept, next.loaded] {
             ios.write_pool(run * ARC, sequence_block);
         }
-        // In memory an arc takes 12 bytes; a level is read as itself twice and as the level before once.
+        // In memory an arc takes 12 bytes; a level is read once for its lists, once more where it loads clusters, once to
+        // subtract it from the next level, and once to subtract it from the one after that.
         ios.spill(level.fetched, 12.0, ARC, shares.sort, 1.0, sequence_block);
         ios.spill(level.arcs, NODE, NODE, shares.sort, 1.0, sequence_block);
-        ios.spill(level.nodes, NODE, NODE, shares.level, 4.0, sequence_block);
+        let passes = if level.clusters > 0.0 { 4.0 } else { 3.0 };
+        ios.spill(level.nodes, NODE, NODE, shares.level, passes, sequence_block);
         ios.elements += level.kept + level.loaded + next.kept + next.loaded;
         ios.elements += 2.0 * level.fetched + level.arcs + 2.0 * level.nodes + level.clusters;
     }

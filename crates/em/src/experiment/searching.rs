@@ -92,7 +92,7 @@ pub fn run_scan(
         host,
         ios: AlgorithmIos::of(vec![class], Nanos::ZERO),
         block,
-        costs: device,
+        costs: vec![device],
         choices: vec![("block", block.to_string()), ("blocks in flight", (ahead + 1).to_string())],
     })
 }
@@ -211,7 +211,7 @@ impl SearchJob<'_> {
             host,
             ios: AlgorithmIos::of(vec![class], Nanos::ZERO),
             block: self.block,
-            costs: self.costs,
+            costs: vec![self.costs],
             choices: vec![
                 ("structure", name),
                 ("block", self.block.to_string()),

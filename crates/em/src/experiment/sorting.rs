@@ -157,7 +157,7 @@ pub fn run_sort(machine: &mut Machine<'_>, options: &SortOptions) -> Result<Expe
         host,
         ios: ios(&task, &plan),
         block: plan.block,
-        costs: device,
+        costs: vec![device],
         choices: choices(&task, &plan),
     })
 }

@@ -26,7 +26,7 @@ use crate::machine::Machine;
 use crate::records::{Pair, RecordReader, Stored, Triple, Workspace};
 
 /// The memory that an element takes while it is ranked in memory: itself, its place and its mark.
-const IN_MEMORY: u64 = 32;
+pub(super) const IN_MEMORY: u64 = 32;
 
 /// The ranks of a list.
 pub struct Ranking {

@@ -39,7 +39,7 @@ pub struct MachineOptions {
     #[arg(long, value_name = "DIR")]
     directory: Option<std::path::PathBuf>,
     #[command(flatten)]
-    consent: ConsentOptions,
+    pub consent: ConsentOptions,
     /// The seed of everything random
     #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = arguments::seed)]
     pub seed: Seed,
@@ -62,7 +62,8 @@ pub struct OpenMachine {
     pub name: String,
     /// By what right it is written to.
     pub consent: String,
-    _scratch: Option<ScratchFile>,
+    /// What the device lies in, where that is removed with it.
+    pub scratch: Option<ScratchFile>,
 }
 
 impl MachineOptions {
@@ -73,9 +74,20 @@ impl MachineOptions {
         needed: Bytes,
         interrupt: &AtomicBool,
     ) -> Result<OpenMachine> {
+        self.open_with(target, needed, &self.consent, interrupt)
+    }
+
+    /// Opens a device that has a consent of its own.
+    pub fn open_with(
+        &self,
+        target: Option<&Target>,
+        needed: Bytes,
+        consent: &ConsentOptions,
+        interrupt: &AtomicBool,
+    ) -> Result<OpenMachine> {
         match target {
             Some(Target::Simulated(simulated)) => {
-                check_memory(needed)?;
+                check_memory(needed, "--elements")?;
                 let mut simulation = Simulation::new(simulated)?;
                 if let Some(size) = self.size {
                     simulation = simulation.resized(size)?;
@@ -87,7 +99,7 @@ impl MachineOptions {
                 }
                 let device = Box::new(StoringDevice::new(simulation.device()?));
                 let consent = "none needed: simulated".to_owned();
-                Ok(OpenMachine { device, name: simulated.to_string(), consent, _scratch: None })
+                Ok(OpenMachine { device, name: simulated.to_string(), consent, scratch: None })
             }
             Some(target) => {
                 if self.size.is_some() {
@@ -95,13 +107,13 @@ impl MachineOptions {
                         "--size is for simulated devices: a real one has the size that it has".to_owned()
                     ));
                 }
-                let candidate = Candidate::find(target, true, &self.consent)?;
+                let candidate = Candidate::find(target, true, consent)?;
                 let opened = candidate.open(Opening::new(EngineOptions::default(), DEPTH)?)?;
                 opened.warnings.iter().for_each(|(_, message)| tell!("{message}"));
                 let OpenDevice::Real(device) = opened.device else {
                     unreachable!("a path leads to no simulated device")
                 };
-                Ok(OpenMachine { device, name: target.to_string(), consent: opened.consent, _scratch: None })
+                Ok(OpenMachine { device, name: target.to_string(), consent: opened.consent, scratch: None })
             }
             None => self.open_scratch(needed, interrupt),
         }
@@ -117,7 +129,12 @@ impl MachineOptions {
         let opened = scratch::open(&file, Opening::new(EngineOptions::default(), DEPTH)?)?;
         opened.warnings.iter().for_each(|(_, message)| tell!("{message}"));
         let OpenDevice::Real(device) = opened.device else { unreachable!("a scratch file is a real device") };
-        Ok(OpenMachine { device, name: file.description(), consent: opened.consent, _scratch: Some(file) })
+        Ok(OpenMachine { device, name: file.description(), consent: opened.consent, scratch: Some(file) })
+    }
+
+    /// What computation on an element costs by declaration; zero where it is measured.
+    pub fn declared_cost(&self) -> Nanos {
+        if self.host_time == HostTimeChoice::Declared { self.host_cost } else { Nanos::ZERO }
     }
 
     /// What computation costs.
@@ -132,12 +149,11 @@ impl MachineOptions {
     }
 }
 
-/// Refuses a simulated device whose data does not fit into this machine's memory.
-fn check_memory(needed: Bytes) -> Result<()> {
+/// Refuses data that does not fit into this machine's memory; `fewer` says of what to take less.
+pub fn check_memory(needed: Bytes, fewer: &str) -> Result<()> {
     match flashlab_host::available_memory() {
         Some(available) if needed > available => bail!(Usage(format!(
-            "the data of this run takes {needed} of memory on a simulated device, and {available} are free: take fewer \
-             --elements"
+            "the data of this run takes {needed} of memory, and {available} are free: take fewer {fewer}"
         ))),
         _ => Ok(()),
     }

@@ -49,7 +49,7 @@ impl Predict {
         let machine = Machine::new(vec![opened.device], self.machine.memory, self.machine.host_time())?;
         let mut machine = machine.with_interrupt(&interrupt);
         let SortPrediction { ios, block, costs, choices } = predict_sort(&mut machine, &options)?;
-        let predictions = CostPrediction::all(&ios, block, &costs);
+        let predictions = CostPrediction::all(&ios, block, &[costs]);
         if self.json.json {
             return output::json(&json!({
                 "algorithm": "sort",

@@ -39,7 +39,9 @@ pub fn text(outcome: &ExperimentOutcome, target: &str, folder: &str) -> String {
         let (planned, issued) = (outcome.planned.of(mode), outcome.issued.of(mode));
         text += &format!("{name:<10} {planned:>12} {issued:>12} {:>12}\n", outcome.issued.bytes_of(mode));
     }
-    if outcome.planned != outcome.issued {
+    let lengths = |counts: &IoCounts| counts.iter().count();
+    let is_short = lengths(&outcome.planned).max(lengths(&outcome.issued)) <= SIZES_SHOWN;
+    if outcome.planned != outcome.issued && is_short {
         text += &format!(
             "by size, planned: {}\nby size, issued:  {}\n",
             sizes(&outcome.planned),
@@ -71,6 +73,9 @@ pub fn prediction_table(predictions: &[CostPrediction], measured: Option<Nanos>)
     }
     text
 }
+
+/// The most different IOs that are listed one by one.
+const SIZES_SHOWN: usize = 12;
 
 /// Counts by direction and size.
 fn sizes(counts: &IoCounts) -> String {

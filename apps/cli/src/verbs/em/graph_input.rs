@@ -1,0 +1,187 @@
+//! The graph, the devices and the search of `em run bfs`, and the ranking of `em run rank`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use flashlab_base::{Bytes, Seed, Target};
+use flashlab_em::Spread;
+use flashlab_em::bfs::{SearchMethod, SearchPlacement, SearchTask, sequence_block};
+use flashlab_em::experiment::{RankMethod, RankOptions, SearchGraph};
+use flashlab_em::graph::{GraphFile, GraphSource, LevelTree, MAX_NODES, random_graph};
+
+use super::machine::{MachineOptions, check_memory};
+use crate::exit::Usage;
+
+/// The level tree of the paper has the root of B levels, and its B is 2^18 elements.
+const LEVELS_MAX: u64 = 512;
+
+/// A graph and how it is searched; how a list is ranked.
+#[derive(Args)]
+pub struct GraphOptions {
+    /// bfs, rank: how [default: mm for bfs, contraction for rank]
+    #[arg(long = "algorithm", value_enum)]
+    method: Option<Method>,
+    /// bfs: level-tree, random, or a graph file
+    #[arg(long, value_name = "GRAPH", default_value = "level-tree")]
+    graph: String,
+    /// bfs: the levels below the root of a level tree [default: the root of the number of nodes, at most 512]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    levels: Option<u32>,
+    /// bfs: the edges of a random graph [default: twice the number of nodes]
+    #[arg(long, value_name = "N")]
+    edges: Option<u64>,
+    /// bfs: the node that a random graph or a graph file is searched from [default: the first one with a neighbour]
+    #[arg(long, value_name = "NODE")]
+    source: Option<u32>,
+    /// bfs with mm: the nodes of a cluster on average; what the closed form gives, if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    cluster: Option<u64>,
+    /// bfs: the device of the pool and the levels; --structure TARGET names the device of the graph and its clusters
+    #[arg(long, value_name = "TARGET")]
+    pub pool: Option<Target>,
+    /// Consent to destroying all data on this block device, which must be the one of --pool
+    #[arg(long, value_name = "PATH", requires = "pool")]
+    pub destroy_pool_data_on: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Method {
+    /// Munagala and Ranade's search: reads each list at random
+    Mr,
+    /// Mehlhorn and Meyer's search: reads clusters at random, and a pool in order
+    Mm,
+    /// A search with a bit for each node in memory
+    SemiExternal,
+    /// Follows the list: a random read for each element
+    Hopping,
+    /// Ranks by sorting: removes independent sets
+    Contraction,
+}
+
+impl GraphOptions {
+    /// Refuses options of other algorithms.
+    pub fn check_unneeded(&self, algorithm: &str) -> Result<()> {
+        if self.method.is_some() || self.pool.is_some() {
+            bail!(Usage(format!(
+                "{algorithm} has no --algorithm and no --pool: they are options of bfs and rank"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The graph that is searched. `nodes`, if the user named them.
+    pub fn graph(&self, nodes: Option<u64>, seed: Seed) -> Result<SearchGraph> {
+        let needed = || {
+            let few = nodes.ok_or_else(|| {
+                Usage(format!("--graph {} needs --nodes N: how many nodes are generated", self.graph))
+            })?;
+            match few <= MAX_NODES {
+                true => Ok(few),
+                false => Err(Usage(format!("--nodes {few}: a graph has at most {MAX_NODES}"))),
+            }
+        };
+        match self.graph.as_str() {
+            "level-tree" => {
+                let nodes = needed()?;
+                let levels = self.levels.unwrap_or(nodes.isqrt().clamp(1, LEVELS_MAX) as u32);
+                let tree = LevelTree::new(nodes, levels, seed).ok_or_else(|| {
+                    Usage(format!(
+                        "a level tree of {nodes} nodes with {levels} levels below its root: give at least {} --nodes, or \
+                         fewer --levels",
+                        u64::from(levels) + 1
+                    ))
+                })?;
+                Ok(SearchGraph::LevelTree(tree))
+            }
+            "random" => {
+                let nodes = needed()?;
+                let edges = self.edges.unwrap_or(2 * nodes);
+                // An edge is drawn as two numbers, and sorted as two arcs.
+                check_memory(Bytes(edges.saturating_mul(24)), "--nodes or --edges")?;
+                self.arrays(random_graph(nodes as u32, edges, seed))
+            }
+            file => {
+                if nodes.is_some() {
+                    bail!(Usage(format!("the graph file {file} has its nodes: leave --nodes out")));
+                }
+                self.arrays(read_graph(Path::new(file))?)
+            }
+        }
+    }
+
+    fn arrays(&self, graph: flashlab_em::graph::AdjacencyArrays) -> Result<SearchGraph> {
+        let source = match self.source {
+            Some(source) if source < graph.nodes() => source,
+            Some(source) => {
+                bail!(Usage(format!(
+                    "--source {source}: the graph has the nodes 0 to {}",
+                    i64::from(graph.nodes()) - 1
+                )))
+            }
+            None => (0..graph.nodes()).find(|&node| !graph.of(node).is_empty()).unwrap_or(0),
+        };
+        Ok(SearchGraph::Arrays { graph, source })
+    }
+
+    /// How the graph is searched. With two devices the structure is on the first one and the pool on the second.
+    pub fn search_task(&self, devices: usize, block: Bytes, machine: &MachineOptions) -> Result<SearchTask> {
+        let method = match self.method {
+            None | Some(Method::Mm) => SearchMethod::MehlhornMeyer,
+            Some(Method::Mr) => SearchMethod::MunagalaRanade,
+            Some(Method::SemiExternal) => SearchMethod::SemiExternal,
+            Some(Method::Hopping | Method::Contraction) => {
+                bail!(Usage("bfs has the --algorithm mr, mm or semi-external".to_owned()))
+            }
+        };
+        Ok(SearchTask {
+            method,
+            placement: SearchPlacement { structure: Spread::On(0), pool: Spread::On(devices - 1) },
+            block,
+            sequence_block: sequence_block(machine.memory, block),
+            cluster: self.cluster,
+            host_cost: machine.declared_cost(),
+            seed: machine.seed,
+        })
+    }
+
+    /// How a list is ranked.
+    pub fn rank_options(&self, elements: u64, block: Bytes, machine: &MachineOptions) -> Result<RankOptions> {
+        let method = match self.method {
+            None | Some(Method::Contraction) => RankMethod::Contraction,
+            Some(Method::Hopping) => RankMethod::Hopping,
+            Some(_) => bail!(Usage("rank has the --algorithm hopping or contraction".to_owned())),
+        };
+        Ok(RankOptions { elements, method, block, host_cost: machine.declared_cost(), seed: machine.seed })
+    }
+}
+
+/// The space that a search needs on each device: the graph, the clusters, and what sorting them and the pool spill.
+pub fn search_space(graph: &SearchGraph) -> Bytes {
+    Bytes(64 * u64::from(graph.nodes()) + 100 * graph.arcs()) + Bytes::mib(64)
+}
+
+/// The space that ranking needs: the list, the removed sets, and three sequences of elements.
+pub fn rank_space(elements: u64) -> Result<Bytes> {
+    match elements <= MAX_NODES {
+        true => Ok(Bytes(100 * elements) + Bytes::mib(64)),
+        false => bail!(Usage(format!("--elements {elements}: a list has at most {MAX_NODES}"))),
+    }
+}
+
+fn read_graph(path: &Path) -> Result<flashlab_em::graph::AdjacencyArrays> {
+    let shown = path.display();
+    let length = std::fs::metadata(path)
+        .map_err(|error| {
+            Usage(format!("cannot read the graph {shown}: {error}; give level-tree, random or a graph file"))
+        })?
+        .len();
+    check_memory(Bytes(length.saturating_mul(2)), "a smaller graph file")?;
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read the graph {shown}"))?;
+    match GraphFile::parse(&bytes) {
+        Ok(file) => Ok(file.graph),
+        Err(error) => bail!(Usage(format!(
+            "the graph {shown} cannot be used: {error}; docs/em-graphs.md has the format"
+        ))),
+    }
+}

@@ -1,0 +1,181 @@
+//! The experiment `rank`.
+
+use flashlab_base::{Bytes, Mode, Nanos, Seed};
+
+use super::{ExperimentOutcome, costs, ios_of, sequence_times};
+use crate::bfs::sequence_block;
+use crate::cost::{AccessPattern, AlgorithmIos, IoClass};
+use crate::error::EmError;
+use crate::extent::{ExtentAllocator, Spread};
+use crate::ledger::IoCounts;
+use crate::machine::Machine;
+use crate::rank::{
+    ListOrder, RankIos, StoredList, contraction_ios, hopping_reads, rank_by_contraction, rank_by_hopping,
+};
+use crate::records::Workspace;
+
+/// How a list is ranked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RankMethod {
+    /// [`rank_by_hopping`].
+    Hopping,
+    /// [`rank_by_contraction`].
+    Contraction,
+}
+
+/// What is ranked, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct RankOptions {
+    /// How many elements the list has.
+    pub elements: u64,
+    /// How it is ranked.
+    pub method: RankMethod,
+    /// B: the size of a random read.
+    pub block: Bytes,
+    /// In virtual time, what an element costs the host, for the predictions.
+    pub host_cost: Nanos,
+    /// The seed of the list, the coins and the probes.
+    pub seed: Seed,
+}
+
+/// What a method planned and did.
+struct Ranked {
+    planned: IoCounts,
+    ios: AlgorithmIos,
+    time: Nanos,
+    host: Nanos,
+    rounds: Option<u32>,
+}
+
+/// Generates a random list, ranks it, and compares every rank with the list's order.
+///
+/// # Errors
+/// Those of the IOs, [`EmError::Memory`], [`EmError::Space`], [`EmError::Parameter`] and [`EmError::Wrong`].
+pub fn run_rank(machine: &mut Machine<'_>, options: &RankOptions) -> Result<ExperimentOutcome, EmError> {
+    let RankOptions { elements, method, block, seed, .. } = *options;
+    let order = ListOrder::new(elements, seed)?;
+    let sequence = sequence_block(machine.budget().limit(), block);
+    let length = Bytes(8 * elements).max(sequence * 8);
+    let mut free = ExtentAllocator::new(machine);
+    let small = if method == RankMethod::Hopping { block } else { sequence };
+    let device = costs(machine, &mut free, length, small, 1, seed)?;
+    let mut times = sequence_times(machine, 0, length)?;
+    machine.begin_phase("generate");
+    let space = ExtentAllocator::new(machine);
+    let mut workspace = Workspace { machine, space, block: sequence, ahead: 1 };
+    let list = StoredList::write(&mut workspace, &order, Spread::On(0))?;
+    workspace.machine.begin_phase("rank");
+    let ranked = match method {
+        RankMethod::Hopping => hop(&mut workspace, options, &order, &list)?,
+        RankMethod::Contraction => contract(&mut workspace, options, &order, &list)?,
+    };
+    let issued = ios_of(machine, "rank").issued;
+    if !machine.is_virtual() {
+        times = times.mean(sequence_times(machine, 0, length)?);
+    }
+    let mut choices = vec![("method", method_name(method).to_owned())];
+    match ranked.rounds {
+        Some(rounds) => {
+            choices.push(("block of sequences", sequence.to_string()));
+            choices.push(("rounds of contraction", rounds.to_string()));
+        }
+        None => choices.push(("block of random reads", block.to_string())),
+    }
+    choices.push(("time of an element", Nanos(ranked.time.0 / elements).to_string()));
+    Ok(ExperimentOutcome {
+        algorithm: "rank",
+        elements,
+        planned: ranked.planned,
+        bound: times.bound(&issued),
+        issued,
+        time: ranked.time,
+        host: ranked.host,
+        ios: ranked.ios,
+        block: small,
+        costs: vec![device],
+        choices,
+    })
+}
+
+/// Follows the list. Each rank is compared while the list is followed, because no rank is written.
+fn hop(
+    workspace: &mut Workspace<'_, '_>,
+    options: &RankOptions,
+    order: &ListOrder,
+    list: &StoredList,
+) -> Result<Ranked, EmError> {
+    let mut see = |element, rank| match order.element(rank) == element {
+        true => Ok(()),
+        false => Err(EmError::Wrong(format!("element {element} has not the rank {rank}"))),
+    };
+    let host = workspace.machine.host_time();
+    let hops = rank_by_hopping(workspace, list, options.block, u64::MAX, &mut see)?;
+    let host = workspace.machine.host_time().since(host);
+    if hops.visited != order.count() {
+        return Err(EmError::Wrong(format!("{} of {} elements were visited", hops.visited, order.count())));
+    }
+    let reads = hopping_reads(order, options.block);
+    let mut planned = IoCounts::default();
+    planned.add(Mode::Read, options.block, reads);
+    let class = IoClass {
+        device: 0,
+        mode: Mode::Read,
+        pattern: AccessPattern::Random,
+        count: reads as f64,
+        bytes: (options.block * reads).0 as f64,
+        in_flight: 1,
+    };
+    let predicted = Nanos(options.host_cost.0.saturating_mul(order.count()));
+    let ios = AlgorithmIos::of(vec![class], predicted);
+    Ok(Ranked { planned, ios, time: hops.time, host, rounds: None })
+}
+
+/// Ranks by sorting, and reads the ranks.
+fn contract(
+    workspace: &mut Workspace<'_, '_>,
+    options: &RankOptions,
+    order: &ListOrder,
+    list: &StoredList,
+) -> Result<Ranked, EmError> {
+    let (begin, host) = (workspace.machine.now(), workspace.machine.host_time());
+    let ranking = rank_by_contraction(workspace, list, Spread::On(0), options.seed)?;
+    let time = workspace.machine.now().since(begin);
+    let host = workspace.machine.host_time().since(host);
+    workspace.machine.begin_phase("verify");
+    let mut ranks = workspace.read(&ranking.ranks)?;
+    for element in 0..order.count() {
+        let rank = ranks.next(workspace.machine)?.map(u64::from);
+        if rank != Some(order.rank(element)) {
+            return Err(EmError::Wrong(format!("element {element} has the rank {rank:?}")));
+        }
+    }
+    let block = workspace.block;
+    let predicted = contraction_ios(order.count(), workspace.machine.budget().limit(), block);
+    let mut planned = IoCounts::default();
+    planned.add(Mode::Read, block, predicted.reads.round() as u64);
+    planned.add(Mode::Write, block, predicted.writes.round() as u64);
+    let ios = sequence_ios(&predicted, options.host_cost);
+    Ok(Ranked { planned, ios, time, host, rounds: Some(ranking.rounds) })
+}
+
+/// A contraction as the cost models see it: it reads some sequences while it writes others.
+fn sequence_ios(ios: &RankIos, host_cost: Nanos) -> AlgorithmIos {
+    let class = |mode, count, bytes| IoClass {
+        device: 0,
+        mode,
+        pattern: AccessPattern::Alternating,
+        count,
+        bytes,
+        in_flight: 2,
+    };
+    let classes =
+        vec![class(Mode::Read, ios.reads, ios.read_bytes), class(Mode::Write, ios.writes, ios.write_bytes)];
+    AlgorithmIos::of(classes, Nanos((ios.elements * host_cost.0 as f64) as u64))
+}
+
+fn method_name(method: RankMethod) -> &'static str {
+    match method {
+        RankMethod::Hopping => "hopping",
+        RankMethod::Contraction => "contraction",
+    }
+}
