@@ -7,7 +7,7 @@
 //! | algorithm | how it fetches the neighbours of a level | IOs |
 //! | --- | --- | --- |
 //! | [`munagala_ranade`] | each list by random reads | n + sort(arcs) |
-//! | [`mehlhorn_meyer`] | clusters of lists by random reads; unused lists wait in a pool that each level scans | sqrt(n scan(arcs)) + sort(arcs) |
+//! | [`mehlhorn_meyer()`] | clusters of lists by random reads; unused lists wait in a pool that each level scans | sqrt(n scan(arcs)) + sort(arcs) |
 //! | [`semi_external`] | as the first, but a bit a node in memory says what was visited | n + scan(arcs) |
 //!
 //! Mehlhorn and Meyer, ESA 2002, is the second; Ajwani et al., chapter 4, put its clusters on flash and its pool on a hard

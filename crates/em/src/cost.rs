@@ -2,7 +2,7 @@
 //!
 //! # Model
 //! A [`AlgorithmIos`] lists the IOs of an algorithm by device, direction, pattern and size, in phases that follow each other.
-//! [`DeviceCosts`] has what a device charges for them; it is measured on a device ([`measure`]) or given. Each
+//! [`DeviceCosts`] has what a device charges for them; it is measured on a device ([`measure()`]) or given. Each
 //! [`CostModel`] sees a part of both and predicts a time:
 //!
 //! | model | what it sees | source |
@@ -15,7 +15,7 @@
 //! | PDAM | P block transfers in each time step | Bender et al., SPAA 2019 |
 //!
 //! # Invariants
-//! - Nothing here issues an IO, but for [`measure`].
+//! - Nothing here issues an IO, except [`measure()`].
 //! - All models add the same host time, so that they differ only in what they say of the device.
 
 mod algorithm_ios;

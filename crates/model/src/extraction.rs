@@ -103,7 +103,7 @@ impl Extraction {
         if self.writes { vec![SizeStep::Reads, SizeStep::Writes] } else { vec![SizeStep::Reads] }
     }
 
-    /// The sizes, ascending: as many as the zones allow.
+    /// The sizes, ascending, up to the largest that the zones allow.
     pub fn sizes(&self) -> Vec<Bytes> {
         let most = SIZE_MOST.0.min(self.zone_size().0 / REQUESTS_PER_ZONE);
         let least = SIZE_LEAST.max(self.space.block);

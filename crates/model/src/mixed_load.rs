@@ -39,7 +39,7 @@ pub struct LoadMix {
 }
 
 impl LoadMix {
-    /// A mix of so many reads to so many writes, in the units of the frontier.
+    /// A mix of reads and writes, both in the units of the frontier.
     pub fn new(reads: f64, writes: f64) -> LoadMix {
         LoadMix { reads, writes }
     }
@@ -66,7 +66,7 @@ impl MixedFrontier {
         errors.sum::<f64>() / measured.len() as f64
     }
 
-    /// A point of the frontier that was measured: so many reads a second at so many writes.
+    /// A measured point of the frontier: the reads a second at this number of writes a second.
     pub fn measured(reads: f64, writes: f64) -> Measured<LoadMix> {
         Measured { input: LoadMix::new(reads, writes), figure: 1.0 }
     }

@@ -65,7 +65,7 @@ pub fn append_and_pack(
     Some(PredictedCost { hot_survival, cold_survival, write_amplification: 1.0 + copied })
 }
 
-/// The classes with so many pages in all, the hottest first, and the pages that no class explains. Lifetimes that are longer than
+/// The classes with this number of pages in all, the hottest first, and the pages that no class explains. Lifetimes that are longer than
 /// what was seen so far let the coldest classes seem too large; they are cut.
 fn within(classes: &[UpdateClass], live: f64) -> (Vec<UpdateClass>, f64) {
     let mut fitting: Vec<UpdateClass> = Vec::with_capacity(classes.len());

@@ -95,7 +95,7 @@ pub struct WriteWorkload {
 }
 
 impl WriteWorkload {
-    /// The writes of this seed to so many pages.
+    /// The writes of this seed to this number of pages.
     ///
     /// # Panics
     /// When there are no pages.

@@ -1,4 +1,4 @@
-//! `flashlab model`: a device is fitted, predicted, checked, and other software is tuned; what cannot be is told.
+//! `flashlab model`: a device is fitted, predicted, checked, and other software is tuned; refusals give their reason.
 
 use serde_json::Value;
 

@@ -26,7 +26,7 @@ use crate::records::Workspace;
 pub enum SearchMethod {
     /// [`munagala_ranade`].
     MunagalaRanade,
-    /// [`mehlhorn_meyer`].
+    /// [`mehlhorn_meyer()`].
     MehlhornMeyer,
     /// [`semi_external`].
     SemiExternal,

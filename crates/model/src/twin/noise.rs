@@ -12,7 +12,7 @@ use super::measured::MeasuredRuns;
 const IOS_LEAST: usize = 100;
 /// How many of the steadiest runs are looked at.
 const RUNS: usize = 24;
-/// A response time of so many times the median is an outlier in a steady run.
+/// A response time of this number of medians is an outlier in a steady run.
 const OUTLIER: f64 = 1.8;
 
 /// What the steadiest reads vary by.
