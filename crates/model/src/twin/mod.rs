@@ -2,12 +2,12 @@
 //!
 //! # Model
 //! A twin is the simplest of several models: the throughput model, or flash with the structure that was inferred. Each candidate
-//! serves the requests that the device served ([`rerun`]), and the micro-benchmarks that no fit saw decide.
+//! serves the requests that the device served (`rerun`), and the micro-benchmarks that no fit saw decide.
 //!
 //! # Method
-//! 1. [`measured`] reads what the run did, and its response times.
-//! 2. [`throughput`] fits the simple model; [`structure`], [`starts`], [`search`] and [`variants`] fit flash ([`fit`]).
-//! 3. [`difference`] says how far the twin is from the device, point by point.
+//! 1. `measured` reads what the run did, and its response times.
+//! 2. `throughput` fits the simple model; `structure`, `starts`, `search` and `variants` fit flash (`fit`).
+//! 3. `difference` says how far the twin is from the device, point by point.
 //!
 //! # Invariants
 //! - The same run and the same inference give the same twin.
