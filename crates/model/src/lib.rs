@@ -1,7 +1,7 @@
 //! Equations that predict a device: fitted to what was measured, selected by hold-out error, checked on what was not.
 //!
 //! # Model
-//! A [`PerformanceModel`] is a small type with its parameters, its assumptions and where it fails. [`run_points`] turns a
+//! A [`PerformanceModel`] is a small type with its parameters, its assumptions and where it fails. [`run_points()`] turns a
 //! recorded run into [`RunPoint`]s, [`fio_points`] what fio measured; a [`DeviceModel`] is fitted to them. An [`Extraction`]
 //! says what to measure for one, [`ModelCheck`] how well it predicts, [`tune()`] what other software makes of it.
 //!
