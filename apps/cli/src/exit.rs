@@ -161,6 +161,7 @@ fn of_host(error: &HostError) -> u8 {
 fn of_repair(error: &RepairError) -> u8 {
     match error {
         RepairError::NoVolume
+        | RepairError::NoSuperblock
         | RepairError::OtherVersion(_)
         | RepairError::Truncated { .. }
         | RepairError::Options(_)

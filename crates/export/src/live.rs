@@ -383,6 +383,11 @@ impl LiveDisk {
         lock(&self.model).device.statistics()
     }
 
+    /// What the device reports of itself in addition to counters.
+    pub fn device_details(&self) -> Option<serde_json::Value> {
+        lock(&self.model).device.details()
+    }
+
     /// The device's state as bytes, if it has one.
     pub fn state(&self) -> Option<Vec<u8>> {
         lock(&self.model).device.save()

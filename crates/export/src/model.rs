@@ -33,6 +33,11 @@ pub trait ServedDevice: Device + Send {
         None
     }
 
+    /// What else it reports of itself, as a JSON object.
+    fn details(&self) -> Option<serde_json::Value> {
+        None
+    }
+
     /// Its state as bytes, if it can be restored. No IO is in flight.
     fn save(&self) -> Option<Vec<u8>> {
         None

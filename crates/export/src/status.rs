@@ -29,6 +29,9 @@ pub struct Status {
     /// The counters of the device; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<Statistics>,
+    /// What else the device reports of itself: a repaired volume describes its logs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<serde_json::Value>,
     /// The armed fault rules.
     pub faults: Vec<ArmedFault>,
 }
@@ -58,6 +61,7 @@ impl Status {
             transport_latency: disk.transport_latency(),
             served: disk.summary(),
             device: disk.device_statistics(),
+            details: disk.device_details(),
             faults,
         }
     }

@@ -13,6 +13,8 @@
 //! 2. For each size the model ([`append_and_pack`]) gives `p_h = e^-alpha`, summed over the classes, `p_c` and the cost.
 //! 3. The size moves towards that with the smallest cost, by at most 1/64 of the volume at each adaptation.
 //! 4. Sizes that would leave the cold log less than 1/16 of the slack are not considered: the cold log could not be packed.
+//! 5. On a small volume headers can take that slack. If the whole cold log was packed and the host still has no space, the hot
+//!    log is packed, whatever its size.
 //!
 //! # Memory
 //! Nothing for each page. After recovery the size starts over.
@@ -37,6 +39,9 @@ pub struct AppendAndPackPolicy {
     hot_target: u32,
     is_fixed: bool,
     packed_since: u32,
+    /// Victims since the host last wrote, and the write clock then.
+    victims_without_writes: u32,
+    last_write: u64,
     lifetimes: Lifetimes,
 }
 
@@ -55,6 +60,8 @@ impl AppendAndPackPolicy {
             hot_target: hot_segments,
             is_fixed: true,
             packed_since: 0,
+            victims_without_writes: 0,
+            last_write: 0,
             lifetimes: Lifetimes::new(),
         }
     }
@@ -109,13 +116,18 @@ impl Policy for AppendAndPackPolicy {
         COLD
     }
 
-    fn victim(&mut self, table: &SegmentTable, _now: u64) -> Option<SegmentId> {
+    fn victim(&mut self, table: &SegmentTable, now: u64) -> Option<SegmentId> {
         self.packed_since += 1;
         if !self.is_fixed && self.packed_since >= table.segment_count() / STEPS {
             self.packed_since = 0;
             self.adapt(table);
         }
-        let is_hot_full = table.log(HOT).segments > self.hot_target;
+        if self.last_write != now {
+            (self.last_write, self.victims_without_writes) = (now, 0);
+        }
+        self.victims_without_writes += 1;
+        let is_cold_useless = self.victims_without_writes > table.log(COLD).segments;
+        let is_hot_full = table.log(HOT).segments > self.hot_target || is_cold_useless;
         let (first, second) = if is_hot_full { (HOT, COLD) } else { (COLD, HOT) };
         table.oldest(first).or_else(|| table.oldest(second))
     }

@@ -80,6 +80,12 @@ impl VolumeCounters {
         }
     }
 
+    /// The share of the pages of packed segments that packing copied. `None` before it packed.
+    pub fn packed_share(&self, pages_per_segment: u32) -> Option<f64> {
+        let packed = self.packed_segments.saturating_mul(pages_per_segment.into());
+        (packed > 0).then(|| self.copied_pages as f64 / packed as f64)
+    }
+
     /// Bytes written to the device for each byte that the host wrote. `None` before it wrote.
     pub fn write_amplification(&self, page: u64) -> Option<f64> {
         let host = (self.host_pages + self.coalesced_pages) * page;

@@ -13,6 +13,11 @@ pub enum RepairError {
         "there is no flashlab volume: no copy of the superblock has its magic number; `flashlab repair create` makes one"
     )]
     NoVolume,
+    /// There are superblocks, and none is as it was written.
+    #[error(
+        "the device carries a flashlab volume, but none of its superblocks has the right checksum: without one nothing of it can be read; restore the first 4 KiB from a copy of the device"
+    )]
+    NoSuperblock,
     /// A later or earlier version of the format.
     #[error("the volume has version {0} of the format, and this flashlab reads version {version}: use the flashlab that made it", version = crate::format::VERSION)]
     OtherVersion(u32),

@@ -50,9 +50,9 @@ pub(crate) fn read_superblock<D: Device>(io: &mut DeviceIo<D>) -> Result<Superbl
                 }
             }
             Ok(None) => {}
-            Err(error) => {
-                other.get_or_insert(error);
-            }
+            // A copy that can be read says more than a damaged one.
+            Err(error) if matches!(other, None | Some(RepairError::NoSuperblock)) => other = Some(error),
+            Err(_) => {}
         }
         at += 1;
     }

@@ -3,8 +3,10 @@
 mod check;
 mod create;
 mod dump;
+mod log_row;
 mod opened;
 mod serve;
+mod served_status;
 mod simulate;
 mod status;
 

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::live_disk::{Server, pattern};
-use crate::support::{Directory, program};
+use crate::support::{Directory, LoopDevice, program};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
@@ -63,6 +63,152 @@ fn what_is_no_volume_or_fits_nothing_is_refused() {
     refused(&["repair", "serve", &volume, "--loop", "--memory-max", "1KiB"], 2, "of memory");
     fs::OpenOptions::new().write(true).open(&volume).unwrap().set_len(32 << 20).unwrap();
     refused(&["repair", "status", &volume], 2, "it was truncated");
+}
+
+/// What `repair` must not do while another program has the volume.
+fn is_refused_to_others(directory: &Directory, volume: &str) {
+    let image = directory.path("never").to_str().unwrap().to_owned();
+    let tasks: [&[&str]; 5] = [
+        &["status", volume],
+        &["check", volume],
+        &["dump", volume, "-o", &image],
+        &["serve", volume, "--loop"],
+        &["create", volume, "--segment", "1MiB", "--overwrite-file", "--destroy-data-on", volume],
+    ];
+    for task in tasks {
+        let ran = directory.flashlab(&[&["repair"], task].concat());
+        assert_eq!(ran.code, Some(3), "{task:?}: {}", ran.err);
+    }
+    assert!(!Path::new(&image).exists());
+}
+
+#[test]
+fn a_volume_has_one_opener_and_its_server_reports_its_logs() {
+    let directory = Directory::new();
+    let outer = new_volume(&directory, "128MiB");
+    let Some(server) = serve(&directory, &outer) else { return };
+    is_refused_to_others(&directory, &outer);
+    // The same for a volume on a block device.
+    let device = server.path.to_str().unwrap().to_owned();
+    let create = ["repair", "create", &device, "--segment", "1MiB", "--destroy-data-on", &device];
+    directory.succeeds(&create);
+    let inner = serve(&directory, &device).unwrap();
+    is_refused_to_others(&directory, &device);
+    let disk = inner.open();
+    // Large enough for packing in the volume beneath.
+    for round in 0..5 {
+        disk.write_all_at(&pattern(round, 32 << 20), 0).unwrap();
+        disk.sync_all().unwrap();
+    }
+    drop(disk);
+    let status = json(&directory.succeeds(&["repair", "status", &server.control, "--json"]).out);
+    for key in ["write_amplification", "write_amplification_predicted", "span_host_pages", "fill"] {
+        assert!(status[key].as_f64().is_some_and(|value| value > 0.0), "{key}: {status}");
+    }
+    let logs = status["logs"].as_array().unwrap();
+    assert!(logs.iter().all(|log| log["alpha"].as_f64().is_none_or(|alpha| alpha > 1.0)), "{status}");
+    assert!(logs.iter().any(|log| log["p"].is_number() && log["p_predicted"].is_number()), "{status}");
+    let text = directory.succeeds(&["repair", "status", &server.control]).out;
+    assert!(text.contains("p measured   p predicted") && text.contains("policy"), "{text}");
+    inner.end();
+    directory.succeeds(&["repair", "check", &device]);
+    server.end();
+    let status = json(&directory.succeeds(&["repair", "status", &outer, "--json"]).out);
+    assert!(status["p"].is_number() && status["logs"][0]["p_predicted"].is_number(), "{status}");
+    let gone = directory.flashlab(&["repair", "status", "/nonexistent/control"]);
+    assert_eq!(gone.code, Some(2), "{}", gone.err);
+}
+
+#[test]
+fn a_file_system_is_not_overwritten() {
+    let directory = Directory::new();
+    let file = directory.file("disk", 64 << 20);
+    if run(&format!("mkfs.ext4 -q -F {}", file.display())).is_err() {
+        flashlab_skip::skip(flashlab_skip::Need::Programs, "mkfs.ext4 is not installed");
+        return;
+    }
+    let before = fs::read(&file).unwrap();
+    let refused = |path: &str| {
+        let create = ["repair", "create", path, "--segment", "1MiB", "--destroy-data-on", path];
+        let ran = directory.flashlab(&create);
+        assert_eq!(ran.code, Some(3), "{}", ran.err);
+        ran.err
+    };
+    let Some(device) = LoopDevice::over(&file, &[]) else { return };
+    assert!(refused(&device.0).contains("ext4"));
+    drop(device);
+    assert!(refused(file.to_str().unwrap()).contains("--overwrite-file"));
+    assert!(fs::read(&file).unwrap() == before);
+}
+
+/// CRC32C, bit by bit.
+fn crc32c(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ if crc & 1 == 1 { 0x82F6_3B78 } else { 0 })
+    })
+}
+
+#[test]
+fn another_version_and_damaged_superblocks_are_recognised() {
+    let directory = Directory::new();
+    let volume = new_volume(&directory, "64MiB");
+    let file = fs::OpenOptions::new().read(true).write(true).open(&volume).unwrap();
+    let copies = [0, 64 << 10, (64 << 20) - (64 << 10), (64 << 20) - (128 << 10)];
+    let mut block = vec![0; 4096];
+    file.read_exact_at(&mut block, 0).unwrap();
+    let stored = u32::from_le_bytes(block[12..16].try_into().unwrap());
+    block[12..16].fill(0);
+    assert_eq!(crc32c(&block), stored);
+    // One copy is left.
+    copies[..3].iter().for_each(|copy| file.write_all_at(&[0x55; 4096], *copy).unwrap());
+    assert_eq!(json(&directory.succeeds(&["repair", "status", &volume, "--json"]).out)["is_clean"], true);
+    block[8..12].copy_from_slice(&99_u32.to_le_bytes());
+    let checksum = crc32c(&block);
+    block[12..16].copy_from_slice(&checksum.to_le_bytes());
+    let expect = |text: &str| {
+        let image = directory.path("image").to_str().unwrap().to_owned();
+        let tasks: [&[&str]; 4] = [&["status"], &["check"], &["serve", "--loop"], &["dump", "-o", &image]];
+        for task in tasks {
+            let ran = directory.flashlab(&[&["repair"], task, &[&volume]].concat());
+            assert!(ran.code == Some(2) && ran.err.contains(text), "{task:?}: {:?} {}", ran.code, ran.err);
+        }
+        assert!(!Path::new(&image).exists(), "a dump that failed leaves no image");
+    };
+    copies.iter().for_each(|copy| file.write_all_at(&block, *copy).unwrap());
+    expect("version 99 of the format");
+    block[100] ^= 1;
+    copies.iter().for_each(|copy| file.write_all_at(&block, *copy).unwrap());
+    expect("none of its superblocks has the right checksum");
+}
+
+#[test]
+fn policies_are_simulated_and_what_is_impossible_is_refused() {
+    let directory = Directory::new();
+    let small = ["--segments", "512", "--pages-per-segment", "32", "--settle", "2", "--measure", "1"];
+    let simulate =
+        |options: &[&str]| directory.flashlab(&[&["repair", "simulate"], &small[..], options].concat());
+    let ran = simulate(&["--workload", "zipf:0.99", "--fill", "0.7", "--move", "--json"]);
+    let row = json(&ran.out);
+    let number = |key: &str| row[key].as_f64().unwrap();
+    assert!(number("write_amplification") > 1.0 && number("predicted") > 1.0, "{row}");
+    assert_eq!((row["policy"].as_str(), row["fill"].as_f64()), (Some("multi-log"), Some(0.7)));
+    assert!(row["logs"][0]["p_predicted"].is_number() && row["logs"][0]["alpha"].is_number(), "{row}");
+    assert_eq!(row["after_move"]["half_volumes"].as_array().map(Vec::len), Some(8));
+    let all = json(&simulate(&["--policy", "all", "--fill", "0.7", "--json"]).out);
+    assert_eq!(all.as_array().map(Vec::len), Some(7));
+    for (options, text) in [
+        (["--fill", "1.0"], "not between 0 and 1"),
+        (["--fill", "0.99"], "give more --segments or a lower --fill"),
+        (["--fill", "NaN"], "not between 0 and 1"),
+        (["--policy", "lru"], "there is no policy `lru`; there are multi-log"),
+        (["--workload", "zipf:-1"], "zipf"),
+        (["--workload", "hot-cold:110/20"], "hot-cold"),
+        (["--workload", "bursts"], "bursts"),
+    ] {
+        let ran = simulate(&options);
+        assert!(ran.code == Some(2) && ran.err.contains(text), "{options:?}: {:?} {}", ran.code, ran.err);
+        assert!(ran.out.is_empty());
+    }
 }
 
 /// The volume as a loop device. `None`: not possible here.

@@ -61,7 +61,7 @@ impl Superblock {
     /// `Ok(None)`: the block is no superblock.
     ///
     /// # Errors
-    /// [`RepairError::OtherVersion`], and [`RepairError::Damaged`] for one whose checksum is right and whose geometry is
+    /// [`RepairError::NoSuperblock`] for a wrong checksum, [`RepairError::OtherVersion`], and [`RepairError::Damaged`] for one whose checksum is right and whose geometry is
     /// impossible.
     pub(crate) fn decode(block: &[u8], offset: u64) -> Result<Option<Superblock>, RepairError> {
         let mut fields = Decoder::new(block);
@@ -70,7 +70,7 @@ impl Superblock {
         }
         let (version, stored) = (fields.u32(), fields.u32());
         if block.len() < BLOCK.0 as usize || checksum(block) != stored {
-            return Ok(None);
+            return Err(RepairError::NoSuperblock);
         }
         if version != VERSION {
             return Err(RepairError::OtherVersion(version));

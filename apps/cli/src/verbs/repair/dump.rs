@@ -1,6 +1,6 @@
 //! `flashlab repair dump`.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -44,8 +44,12 @@ impl Dump {
         let image = OpenOptions::new().write(true).create_new(true).open(&self.output);
         let image =
             image.map_err(|error| Usage(format!("cannot make {name}: {error}; choose another --output")))?;
-        let report = dump(device, |offset, page| -> Result<()> {
+        let dumped = dump(device, |offset, page| -> Result<()> {
             image.write_all_at(page, offset).with_context(|| format!("cannot write {name}"))
+        });
+        let report = dumped.inspect_err(|_| {
+            // A part of an image could be taken for all of it.
+            let _ = fs::remove_file(&self.output);
         })?;
         image
             .set_len(report.size.0)

@@ -1,15 +1,46 @@
 //! Opens the file or block device that a volume lies on.
 
+use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use flashlab_device::Device;
+use flashlab_device::{Device, Wrapper};
 use flashlab_host::{Consent, HostError, Inspection, IoEngine, OpenOptions};
 use flashlab_repair::summarize;
 
-/// Opens it for reading.
-pub fn for_reading(path: &Path) -> Result<Box<dyn Device + Send>> {
-    open(path, None)
+use crate::exit::Refused;
+
+/// A device that is read and that nobody else may write meanwhile.
+pub struct Claimed {
+    device: Box<dyn Device + Send>,
+    /// The kernel's exclusive claim on a block device; an open file is locked.
+    _claim: Option<File>,
+}
+
+impl Wrapper for Claimed {
+    type Inner = Box<dyn Device + Send>;
+
+    fn inner(&self) -> &Self::Inner {
+        &self.device
+    }
+
+    fn inner_mut(&mut self) -> &mut Self::Inner {
+        &mut self.device
+    }
+}
+
+/// Opens it for reading. While a server writes to it, what is read would look damaged.
+pub fn for_reading(path: &Path) -> Result<Claimed> {
+    let inspection = flashlab_host::inspect(path)?;
+    let claim = inspection.is_block_device().then(|| flashlab_host::claim_block_device(path)).transpose();
+    let claim = claim.map_err(|error| {
+        Refused(format!(
+            "cannot claim {}: {error}; if it is being served, end the server, or ask it with `flashlab repair status \
+             SOCKET`",
+            path.display()
+        ))
+    })?;
+    Ok(Claimed { device: open(path, None)?, _claim: claim })
 }
 
 /// Opens it for writing if it carries a volume: then nothing is lost that is not the volume's.

@@ -15,6 +15,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::opened;
+use super::served_status::ServedVolumeStatus;
 use crate::arguments;
 use crate::caretaker::Caretaker;
 use crate::daemon;
@@ -76,6 +77,10 @@ impl Wrapper for ServedVolume {
 impl ServedDevice for ServedVolume {
     fn is_in_wall_time(&self) -> bool {
         true
+    }
+
+    fn details(&self) -> Option<serde_json::Value> {
+        serde_json::to_value(ServedVolumeStatus::of(&self.0)).ok()
     }
 
     fn work_while_idle(&mut self) -> bool {

@@ -4,11 +4,11 @@ use anyhow::Result;
 use clap::Args;
 use flashlab_base::Seed;
 use flashlab_repair::{
-    DEFAULT_POLICY, LogStatus, POLICIES, PolicyRun, PolicyRunSetup, WorkloadKind, policy_named,
-    surviving_share,
+    DEFAULT_POLICY, POLICIES, PolicyRun, PolicyRunSetup, WorkloadKind, policy_named, surviving_share,
 };
 use serde::Serialize;
 
+use super::log_row::{LogRow, log_table};
 use crate::arguments;
 use crate::exit::Usage;
 use crate::output;
@@ -66,16 +66,6 @@ struct Row {
     memory_per_page_bytes: f64,
     logs: Vec<LogRow>,
     after_move: Option<MoveRow>,
-}
-
-#[derive(Serialize)]
-struct LogRow {
-    log: u8,
-    physical_pages: f64,
-    live_pages: f64,
-    alpha: Option<f64>,
-    p: Option<f64>,
-    p_predicted: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -164,23 +154,12 @@ impl Simulate {
             theory: (setup.workload == WorkloadKind::Uniform)
                 .then(|| 1.0 / (1.0 - surviving_share(1.0 / setup.fill))),
             memory_per_page_bytes,
-            logs: status.logs.iter().map(log_row).collect(),
+            logs: status.logs.iter().map(LogRow::of).collect(),
             after_move: after_move.map(|after| MoveRow {
                 half_volumes: after.half_volumes,
                 followed_after_volumes: after.followed_after_volumes,
             }),
         })
-    }
-}
-
-fn log_row(log: &LogStatus) -> LogRow {
-    LogRow {
-        log: log.log.0,
-        physical_pages: log.physical_pages,
-        live_pages: log.live_pages,
-        alpha: log.alpha,
-        p: log.survival,
-        p_predicted: log.survival_predicted,
     }
 }
 
@@ -198,19 +177,7 @@ fn table(rows: &[Row]) -> String {
         text += &format!("\ntheory of one log packed in order (Desnoyers 2012): {theory:.3}\n");
     }
     if let [row] = rows {
-        text += "\nlog   physical pages   live pages   alpha   p measured   p predicted\n";
-        for log in &row.logs {
-            let value = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
-            text += &format!(
-                "{:>3}   {:>14.0}   {:>10.0}   {:>5}   {:>10}   {:>11}\n",
-                log.log,
-                log.physical_pages,
-                log.live_pages,
-                log.alpha.map_or("-".to_owned(), |alpha| format!("{alpha:.2}")),
-                value(log.p),
-                value(log.p_predicted)
-            );
-        }
+        text += &format!("\n{}", log_table(&row.logs));
     }
     for row in rows {
         let Some(after) = &row.after_move else { continue };

@@ -1,21 +1,26 @@
 //! `flashlab repair status`.
 
 use std::fmt::Write;
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
 use flashlab_base::Bytes;
-use flashlab_repair::{VolumeSummary, summarize};
-use serde::Serialize;
+use flashlab_repair::{VolumeCounters, VolumeSummary, summarize, surviving_share};
+use serde::{Deserialize, Serialize};
 
 use super::opened;
+use super::served_status::ServedVolumeStatus;
 use crate::output;
 
-/// Describe a volume that is not being served
+/// Describe a volume
+///
+/// While a volume is being served, its server is asked: give its control socket. The logs' measured figures are the server's.
 #[derive(Args)]
 pub struct Status {
-    /// A block device, or a regular file
+    /// A block device or a regular file that is not being served, or the control socket of a server
     volume: PathBuf,
     /// Print it as JSON
     #[arg(long)]
@@ -38,6 +43,8 @@ pub struct VolumeStatus {
     fill: f64,
     logs: Vec<LogStatus>,
     write_amplification: Option<f64>,
+    /// The share of pages that were live when they were packed, since the volume was made.
+    p: Option<f64>,
     counters: CountersStatus,
 }
 
@@ -48,10 +55,13 @@ struct LogStatus {
     live_pages: u64,
     /// Physical for each live page.
     alpha: Option<f64>,
+    /// The share of pages that will be live when they are packed, predicted from `alpha`.
+    p_predicted: Option<f64>,
 }
 
-#[derive(Serialize)]
-struct CountersStatus {
+/// What the volume did since it was made.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct CountersStatus {
     host_pages: u64,
     coalesced_pages: u64,
     copied_pages: u64,
@@ -72,11 +82,10 @@ impl VolumeStatus {
         let layout = &summary.superblock.layout;
         let page = layout.options.page.0;
         let positions = u64::from(layout.data_pages_per_segment());
-        let logs = summary.logs.iter().enumerate().map(|(log, &(segments, live_pages))| LogStatus {
-            log,
-            segments,
-            live_pages,
-            alpha: (live_pages > 0).then(|| (u64::from(segments) * positions) as f64 / live_pages as f64),
+        let logs = summary.logs.iter().enumerate().map(|(log, &(segments, live_pages))| {
+            let alpha =
+                (live_pages > 0).then(|| (u64::from(segments) * positions) as f64 / live_pages as f64);
+            LogStatus { log, segments, live_pages, alpha, p_predicted: alpha.map(surviving_share) }
         });
         let counters = &summary.counters;
         VolumeStatus {
@@ -92,20 +101,8 @@ impl VolumeStatus {
             fill: summary.mapped_pages as f64 / (u64::from(layout.segment_count) * positions) as f64,
             logs: logs.collect(),
             write_amplification: counters.write_amplification(page),
-            counters: CountersStatus {
-                host_pages: counters.host_pages,
-                coalesced_pages: counters.coalesced_pages,
-                copied_pages: counters.copied_pages,
-                header_pages: counters.header_pages,
-                flush_header_pages: counters.flush_header_pages,
-                padding_pages: counters.padding_pages,
-                discarded_pages: counters.discarded_pages,
-                flushes: counters.flushes,
-                shared_flushes: counters.shared_flushes,
-                metadata_bytes: counters.metadata_bytes,
-                packed_segments: counters.packed_segments,
-                device_discarded_bytes: counters.device_discarded_bytes,
-            },
+            p: counters.packed_share(layout.pages_per_segment()),
+            counters: CountersStatus::of(counters),
         }
     }
 
@@ -125,39 +122,69 @@ impl VolumeStatus {
             self.segments,
             Bytes(self.segment_bytes),
         );
-        for LogStatus { log, segments, live_pages, alpha } in &self.logs {
-            let alpha = alpha.map_or(String::new(), |alpha| format!(", alpha {alpha:.2}"));
-            let _ = writeln!(text, "log {log}: {segments} segments, {live_pages} live pages{alpha}");
+        for LogStatus { log, segments, live_pages, alpha, p_predicted } in &self.logs {
+            let _ = write!(text, "log {log}: {segments} segments, {live_pages} live pages");
+            if let (Some(alpha), Some(p)) = (alpha, p_predicted) {
+                let _ = write!(text, ", alpha {alpha:.2}, p {p:.3} predicted");
+            }
+            text.push('\n');
         }
         if let Some(amplification) = self.write_amplification {
-            let pages = |pages: u64| Bytes(pages * self.page_bytes);
-            let _ = writeln!(
-                text,
-                "written: {} by the host, of it {} overwritten in memory; {} copied by packing, {} for headers ({} of them \
-                 because of flushes), {} for the map: write amplification {amplification:.2}",
-                pages(counters.host_pages + counters.coalesced_pages),
-                pages(counters.coalesced_pages),
-                pages(counters.copied_pages),
-                pages(counters.header_pages),
-                pages(counters.flush_header_pages),
-                Bytes(counters.metadata_bytes),
-            );
-            let _ = writeln!(
-                text,
-                "{} flushes, {} of them served by another; {} discarded by the host, {} discarded on the device",
-                counters.flushes,
-                counters.shared_flushes,
-                pages(counters.discarded_pages),
-                Bytes(counters.device_discarded_bytes),
-            );
+            let p = self.p.map_or(String::new(), |p| format!("; p {p:.3} of all packed pages"));
+            let _ = writeln!(text, "write amplification {amplification:.2}, the map included{p}");
+            text += &counters.text(self.page_bytes);
         }
         text
+    }
+}
+
+impl CountersStatus {
+    /// Of a volume's counters.
+    pub fn of(counters: &VolumeCounters) -> CountersStatus {
+        CountersStatus {
+            host_pages: counters.host_pages,
+            coalesced_pages: counters.coalesced_pages,
+            copied_pages: counters.copied_pages,
+            header_pages: counters.header_pages,
+            flush_header_pages: counters.flush_header_pages,
+            padding_pages: counters.padding_pages,
+            discarded_pages: counters.discarded_pages,
+            flushes: counters.flushes,
+            shared_flushes: counters.shared_flushes,
+            metadata_bytes: counters.metadata_bytes,
+            packed_segments: counters.packed_segments,
+            device_discarded_bytes: counters.device_discarded_bytes,
+        }
+    }
+
+    /// For people.
+    pub fn text(&self, page_bytes: u64) -> String {
+        let pages = |pages: u64| Bytes(pages.saturating_mul(page_bytes));
+        format!(
+            "written: {} by the host, of it {} overwritten in memory; {} copied by packing, {} for headers ({} of them \
+             because of flushes), {} for the map\n\
+             {} flushes, {} of them served by another; {} discarded by the host, {} discarded on the device\n",
+            pages(self.host_pages.saturating_add(self.coalesced_pages)),
+            pages(self.coalesced_pages),
+            pages(self.copied_pages),
+            pages(self.header_pages),
+            pages(self.flush_header_pages),
+            Bytes(self.metadata_bytes),
+            self.flushes,
+            self.shared_flushes,
+            pages(self.discarded_pages),
+            Bytes(self.device_discarded_bytes),
+        )
     }
 }
 
 impl Status {
     /// Prints it.
     pub fn run(self) -> Result<()> {
+        if fs::metadata(&self.volume).is_ok_and(|file| file.file_type().is_socket()) {
+            let status = ServedVolumeStatus::ask(&self.volume)?;
+            return if self.json { output::json(&status) } else { output::text(&status.text()) };
+        }
         let status = VolumeStatus::of(&summarize(opened::for_reading(&self.volume)?)?);
         if self.json { output::json(&status) } else { output::text(&status.text()) }
     }
