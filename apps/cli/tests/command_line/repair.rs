@@ -56,6 +56,10 @@ fn what_is_no_volume_or_fits_nothing_is_refused() {
     refused(&["repair", "create", &empty, "--overwrite-file"], 2, "do not fit");
     refused(&["repair", "create", "new", "--size", "64MiB", "--fill", "0.99"], 2, "at most 0.95");
     refused(&["repair", "create", "new", "--size", "64MiB", "--page", "5KiB"], 2, "4, 8, 16, 32 or 64 KiB");
+    refused(&["repair", "create", "new", "--size", "64MiB", "--fill", "-1"], 2, "above 0");
+    // Too large for the file system, or, where it takes that, for a volume.
+    let huge = directory.flashlab(&["repair", "create", "new", "--size", "9000PB"]);
+    assert!(matches!(huge.code, Some(1 | 2)) && !huge.err.is_empty(), "{}", huge.err);
     assert!(!directory.path("new").exists());
     refused(&["repair", "create", "sim:zeus"], 2, "keeps no data");
     let volume = new_volume(&directory, "64MiB");

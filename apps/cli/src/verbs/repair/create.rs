@@ -27,7 +27,7 @@ pub struct Create {
     #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
     size: Option<Bytes>,
     /// The share of the segments that data may take; the rest is slack, which makes packing inexpensive
-    #[arg(long, default_value_t = 0.8)]
+    #[arg(long, default_value_t = 0.8, allow_negative_numbers = true)]
     fill: f64,
     /// The page: what is mapped and verified as one
     #[arg(long, value_name = "SIZE", value_parser = arguments::size, default_value = "4KiB")]
@@ -93,8 +93,13 @@ impl Create {
         let file = OpenOptions::new().write(true).create_new(true).open(&self.volume).map_err(|error| {
             Usage(format!("cannot make {name}: {error}; --size is for a file that does not exist yet"))
         })?;
-        file.set_len(size.0).with_context(|| format!("cannot make {name} {size} large"))?;
-        Ok(true)
+        let sized = file.set_len(size.0);
+        if sized.is_err() {
+            let _ = std::fs::remove_file(&self.volume);
+        }
+        sized.map(|()| true).with_context(|| {
+            format!("cannot make {name} {size} large: choose a smaller --size, or another file system")
+        })
     }
 
     fn create(&self, is_new: bool) -> Result<(VolumeLayout, VolumeUuid)> {
