@@ -1,6 +1,7 @@
 //! `flashlab repair`: volumes that turn random writes into the large sequential writes that flash likes.
 
 mod check;
+mod counters_status;
 mod create;
 mod dump;
 mod log_row;

@@ -11,8 +11,8 @@ use flashlab_repair::Volume;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::counters_status::CountersStatus;
 use super::log_row::{LogRow, log_table};
-use super::status::CountersStatus;
 use crate::exit::Usage;
 
 /// The state of a volume that is being served.

@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use flashlab_base::Bytes;
-use flashlab_repair::{VolumeCounters, VolumeSummary, summarize, surviving_share};
-use serde::{Deserialize, Serialize};
+use flashlab_repair::{VolumeSummary, summarize, surviving_share};
+use serde::Serialize;
 
+use super::counters_status::CountersStatus;
 use super::opened;
 use super::served_status::ServedVolumeStatus;
 use crate::output;
@@ -57,23 +58,6 @@ struct LogStatus {
     alpha: Option<f64>,
     /// The share of pages that will be live when they are packed, predicted from `alpha`.
     p_predicted: Option<f64>,
-}
-
-/// What the volume did since it was made.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct CountersStatus {
-    host_pages: u64,
-    coalesced_pages: u64,
-    copied_pages: u64,
-    header_pages: u64,
-    flush_header_pages: u64,
-    padding_pages: u64,
-    discarded_pages: u64,
-    flushes: u64,
-    shared_flushes: u64,
-    metadata_bytes: u64,
-    packed_segments: u64,
-    device_discarded_bytes: u64,
 }
 
 impl VolumeStatus {
@@ -135,46 +119,6 @@ impl VolumeStatus {
             text += &counters.text(self.page_bytes);
         }
         text
-    }
-}
-
-impl CountersStatus {
-    /// Of a volume's counters.
-    pub fn of(counters: &VolumeCounters) -> CountersStatus {
-        CountersStatus {
-            host_pages: counters.host_pages,
-            coalesced_pages: counters.coalesced_pages,
-            copied_pages: counters.copied_pages,
-            header_pages: counters.header_pages,
-            flush_header_pages: counters.flush_header_pages,
-            padding_pages: counters.padding_pages,
-            discarded_pages: counters.discarded_pages,
-            flushes: counters.flushes,
-            shared_flushes: counters.shared_flushes,
-            metadata_bytes: counters.metadata_bytes,
-            packed_segments: counters.packed_segments,
-            device_discarded_bytes: counters.device_discarded_bytes,
-        }
-    }
-
-    /// For people.
-    pub fn text(&self, page_bytes: u64) -> String {
-        let pages = |pages: u64| Bytes(pages.saturating_mul(page_bytes));
-        format!(
-            "written: {} by the host, of it {} overwritten in memory; {} copied by packing, {} for headers ({} of them \
-             because of flushes), {} for the map\n\
-             {} flushes, {} of them served by another; {} discarded by the host, {} discarded on the device\n",
-            pages(self.host_pages.saturating_add(self.coalesced_pages)),
-            pages(self.coalesced_pages),
-            pages(self.copied_pages),
-            pages(self.header_pages),
-            pages(self.flush_header_pages),
-            Bytes(self.metadata_bytes),
-            self.flushes,
-            self.shared_flushes,
-            pages(self.discarded_pages),
-            Bytes(self.device_discarded_bytes),
-        )
     }
 }
 
