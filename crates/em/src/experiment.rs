@@ -23,6 +23,7 @@ pub use ranking::{RankMethod, RankOptions, run_rank};
 pub use searching::{SearchKind, SearchOptions, run_scan, run_search};
 pub use sorting::{SortOptions, SortPrediction, predict_sort, run_sort};
 
+use crate::budget::MemoryBudget;
 use crate::cost::{AlgorithmIos, CostModel, CostSizes, DeviceCosts, measure};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Region, Spread};
@@ -158,18 +159,27 @@ impl ByteTimes {
     ) -> Result<ByteTimes, EmError> {
         machine.begin_phase("bandwidth bound");
         let block = large_block(machine, 1);
+        // A real device may want more in flight than a small memory holds.
+        let buffers = machine.budget().left().0 / MemoryBudget::buffer_size(block).0;
+        let most = buffers.saturating_sub(1).max(1) as usize;
         let length = read.size().min(MEASURED_MAX);
         let begin = machine.now();
         let range = (Bytes(0), length);
-        let mut reader = SequenceReader::new(machine, read.clone(), range, block, tuning.ahead(block) + 1)?;
+        let mut reader =
+            SequenceReader::new(machine, read.clone(), range, block, (tuning.ahead(block) + 1).min(most))?;
         while reader.next_block(machine)?.is_some() {}
         drop(reader);
         let read = machine.now().since(begin).0 as f64 / length.0 as f64;
         let Some(write) = write else { return Ok(ByteTimes { read, write: 0.0 }) };
         let length = write.size().min(MEASURED_MAX);
         let begin = machine.now();
-        let mut writer =
-            SequenceWriter::new(machine, write.clone(), Bytes(0), block, tuning.behind(block) + 1)?;
+        let mut writer = SequenceWriter::new(
+            machine,
+            write.clone(),
+            Bytes(0),
+            block,
+            (tuning.behind(block) + 1).min(most),
+        )?;
         let mut left = length.0 as usize;
         while left > 0 {
             let count = writer.space(machine)?.len().min(left);
@@ -206,7 +216,7 @@ fn costs(
     let large = large_block(machine, 1).round_up(small).max(small * 4);
     let size = length.min(MEASURED_MAX).max(large * 4);
     let region = free.allocate(size, Spread::On(0))?;
-    let buffer = crate::MemoryBudget::buffer_size(small).0;
+    let buffer = MemoryBudget::buffer_size(small).0;
     let in_flight = in_flight.min((machine.budget().left().0 / buffer).min(4096) as u32).max(1);
     let costs = measure(machine, &region, CostSizes { small, large, in_flight }, seed)?;
     free.release(&region);
