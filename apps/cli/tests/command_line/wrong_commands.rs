@@ -184,7 +184,7 @@ fn runs_that_are_none() {
     error: the following required arguments were not provided:
       <RUN>
 
-    Usage: flashlab report <RUN>
+    Usage: flashlab report <RUN> [TWIN]
 
     For more information, try '--help'.
     ");
