@@ -40,7 +40,7 @@ pub struct RunExperiment {
     /// How many keys are searched
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     queries: u64,
-    /// How many queries are in flight; as many as saturate the device, if not given
+    /// How many queries are in flight; the number that saturates the device, if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     in_flight: Option<u32>,
     /// The size of random reads; search: what suits the device, if not given; bfs and rank: 4 KiB
