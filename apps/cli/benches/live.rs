@@ -168,7 +168,7 @@ fn plain_fuse(folder: &Path, program: &Path, delay_us: u64) -> Server {
     let device = String::from_utf8_lossy(&attached.stdout).trim().to_owned();
     let mut after = Command::new("sh");
     let mount = mount.display();
-    after.args(["-c", &format!("losetup -d {device}; sleep 0.2; fusermount3 -u {mount}")]);
+    after.args(["-c", &format!("losetup -d {device}; sleep 0.2; umount {mount}")]);
     Server { child, after: Some(after), target: Target::Path(device) }
 }
 
