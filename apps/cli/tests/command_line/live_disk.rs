@@ -17,6 +17,16 @@ pub struct Server {
     pub control: String,
 }
 
+impl Drop for Server {
+    /// Ends a server that a failed test leaves behind, so that its disk and mount are not left either.
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            send(&self.child, "TERM");
+            let _ = self.child.wait();
+        }
+    }
+}
+
 impl Server {
     /// Serves a device of 64 MiB. If that is not possible here: `None`, with the reason on standard output.
     pub fn start(directory: &Directory, options: &[&str]) -> Option<Server> {
