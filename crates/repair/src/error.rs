@@ -1,5 +1,7 @@
 //! What can be wrong with a volume.
 
+use std::fmt;
+
 use flashlab_base::Bytes;
 use flashlab_device::IoError;
 use thiserror::Error;
@@ -79,6 +81,17 @@ pub enum RepairError {
     /// No segment can be reclaimed.
     #[error("the volume is full: packing finds no segment with a page that was overwritten or discarded")]
     Full,
+    /// The volume is used as a block device.
+    #[error(
+        "the volume holds data, but no files: it was served as a block device; make another volume for files"
+    )]
+    NoFiles,
+    /// Files of a later or earlier version.
+    #[error("the volume's files have version {0} of their format, and this flashlab reads version {version}: use the flashlab that made them", version = crate::files::FILES_VERSION)]
+    OtherFilesVersion(u32),
+    /// The operation on a file is not possible.
+    #[error("{0}")]
+    File(FileRefusal),
     /// The range is not inside the volume.
     #[error("the range ends beyond the volume, which has {0}")]
     OutOfRange(Bytes),
@@ -91,7 +104,78 @@ impl RepairError {
             // ENOSPC is the same number as a range beyond the capacity.
             RepairError::Full | RepairError::OutOfRange(_) => IoError::OUT_OF_RANGE,
             RepairError::Io { error, .. } => *error,
+            RepairError::File(refusal) => IoError { errno: refusal.errno() },
             _ => IoError::IO,
         }
+    }
+}
+
+/// Why an operation on a file is not possible, as Linux names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileRefusal {
+    /// There is no such file.
+    Missing,
+    /// There is one already.
+    Exists,
+    /// It is no directory.
+    NotDirectory,
+    /// It is a directory.
+    IsDirectory,
+    /// The directory is not empty.
+    NotEmpty,
+    /// The name is empty, or contains `/` or a zero byte; or a directory would be in itself.
+    Invalid,
+    /// The name is longer than 255 bytes.
+    NameTooLong,
+    /// The file would become larger than any file.
+    TooLarge,
+    /// All pages are used.
+    NoSpace,
+    /// The catalogue takes no more files, names or extents.
+    CatalogueFull,
+}
+
+impl FileRefusal {
+    /// The number that Linux returns.
+    pub fn errno(self) -> i32 {
+        match self {
+            FileRefusal::Missing => 2,
+            FileRefusal::Exists => 17,
+            FileRefusal::NotDirectory => 20,
+            FileRefusal::IsDirectory => 21,
+            FileRefusal::Invalid => 22,
+            FileRefusal::TooLarge => 27,
+            FileRefusal::NoSpace | FileRefusal::CatalogueFull => 28,
+            FileRefusal::NameTooLong => 36,
+            FileRefusal::NotEmpty => 39,
+        }
+    }
+}
+
+impl fmt::Display for FileRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FileRefusal::Missing => "there is no such file",
+            FileRefusal::Exists => "the file exists",
+            FileRefusal::NotDirectory => "it is no directory",
+            FileRefusal::IsDirectory => "it is a directory",
+            FileRefusal::NotEmpty => "the directory is not empty",
+            FileRefusal::Invalid => {
+                "the name is empty, or contains `/` or a zero byte; or a directory would be in itself"
+            }
+            FileRefusal::NameTooLong => "the name is longer than 255 bytes",
+            FileRefusal::TooLarge => "the file would be too large",
+            FileRefusal::NoSpace => "all pages of the volume are used by files",
+            FileRefusal::CatalogueFull => {
+                "the catalogue is full: remove files, or make a larger volume, which has a larger catalogue"
+            }
+        })
+    }
+}
+
+impl From<FileRefusal> for RepairError {
+    fn from(refusal: FileRefusal) -> RepairError {
+        RepairError::File(refusal)
     }
 }

@@ -121,6 +121,18 @@ impl<'a> Decoder<'a> {
         u64::from_le_bytes(self.array())
     }
 
+    /// The next `length` bytes. `None`: there are fewer.
+    pub fn slice(&mut self, length: usize) -> Option<&'a [u8]> {
+        let found = self.bytes.get(self.at..self.at + length)?;
+        self.at += length;
+        Some(found)
+    }
+
+    /// Where the next field begins.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
     /// Whether a field lay beyond the end.
     pub fn is_short(&self) -> bool {
         self.at > self.bytes.len()

@@ -11,6 +11,7 @@
 //! - [`Policy`]: the seam. [`policy_named`] makes each of them; [`MultiLog`] is the default.
 //! - [`SimulatedVolume`]: the books without data, to measure policies.
 //! - [`Volume`]: the durable volume on a device, itself a device; [`check()`] and [`dump()`] look at one that is not open.
+//! - [`Files`]: files in directories, on a volume.
 //! - [`crash`]: the harness that cuts its power.
 
 mod append_and_pack;
@@ -21,6 +22,7 @@ pub mod crash;
 mod device_io;
 mod dump;
 mod error;
+mod files;
 mod format;
 mod header_cache;
 mod layout;
@@ -53,7 +55,8 @@ pub use check::{CheckReport, DamagedPage, VolumeSummary, check, summarize};
 pub use cost_benefit::CostBenefit;
 pub use counters::VolumeCounters;
 pub use dump::{DumpReport, dump};
-pub use error::RepairError;
+pub use error::{FileRefusal, RepairError};
+pub use files::{FILES_VERSION, FileAttributes, FileId, FileKind, FileStatus, Files, FilesUsage};
 pub use format::superblock::Superblock;
 pub use format::{VERSION, VolumeUuid};
 pub use layout::{LayoutOptions, VolumeLayout};

@@ -20,11 +20,13 @@ pub enum SeededBug {
     TornRecordsCount,
     /// Discards are not recorded.
     ForgottenDiscard,
+    /// The size of a file is recorded before the data that it covers is written.
+    SizeBeforeData,
 }
 
 impl SeededBug {
     /// All of them.
-    pub const ALL: [SeededBug; 7] = [
+    pub const ALL: [SeededBug; 8] = [
         SeededBug::FlushDoesNothing,
         SeededBug::EarlyReuse,
         SeededBug::EpochStays,
@@ -32,6 +34,7 @@ impl SeededBug {
         SeededBug::LogsCommitAlone,
         SeededBug::TornRecordsCount,
         SeededBug::ForgottenDiscard,
+        SeededBug::SizeBeforeData,
     ];
 
     /// Whether `bug` is this one; false in builds without bugs.
@@ -51,6 +54,7 @@ impl fmt::Display for SeededBug {
             SeededBug::LogsCommitAlone => "logs-commit-alone",
             SeededBug::TornRecordsCount => "torn-records-count",
             SeededBug::ForgottenDiscard => "forgotten-discard",
+            SeededBug::SizeBeforeData => "size-before-data",
         })
     }
 }

@@ -361,7 +361,7 @@ impl<D: Device> Volume<D> {
     }
 
     #[inline]
-    fn has_bug(&self, bug: SeededBug) -> bool {
+    pub(crate) fn has_bug(&self, bug: SeededBug) -> bool {
         SeededBug::is(self.bug, bug)
     }
 

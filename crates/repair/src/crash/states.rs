@@ -203,8 +203,12 @@ impl Explorer<'_> {
 
     fn check(&mut self, state: &CrashState, mark: Mark) -> Result<(), String> {
         let run = self.run;
-        let history = &run.histories[mark.history];
         let media = CrashMedia::new(Arc::clone(&self.base), state.layers.clone());
+        if let Some(files) = &run.files {
+            let found = files.check(run, media, (mark, state.is_damaged), (&mut self.random, self.bug));
+            return found.map(|further| self.report.states += further);
+        }
+        let history = &run.histories[mark.history];
         let mut volume = match run.mount(media, self.bug) {
             Ok(volume) => volume,
             Err(_) if state.is_damaged => return Ok(()),

@@ -17,6 +17,17 @@ fn no_crash_state_breaks_a_promise() {
 }
 
 #[test]
+fn no_crash_state_of_files_breaks_a_promise() {
+    let mut report = CrashReport::default();
+    for seed in 1..8 {
+        let seed = Seed(6 * seed + 5);
+        scenario(seed, None, &mut report);
+        assert!(report.violations.is_empty(), "seed {}: {:#?}", seed.0, report.violations);
+    }
+    assert!(report.states > 4_000 && report.packed_segments > 5, "{report:?}");
+}
+
+#[test]
 fn the_default_policy_with_several_logs_is_explored_and_packs() {
     let runs: Vec<_> = [4, 9, 14, 19].map(|seed| workload::run(Seed(seed), None)).into();
     for run in &runs {

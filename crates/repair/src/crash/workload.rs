@@ -5,6 +5,7 @@ use std::sync::Arc;
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::Device;
 
+use super::file_workload::FileHistories;
 use super::history::{Content, History, PAGE, read_pages};
 use super::media::{CrashMedia, LoggedIo};
 use super::scatter::Scatter;
@@ -49,9 +50,26 @@ pub(crate) struct Run {
     pub images: u64,
     /// A promise that was broken without a crash.
     pub broken: Option<String>,
+    /// What is expected of files, in a scenario with files.
+    pub files: Option<FileHistories>,
 }
 
 impl Run {
+    /// A run in which nothing has happened.
+    pub fn new(seed: Seed, layout: VolumeLayout) -> Run {
+        Run {
+            seed,
+            layout,
+            log: Vec::new(),
+            marks: Vec::new(),
+            histories: vec![History::default()],
+            packed_segments: 0,
+            images: 0,
+            broken: None,
+            files: None,
+        }
+    }
+
     /// The volume's device as it was made.
     pub fn new_media(&self) -> Vec<u8> {
         new_media(&self.layout)
@@ -67,7 +85,12 @@ impl Run {
     }
 }
 
-fn mount(media: CrashMedia, seed: Seed, bug: Option<SeededBug>) -> Result<Volume<CrashMedia>, RepairError> {
+/// Mounts a volume with the policy of a scenario.
+pub(crate) fn mount(
+    media: CrashMedia,
+    seed: Seed,
+    bug: Option<SeededBug>,
+) -> Result<Volume<CrashMedia>, RepairError> {
     let options = MountOptions { bug, discard_rate: Bytes::mib(64), ..MountOptions::default() };
     Volume::open(media, options, |layout| policy(seed, layout))
 }
@@ -91,7 +114,11 @@ fn has_several_logs(seed: Seed) -> bool {
 /// The layout of a scenario's volume. With the default policy it has the slack that several logs need.
 fn layout(seed: Seed, random: &mut Prng) -> VolumeLayout {
     let segments = if has_several_logs(seed) { 32 } else { 17 } + random.below(4) as u32;
-    let logical_pages = 20 + random.below(25);
+    layout_of(20 + random.below(25), segments)
+}
+
+/// The layout of a small volume with these pages and at least these segments.
+pub(crate) fn layout_of(logical_pages: u64, segments: u32) -> VolumeLayout {
     let mut capacity = Bytes::mib(1);
     loop {
         let page = Bytes(PAGE as u64);
@@ -118,16 +145,7 @@ pub(crate) fn run(seed: Seed, bug: Option<SeededBug>) -> Run {
     // In a quarter of the scenarios one write or flush of the device fails.
     let fails_at = (random.below(4) == 0).then(|| 20 + random.below(150) as usize);
     let media = CrashMedia::new(Arc::new(new_media(&layout)), Vec::new()).failing(fails_at);
-    let mut run = Run {
-        seed,
-        layout,
-        log: Vec::new(),
-        marks: Vec::new(),
-        histories: vec![History::default()],
-        packed_segments: 0,
-        images: 0,
-        broken: None,
-    };
+    let mut run = Run::new(seed, layout);
     let opened = mount(media, seed, bug);
     let Ok(volume) = opened else {
         run.broken = opened.err().map(|error| format!("a new volume is not mounted: {error}"));

@@ -1,0 +1,398 @@
+//! A random workload of files on a small volume, and what is checked of each crash state of it.
+
+use std::sync::Arc;
+
+use flashlab_base::{Bytes, Prng, Seed};
+
+use super::file_model::FileModel;
+use super::history::PAGE;
+use super::media::CrashMedia;
+use super::workload::{self, Mark, Run};
+use crate::error::RepairError;
+use crate::files::{FileAttributes, FileId, FileKind, Files};
+use crate::layout::VolumeLayout;
+use crate::seeded_bug::SeededBug;
+
+/// The host's operations in a scenario.
+const OPERATIONS: u64 = 260;
+/// The host syncs at the latest after this number of steps, so that few states are possible.
+const UNSYNCED_MAX: usize = 40;
+/// Files stay below this size, so that several fit.
+const SIZE_MAX: u64 = 9 * PAGE as u64;
+const NAMES: [&[u8]; 6] =
+    [b"a", b"b", b"c", b"db", b"db-wal", b"a rather long name of a file, so that names take space"];
+/// Catalogues of few pages, which are rewritten often, and enough slack for the logs of any policy.
+const LOGICAL_PAGES: u64 = 60;
+const SEGMENTS: u32 = 21;
+
+/// Digests behind all steps; a history is continued from a shorter one where the server was killed.
+pub(crate) struct FileHistories(Vec<Vec<u64>>);
+
+/// Runs the scenario of a seed.
+pub(crate) fn run(seed: Seed, bug: Option<SeededBug>) -> Run {
+    let mut random = Prng::new(seed.derive("crash of files", 0));
+    let layout = workload::layout_of(LOGICAL_PAGES + random.below(12), SEGMENTS + random.below(3) as u32);
+    let fails_at = (random.below(4) == 0).then(|| 20 + random.below(200) as usize);
+    let mut run = Run::new(seed, layout);
+    let media = CrashMedia::new(Arc::new(run.new_media()), Vec::new()).failing(fails_at);
+    let opened = run.mount(media, bug).and_then(Files::open);
+    let mut host = match opened.and_then(|mut files| Ok((FileModel::read(&mut files, Vec::new())?, files))) {
+        Ok((model, files)) => FileHost::new(files, model, random, bug, run.layout.clone(), seed),
+        Err(RepairError::Io { .. }) => return run,
+        Err(error) => {
+            run.broken = Some(format!("the files of a new volume cannot be opened: {error}"));
+            return run;
+        }
+    };
+    host.model.step();
+    host.mark();
+    for _ in 0..OPERATIONS {
+        if host.broken.is_some() || !host.step() {
+            break;
+        }
+    }
+    run.broken = host.broken;
+    run.marks = host.marks;
+    host.histories.push(host.model.digests);
+    run.files = Some(FileHistories(host.histories));
+    if let Some(files) = host.files {
+        run.packed_segments = files.volume().counters().packed_segments;
+        run.images = files.volume().superblock().image;
+        run.log = files.abandon().log;
+    }
+    run
+}
+
+struct FileHost {
+    files: Option<Files<CrashMedia>>,
+    model: FileModel,
+    random: Prng,
+    bug: Option<SeededBug>,
+    layout: VolumeLayout,
+    seed: Seed,
+    /// Digests up to the last sync.
+    flushed: usize,
+    marks: Vec<Mark>,
+    histories: Vec<Vec<u64>>,
+    held: Vec<FileId>,
+    broken: Option<String>,
+}
+
+impl FileHost {
+    fn new(
+        files: Files<CrashMedia>,
+        model: FileModel,
+        random: Prng,
+        bug: Option<SeededBug>,
+        layout: VolumeLayout,
+        seed: Seed,
+    ) -> FileHost {
+        FileHost {
+            files: Some(files),
+            model,
+            random,
+            bug,
+            layout,
+            seed,
+            flushed: 0,
+            marks: Vec::new(),
+            histories: Vec::new(),
+            held: Vec::new(),
+            broken: None,
+        }
+    }
+
+    /// Notes for the IOs since the last call what the host may expect.
+    fn mark(&mut self) {
+        let ios = self.files.as_ref().map_or(0, |files| files.volume().device().log.len());
+        let issued = self.model.digests.len();
+        let mark = Mark { history: self.histories.len(), flushed: self.flushed, issued };
+        self.marks.resize(ios, mark);
+    }
+
+    /// One operation. False: the device has failed, and the scenario ends.
+    fn step(&mut self) -> bool {
+        let must_sync = self.model.digests.len() - self.flushed >= UNSYNCED_MAX;
+        let done = match self.random.below(100) {
+            _ if must_sync => self.sync(),
+            0..14 => self.create(),
+            14..42 => self.write(),
+            42..48 => self.truncate(),
+            48..52 => self.punch(),
+            52..55 => self.allocate(),
+            55..63 => self.rename(),
+            63..65 => self.link(),
+            65..72 => self.remove(),
+            72..75 => self.set_mode(),
+            75..78 => self.release(),
+            78..92 => self.sync(),
+            92..96 => self.idle(),
+            96..98 => self.restart(true),
+            _ => self.restart(false),
+        };
+        self.mark();
+        match done {
+            Ok(()) | Err(RepairError::File(_)) => true,
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    fn failed(&mut self, error: &RepairError) -> bool {
+        let Some(files) = &mut self.files else { return false };
+        if !files.volume().device().has_failed {
+            self.broken = Some(format!("an operation failed on a device without faults: {error}"));
+        } else if files.sync(false).is_ok() {
+            self.broken = Some(format!("a sync succeeds after this error: {error}"));
+        }
+        self.mark();
+        false
+    }
+
+    fn files(&mut self) -> &mut Files<CrashMedia> {
+        self.files.as_mut().expect("the volume is open")
+    }
+
+    fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
+        (!from.is_empty()).then(|| from[self.random.below(from.len() as u64) as usize].clone())
+    }
+
+    fn name(&mut self) -> (FileId, &'static [u8]) {
+        let directory = self.pick(&self.model.directories()).unwrap_or(FileId::ROOT);
+        (directory, NAMES[self.random.below(NAMES.len() as u64) as usize])
+    }
+
+    /// Changes the model as the operation changed the files, unless that was refused.
+    fn done<T>(
+        &mut self,
+        result: Result<T, RepairError>,
+        change: impl FnOnce(&mut FileModel, Option<T>),
+    ) -> Result<(), RepairError> {
+        let (value, result) = match result {
+            Ok(value) => (Some(value), Ok(())),
+            Err(error @ RepairError::File(_)) => return Err(error),
+            // Some of its steps may have been done.
+            Err(error) => (None, Err(error)),
+        };
+        change(&mut self.model, value);
+        result
+    }
+
+    fn create(&mut self) -> Result<(), RepairError> {
+        let (parent, name) = self.name();
+        let kind = if self.random.below(4) == 0 { FileKind::Directory } else { FileKind::Regular };
+        let mode = 0o600 + self.random.below(8) as u32;
+        let attributes = FileAttributes { mode, user: 1, group: 2, modified_ns: 3 };
+        let made = self.files().create(parent, name, kind, attributes);
+        self.done(made, |model, id| model.create(parent, name, id.unwrap_or(FileId(u64::MAX)), kind, mode))
+    }
+
+    fn range(&mut self) -> Option<(FileId, u64, u64)> {
+        let id = self.pick(&self.model.regular())?;
+        let (offset, length) = (self.random.below(SIZE_MAX), 1 + self.random.below(3 * PAGE as u64));
+        // Half of the writes are of whole pages, as a database's are.
+        let whole = self.random.below(2) == 0;
+        let aligned = |value: u64| if whole { value.next_multiple_of(PAGE as u64) } else { value };
+        Some((id, aligned(offset), aligned(length)))
+    }
+
+    fn write(&mut self) -> Result<(), RepairError> {
+        let Some((id, mut offset, length)) = self.range() else { return Ok(()) };
+        let mut data = vec![0; length as usize];
+        self.random.fill(&mut data);
+        let at_end = self.random.below(4) == 0 && self.model.size(id) < SIZE_MAX as usize;
+        if at_end {
+            offset = self.model.size(id) as u64;
+        }
+        let written = self.files().write(id, (!at_end).then_some(offset), &data, 5);
+        self.done(written, |model, _| model.write(id, offset as usize, &data))
+    }
+
+    fn truncate(&mut self) -> Result<(), RepairError> {
+        let Some((id, size, _)) = self.range() else { return Ok(()) };
+        let done = self.files().truncate(id, Bytes(size), 6);
+        self.done(done, |model, _| model.set_size(id, size as usize))
+    }
+
+    fn punch(&mut self) -> Result<(), RepairError> {
+        let Some((id, offset, length)) = self.range() else { return Ok(()) };
+        let done = self.files().punch(id, offset, length, 7);
+        self.done(done, |model, _| model.punch(id, offset as usize, length as usize))
+    }
+
+    fn allocate(&mut self) -> Result<(), RepairError> {
+        let Some((id, offset, length)) = self.range() else { return Ok(()) };
+        let keeps_size = self.random.below(2) == 0;
+        let done = self.files().allocate(id, offset, length, keeps_size, 8);
+        self.done(done, |model, _| {
+            let end = (offset + length) as usize;
+            if !keeps_size && end > model.size(id) {
+                model.set_size(id, end);
+            }
+        })
+    }
+
+    fn rename(&mut self) -> Result<(), RepairError> {
+        let (from, to) = (self.name(), self.name());
+        let replaces = self.random.below(4) > 0;
+        let done = self.files().rename(from, to, replaces, 9);
+        self.done(done, |model, _| model.rename(from, to))
+    }
+
+    fn link(&mut self) -> Result<(), RepairError> {
+        let Some((id, ..)) = self.range() else { return Ok(()) };
+        let (parent, name) = self.name();
+        let done = self.files().link(id, parent, name, 10);
+        self.done(done, |model, _| model.link(parent, name, id))
+    }
+
+    /// Removes a file, sometimes one that is open, or a directory.
+    fn remove(&mut self) -> Result<(), RepairError> {
+        let directory = self.pick(&self.model.directories()).unwrap_or(FileId::ROOT);
+        let Some(name) = self.pick(&self.model.names(directory)) else { return Ok(()) };
+        let id = self.files().lookup(directory, &name)?;
+        let done = match self.files().status(id)?.kind {
+            FileKind::Directory => self.files().remove_directory(directory, &name, 11),
+            FileKind::Regular => {
+                if self.random.below(2) == 0 {
+                    self.files().hold(id)?;
+                    self.held.push(id);
+                }
+                self.files().unlink(directory, &name, 11)
+            }
+        };
+        self.done(done, |model, _| model.unlink(directory, &name))
+    }
+
+    fn release(&mut self) -> Result<(), RepairError> {
+        match self.held.pop() {
+            Some(id) => self.files().release(id),
+            None => Ok(()),
+        }
+    }
+
+    fn set_mode(&mut self) -> Result<(), RepairError> {
+        let Some((id, ..)) = self.range() else { return Ok(()) };
+        let mode = 0o600 + self.random.below(64) as u32;
+        let attributes = FileAttributes { mode, ..self.files().status(id)?.attributes };
+        let done = self.files().set_attributes(id, attributes);
+        self.done(done, |model, _| model.set_mode(id, mode))
+    }
+
+    fn sync(&mut self) -> Result<(), RepairError> {
+        let issued = self.model.digests.len();
+        let data_only = self.random.below(2) == 0;
+        self.files().sync(data_only)?;
+        // The IOs of the sync itself may still find the state before it.
+        self.mark();
+        self.flushed = issued;
+        Ok(())
+    }
+
+    fn idle(&mut self) -> Result<(), RepairError> {
+        for _ in 0..self.random.below(20) {
+            self.files().work_while_idle();
+        }
+        self.files().volume().poison().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Ends the server, in order or not, and opens the files anew.
+    fn restart(&mut self, in_order: bool) -> Result<(), RepairError> {
+        if in_order {
+            self.files().finish()?;
+            self.mark();
+        }
+        let Some(files) = self.files.take() else { return Ok(()) };
+        self.held.clear();
+        let volume = workload::mount(files.abandon(), self.seed, self.bug)?;
+        debug_assert_eq!(*volume.layout(), self.layout);
+        let mut files = Files::open(volume)?;
+        let mut read = FileModel::read(&mut files, Vec::new())?;
+        self.files = Some(files);
+        self.mark();
+        let issued = self.model.digests.len();
+        let low = if in_order { issued } else { self.flushed };
+        match newest(&self.model.digests, (low, issued), read.digest()) {
+            Some(found) => {
+                read.digests = self.model.digests[..found].to_vec();
+                let old = std::mem::replace(&mut self.model, read);
+                self.histories.push(old.digests);
+                self.flushed = found;
+            }
+            None => {
+                self.broken =
+                    Some("after a restart without a power failure: a state that never was".to_owned())
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The number of steps after which the newest state with a digest is reached, not before `low` and not behind `high`.
+fn newest(digests: &[u64], (low, high): (usize, usize), digest: u64) -> Option<usize> {
+    (low.max(1)..=high).rev().find(|steps| digests[steps - 1] == digest)
+}
+
+impl FileHistories {
+    /// Checks the files of a crash state. Returns further states that were tried.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub fn check(
+        &self,
+        run: &Run,
+        media: CrashMedia,
+        (mark, is_damaged): (Mark, bool),
+        (random, bug): (&mut Prng, Option<SeededBug>),
+    ) -> Result<u64, String> {
+        let range = (mark.flushed, mark.issued);
+        let digests = &self.0[mark.history];
+        let opened = run.mount(media, bug).and_then(Files::open);
+        let read = opened.and_then(|mut files| Ok((FileModel::read(&mut files, Vec::new())?, files)));
+        let (read, files) = match read {
+            Ok(read) => read,
+            Err(_) if is_damaged => return Ok(0),
+            Err(error) => return Err(format!("the files cannot be read: {error}")),
+        };
+        let low = if is_damaged { 0 } else { range.0 };
+        if newest(digests, (low, range.1), read.digest()).is_none() && low > 0 {
+            return Err(match newest(digests, (0, range.0), read.digest()) {
+                Some(steps) => {
+                    format!("the files are those after step {steps}, but {} were flushed", range.0)
+                }
+                None => format!("the files are those of no step up to {}", range.1),
+            });
+        }
+        match random.below(8) {
+            0 if !is_damaged => self.check_use(run, (files, read), random, bug).map(|()| 1),
+            _ => Ok(0),
+        }
+    }
+
+    /// Files that are written and synced after recovery survive the next power failure.
+    fn check_use(
+        &self,
+        run: &Run,
+        (mut files, read): (Files<CrashMedia>, FileModel),
+        random: &mut Prng,
+        bug: Option<SeededBug>,
+    ) -> Result<(), String> {
+        let fails = |error: RepairError| format!("after recovery: {error}");
+        let attributes = FileAttributes { mode: 0o644, user: 0, group: 0, modified_ns: 0 };
+        for name in [b"after1", b"after2"] {
+            let id = files.create(FileId::ROOT, name, FileKind::Regular, attributes).map_err(fails)?;
+            let data = vec![random.next_u64() as u8; 1 + random.below(PAGE as u64) as usize];
+            match files.write(id, None, &data, 1) {
+                Ok(_) | Err(RepairError::File(_)) => {}
+                Err(error) => return Err(fails(error)),
+            }
+        }
+        files.sync(true).map_err(fails)?;
+        let before = FileModel::read(&mut files, Vec::new()).map_err(fails)?.digest();
+        let mut files = run.mount(files.abandon(), bug).and_then(Files::open).map_err(fails)?;
+        let after = FileModel::read(&mut files, Vec::new()).map_err(fails)?.digest();
+        match before == after && after != read.digest() {
+            true => Ok(()),
+            false => Err("what was synced after recovery is not there after the next mount".to_owned()),
+        }
+    }
+}

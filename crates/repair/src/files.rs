@@ -1,0 +1,239 @@
+//! Files on a volume: named files in directories, whose data lies on the volume's pages.
+//!
+//! # Model
+//! The catalogue (files, names, extents) is in memory. Every change of it is appended to a log on the volume's first pages
+//! before it takes effect. Data goes straight to pages of the volume.
+//!
+//! # Method
+//! - `catalogue`: what is in memory; `change`: what can change; `log`: the changes on the volume.
+//! - `extents` and `space`: which pages a file has, and which no file has.
+//! - `names`: files are made, renamed and removed. `data`: they are read and written.
+//!
+//! # Invariants
+//! - The operations are recovered in their order, because a volume recovers a prefix of its writes. After a power failure the
+//!   directory is as it was after some operation (of a write: after some of its pages), and not before the last
+//!   [`Files::sync`].
+//! - A freed page is discarded before another file has it, so that no file shows data of another.
+//! - What a file's last page holds beyond its end is not defined; who enlarges the file writes zeroes over it.
+//! - A file without a name exists while it is open, and is removed at the next mount otherwise.
+
+mod catalogue;
+mod change;
+mod data;
+mod extents;
+mod log;
+mod names;
+mod space;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use flashlab_base::Bytes;
+use flashlab_device::Device;
+
+use crate::error::{FileRefusal, RepairError};
+use crate::volume::Volume;
+
+use catalogue::{Catalogue, Node};
+use change::Change;
+use extents::VolumePages;
+use log::{CatalogueLog, FilesLayout, damaged};
+use space::Space;
+
+pub use change::{FileAttributes, FileKind};
+pub use log::FILES_VERSION;
+
+/// The number of a file. It is not used for another file while the volume is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub u64);
+
+impl FileId {
+    /// The directory that contains all files.
+    pub const ROOT: FileId = FileId(1);
+}
+
+/// What is known of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStatus {
+    /// Its number.
+    pub id: FileId,
+    /// What it is.
+    pub kind: FileKind,
+    /// Permissions, owner, time of the last change.
+    pub attributes: FileAttributes,
+    /// Its size.
+    pub size: Bytes,
+    /// What it takes on the volume.
+    pub allocated: Bytes,
+    /// The number of its names.
+    pub links: u32,
+}
+
+/// How much of the volume files take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FilesUsage {
+    /// What files may take altogether.
+    pub total: Bytes,
+    /// What no file has.
+    pub free: Bytes,
+    /// Files and directories.
+    pub files: u64,
+    /// The share of the catalogue that is used.
+    pub catalogue_share: f64,
+}
+
+/// The files of a volume that is open.
+pub struct Files<D> {
+    volume: Volume<D>,
+    layout: FilesLayout,
+    log: CatalogueLog,
+    catalogue: Catalogue,
+    space: Space,
+    /// How often each file is open.
+    opens: BTreeMap<FileId, u64>,
+    /// Files whose attributes the log does not have yet.
+    changed: BTreeSet<FileId>,
+}
+
+impl<D: Device> Files<D> {
+    /// Opens the files of a volume. A volume that was never written gets an empty directory.
+    ///
+    /// # Errors
+    /// When the volume holds something else, the catalogue is damaged or the device fails.
+    pub fn open(mut volume: Volume<D>) -> Result<Files<D>, RepairError> {
+        let (log, catalogue) = match CatalogueLog::load(&mut volume)? {
+            Some(loaded) => loaded,
+            None if volume.mapped_pages() == 0 => CatalogueLog::make(&mut volume)?,
+            None => return Err(RepairError::NoFiles),
+        };
+        let layout = FilesLayout::new(&volume);
+        let space = used_space(layout, &catalogue)?;
+        let (opens, changed) = Default::default();
+        let mut files = Files { volume, layout, log, catalogue, space, opens, changed };
+        files.remove_nameless()?;
+        files.discard_free()?;
+        Ok(files)
+    }
+
+    /// The volume.
+    pub fn volume(&self) -> &Volume<D> {
+        &self.volume
+    }
+
+    /// Does a step of packing or a discard of the device, if one is due. False: there is nothing to do.
+    pub fn work_while_idle(&mut self) -> bool {
+        self.volume.work_while_idle()
+    }
+
+    /// Makes everything so far durable: data, names, and attributes. With `data_only` the times of the last changes may be
+    /// missing, as after `fdatasync`.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn sync(&mut self, data_only: bool) -> Result<(), RepairError> {
+        if !data_only {
+            self.record_attributes()?;
+        }
+        self.volume.flush()
+    }
+
+    /// Makes everything durable and closes the volume in order; it is read-only from now on.
+    ///
+    /// # Errors
+    /// As [`Files::sync`].
+    pub fn finish(&mut self) -> Result<(), RepairError> {
+        self.record_attributes()?;
+        self.volume.finish()
+    }
+
+    /// The device beneath. Whatever is not flushed is lost, as when the power fails.
+    pub fn abandon(self) -> D {
+        self.volume.abandon()
+    }
+
+    /// How much is used.
+    pub fn usage(&self) -> FilesUsage {
+        FilesUsage {
+            total: Bytes(self.space.pages() * self.layout.page),
+            free: Bytes(self.space.free() * self.layout.page),
+            files: self.catalogue.nodes().count() as u64,
+            catalogue_share: self.catalogue.bytes() as f64 / self.layout.catalogue_max() as f64,
+        }
+    }
+
+    fn node(&self, id: FileId) -> Result<&Node, RepairError> {
+        self.catalogue.node(id).ok_or(FileRefusal::Missing.into())
+    }
+
+    /// Appends changes to the log, applies them, and frees what they free.
+    fn change(&mut self, changes: &[Change]) -> Result<(), RepairError> {
+        self.log.append(&mut self.volume, &self.catalogue, changes)?;
+        for change in changes {
+            let freed = self.catalogue.apply(change).expect("changes are checked before they are made");
+            for pages in freed {
+                self.volume.discard(pages.first * self.layout.page, pages.count * self.layout.page)?;
+                self.space.release(pages);
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails if the catalogue cannot take this number of bytes more.
+    fn check_catalogue(&self, bytes: u64) -> Result<(), RepairError> {
+        match self.catalogue.bytes() + bytes <= self.layout.catalogue_max() {
+            true => Ok(()),
+            false => Err(FileRefusal::CatalogueFull.into()),
+        }
+    }
+
+    /// Records the attributes that the log does not have.
+    fn record_attributes(&mut self) -> Result<(), RepairError> {
+        while let Some(&id) = self.changed.first() {
+            if let Some(node) = self.catalogue.node(id) {
+                let change = Change::Node { id, kind: node.kind, attributes: node.attributes };
+                self.change(&[change])?;
+            }
+            self.changed.remove(&id);
+        }
+        Ok(())
+    }
+
+    /// Notes the time of a change, which the next sync records.
+    fn modified(&mut self, id: FileId, now_ns: u64) {
+        if let Some(attributes) = self.catalogue.attributes_mut(id) {
+            attributes.modified_ns = now_ns;
+            self.changed.insert(id);
+        }
+    }
+
+    /// Removes the files that were open without a name when the power failed.
+    fn remove_nameless(&mut self) -> Result<(), RepairError> {
+        let nameless: Vec<FileId> =
+            self.catalogue.nodes().filter(|(_, node)| node.links == 0).map(|(id, _)| id).collect();
+        nameless.into_iter().try_for_each(|id| self.change(&[Change::Remove { id }]))
+    }
+
+    /// Discards what was freed or written when the power failed, so that new pages of files are zeroes.
+    fn discard_free(&mut self) -> Result<(), RepairError> {
+        for VolumePages { first, count } in self.space.free_runs() {
+            self.volume.discard(first * self.layout.page, count * self.layout.page)?;
+        }
+        Ok(())
+    }
+}
+
+/// The free space that a catalogue leaves.
+fn used_space(layout: FilesLayout, catalogue: &Catalogue) -> Result<Space, RepairError> {
+    let mut space = Space::new(layout.data(), layout.pages - layout.data());
+    for (_, node) in catalogue.nodes() {
+        for (_, pages) in node.extents.iter() {
+            if !space.take(pages) {
+                let at = pages.first.saturating_mul(layout.page);
+                return Err(damaged("the catalogue of files", at, "two files have the same page"));
+            }
+        }
+    }
+    Ok(space)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+//! Reading and writing files.
+//!
+//! # Method
+//! A write (1) replaces by zeroes what an earlier, larger file left between the old end and the write, (2) takes pages for the holes
+//! that it fills, (3) writes the data, and (4) records the new size. So a size never covers data that is not there.
+
+use flashlab_base::Bytes;
+use flashlab_device::Device;
+
+use super::change::{self, Change, FileKind};
+use super::{FileId, Files};
+use crate::error::{FileRefusal, RepairError};
+use crate::seeded_bug::SeededBug;
+
+/// The largest file, as Linux bounds it.
+const SIZE_MAX: u64 = i64::MAX as u64;
+/// A file that grows takes a quarter of its pages in addition, at most this number: so it has few extents, and its growth is
+/// seldom recorded.
+const AHEAD_MAX: u64 = 256;
+const AHEAD_SHARE: u64 = 4;
+
+impl<D: Device> Files<D> {
+    /// Reads bytes from a file, and returns their number: fewer than `data` takes at the file's end.
+    ///
+    /// # Errors
+    /// When there is no such file, or the device fails or holds something else than was written.
+    pub fn read(&mut self, id: FileId, offset: u64, data: &mut [u8]) -> Result<usize, RepairError> {
+        let page = self.layout.page;
+        let node = file(self.catalogue.node(id))?;
+        let length = node.size.saturating_sub(offset).min(data.len() as u64) as usize;
+        let data = &mut data[..length];
+        let mut done = 0;
+        while done < length {
+            let at = offset + done as u64;
+            let (file_page, within) = (at / page, at % page);
+            let left = (length - done) as u64;
+            let span = |pages: u64| (pages.saturating_mul(page) - within).min(left) as usize;
+            match node.extents.at(file_page) {
+                Ok(pages) => {
+                    let part = span(pages.count);
+                    self.volume.read(pages.first * page + within, &mut data[done..done + part])?;
+                    done += part;
+                }
+                Err(hole) => {
+                    let part = span(hole);
+                    data[done..done + part].fill(0);
+                    done += part;
+                }
+            }
+        }
+        Ok(length)
+    }
+
+    /// Writes bytes into a file at an offset; with `None` at its end. Returns where they went.
+    ///
+    /// # Errors
+    /// When there is no such file, the volume is full, or the device fails.
+    pub fn write(
+        &mut self,
+        id: FileId,
+        offset: Option<u64>,
+        data: &[u8],
+        now_ns: u64,
+    ) -> Result<u64, RepairError> {
+        let size = file(self.catalogue.node(id))?.size;
+        let offset = offset.unwrap_or(size);
+        let end = end_of(offset, data.len() as u64)?;
+        if data.is_empty() {
+            return Ok(offset);
+        }
+        if offset > size {
+            self.zero(id, size, offset)?;
+        }
+        self.fill_holes(id, offset, end, end > size)?;
+        if end > size && self.volume.has_bug(SeededBug::SizeBeforeData) {
+            self.change(&[Change::Size { id, size: end }])?;
+        }
+        self.write_pages(id, offset, data)?;
+        if end > size {
+            self.change(&[Change::Size { id, size: end }])?;
+        }
+        self.modified(id, now_ns);
+        Ok(offset)
+    }
+
+    /// Changes the size of a file. What is added reads as zeroes.
+    ///
+    /// # Errors
+    /// As [`Files::write`].
+    pub fn truncate(&mut self, id: FileId, size: Bytes, now_ns: u64) -> Result<(), RepairError> {
+        let old = file(self.catalogue.node(id))?.size;
+        end_of(size.0, 0)?;
+        if size.0 > old {
+            self.zero(id, old, size.0)?;
+        }
+        if size.0 != old {
+            self.change(&[Change::Size { id, size: size.0 }])?;
+        }
+        self.modified(id, now_ns);
+        Ok(())
+    }
+
+    /// Takes pages for a range of a file, which reads as before. Unless `keeps_size`, the file becomes large enough for it.
+    ///
+    /// # Errors
+    /// As [`Files::write`].
+    pub fn allocate(
+        &mut self,
+        id: FileId,
+        offset: u64,
+        length: u64,
+        keeps_size: bool,
+        now_ns: u64,
+    ) -> Result<(), RepairError> {
+        let size = file(self.catalogue.node(id))?.size;
+        let end = end_of(offset, length)?;
+        self.fill_holes(id, offset, end, false)?;
+        if end > size && !keeps_size {
+            self.zero(id, size, end)?;
+            self.change(&[Change::Size { id, size: end }])?;
+            self.modified(id, now_ns);
+        }
+        Ok(())
+    }
+
+    /// Makes a range of a file zeroes, and frees its pages. The size stays.
+    ///
+    /// # Errors
+    /// As [`Files::write`].
+    pub fn punch(&mut self, id: FileId, offset: u64, length: u64, now_ns: u64) -> Result<(), RepairError> {
+        let page = self.layout.page;
+        file(self.catalogue.node(id))?;
+        let end = end_of(offset, length)?;
+        let (first, last) = (offset.div_ceil(page), end / page);
+        self.check_catalogue(change::EXTENT_BYTES)?;
+        if first >= last {
+            self.zero(id, offset, end)?;
+        } else {
+            self.zero(id, offset, first * page)?;
+            self.change(&[Change::Hole { id, file_page: first, count: last - first }])?;
+            self.zero(id, last * page, end)?;
+        }
+        self.modified(id, now_ns);
+        Ok(())
+    }
+
+    /// Replaces what the file's pages hold in a range by zeroes; they stay the file's.
+    fn zero(&mut self, id: FileId, from: u64, to: u64) -> Result<(), RepairError> {
+        let page = self.layout.page;
+        let mut at = from;
+        while at < to {
+            let (file_page, within) = (at / page, at % page);
+            let span = |pages: u64| (pages.saturating_mul(page) - within).min(to - at);
+            at += match file(self.catalogue.node(id))?.extents.at(file_page) {
+                Ok(pages) => {
+                    let part = span(pages.count);
+                    self.volume.discard(pages.first * page + within, part)?;
+                    part
+                }
+                Err(hole) => span(hole),
+            };
+        }
+        Ok(())
+    }
+
+    /// Takes pages for the holes of a range; if the file `grows`, more than it needs now.
+    fn fill_holes(&mut self, id: FileId, from: u64, to: u64, grows: bool) -> Result<(), RepairError> {
+        let page = self.layout.page;
+        let mut at = from / page;
+        let end = to.div_ceil(page);
+        while at < end {
+            let extents = &file(self.catalogue.node(id))?.extents;
+            let hole = match extents.at(at) {
+                Ok(pages) => {
+                    at += pages.count;
+                    continue;
+                }
+                Err(hole) => hole,
+            };
+            let needed = hole.min(end - at);
+            let is_last = hole > end - at;
+            let ahead = match grows && is_last && self.space.free() > 2 * AHEAD_MAX {
+                true => (extents.end() / AHEAD_SHARE).min(AHEAD_MAX).min(hole - needed),
+                false => 0,
+            };
+            let before = at.checked_sub(1).and_then(|before| extents.at(before).ok());
+            let goal = before.map(|pages| pages.first + 1);
+            if self.space.free() < needed {
+                return Err(FileRefusal::NoSpace.into());
+            }
+            self.check_catalogue(change::EXTENT_BYTES)?;
+            let pages = self.space.find(goal, needed + ahead).ok_or(FileRefusal::NoSpace)?;
+            self.change(&[Change::Extent { id, file_page: at, pages }])?;
+            self.space.take(pages);
+            at += pages.count;
+        }
+        Ok(())
+    }
+
+    /// Writes data into pages that the file has.
+    fn write_pages(&mut self, id: FileId, offset: u64, data: &[u8]) -> Result<(), RepairError> {
+        let page = self.layout.page;
+        let mut done = 0;
+        while done < data.len() {
+            let at = offset + done as u64;
+            let pages = file(self.catalogue.node(id))?.extents.at(at / page);
+            let pages = pages.expect("holes were filled");
+            let part = ((pages.count * page - at % page) as usize).min(data.len() - done);
+            self.volume.write(pages.first * page + at % page, &data[done..done + part])?;
+            done += part;
+        }
+        Ok(())
+    }
+}
+
+/// A file with data.
+fn file(node: Option<&super::Node>) -> Result<&super::Node, RepairError> {
+    match node {
+        None => Err(FileRefusal::Missing.into()),
+        Some(node) if node.kind == FileKind::Directory => Err(FileRefusal::IsDirectory.into()),
+        Some(node) => Ok(node),
+    }
+}
+
+fn end_of(offset: u64, length: u64) -> Result<u64, RepairError> {
+    offset.checked_add(length).filter(|end| *end <= SIZE_MAX).ok_or(FileRefusal::TooLarge.into())
+}

@@ -1,0 +1,190 @@
+use flashlab_base::Nanos;
+use flashlab_device::MemoryDevice;
+
+use super::*;
+use crate::format::VolumeUuid;
+use crate::layout::LayoutOptions;
+use crate::single_log::Greedy;
+use crate::volume::MountOptions;
+
+const PAGE: u64 = 4096;
+const NEW: FileAttributes = FileAttributes { mode: 0o600, user: 3, group: 4, modified_ns: 5 };
+
+fn volume(device: MemoryDevice) -> Volume<MemoryDevice> {
+    Volume::open(device, MountOptions::default(), |_| Box::new(Greedy)).unwrap()
+}
+
+fn new_volume() -> Volume<MemoryDevice> {
+    let mut device = MemoryDevice::new(Bytes::mib(8), Nanos(100));
+    let (page, segment, checkpoint_interval) = (Bytes(PAGE), Bytes::kib(64), Bytes::kib(256));
+    let capacity = Bytes::mib(8);
+    let options = LayoutOptions { capacity, page, segment, logical_pages: 1200, checkpoint_interval };
+    Volume::create(&mut device, VolumeUuid([7; 16]), options).unwrap();
+    volume(device)
+}
+
+fn new_files() -> Files<MemoryDevice> {
+    Files::open(new_volume()).unwrap()
+}
+
+/// The files after a power failure that loses what was not flushed.
+fn mounted_again(files: Files<MemoryDevice>) -> Files<MemoryDevice> {
+    Files::open(volume(files.abandon())).unwrap()
+}
+
+fn content(files: &mut Files<MemoryDevice>, path: &str) -> Vec<u8> {
+    let id = files.find(path.as_bytes()).unwrap();
+    let mut data = vec![0; files.status(id).unwrap().size.0 as usize];
+    assert_eq!(files.read(id, 0, &mut data).unwrap(), data.len());
+    data
+}
+
+fn make(files: &mut Files<MemoryDevice>, name: &str, data: &[u8]) -> FileId {
+    let id = files.create(FileId::ROOT, name.as_bytes(), FileKind::Regular, NEW).unwrap();
+    files.write(id, None, data, 6).unwrap();
+    id
+}
+
+fn refusal<T: std::fmt::Debug>(result: Result<T, RepairError>) -> FileRefusal {
+    match result.unwrap_err() {
+        RepairError::File(refusal) => refusal,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn names_sizes_and_attributes_are_there_after_the_next_mount() {
+    let mut files = new_files();
+    let directory = files.create(FileId::ROOT, b"d", FileKind::Directory, NEW).unwrap();
+    let id = files.create(directory, b"file", FileKind::Regular, NEW).unwrap();
+    files.write(id, Some(10_000), b"data", 7).unwrap();
+    files.set_attributes(id, FileAttributes { mode: 0o644, ..files.status(id).unwrap().attributes }).unwrap();
+    files.sync(false).unwrap();
+    let mut files = mounted_again(files);
+    let status = files.status(files.find(b"/d/file").unwrap()).unwrap();
+    assert_eq!((status.size, status.links, status.allocated), (Bytes(10_004), 1, Bytes(PAGE)));
+    assert_eq!(status.attributes, FileAttributes { mode: 0o644, user: 3, group: 4, modified_ns: 7 });
+    assert_eq!(content(&mut files, "d/file"), [vec![0; 10_000], b"data".to_vec()].concat());
+}
+
+#[test]
+fn a_rename_replaces_and_a_removed_file_lives_while_it_is_open() {
+    let mut files = new_files();
+    let old = make(&mut files, "old", b"old");
+    make(&mut files, "new", b"new");
+    let free = files.usage().free;
+    files.hold(old).unwrap();
+    let root = FileId::ROOT;
+    assert_eq!(refusal(files.rename((root, b"new"), (root, b"old"), false, 8)), FileRefusal::Exists);
+    files.rename((root, b"new"), (root, b"old"), true, 8).unwrap();
+    assert_eq!(content(&mut files, "old"), b"new");
+    let mut data = [0; 3];
+    files.read(old, 0, &mut data).unwrap();
+    assert_eq!((&data, files.status(old).unwrap().links), (b"old", 0));
+    files.release(old).unwrap();
+    assert_eq!(refusal(files.status(old)), FileRefusal::Missing);
+    assert_eq!(files.usage().free.0, free.0 + PAGE);
+    // Two names: the file goes with the second one.
+    let id = files.find(b"old").unwrap();
+    files.link(id, root, b"other", 9).unwrap();
+    files.unlink(root, b"old", 9).unwrap();
+    assert_eq!(content(&mut files, "other"), b"new");
+    // A file that was open without a name when the power failed is removed.
+    files.hold(id).unwrap();
+    files.unlink(root, b"other", 9).unwrap();
+    files.sync(true).unwrap();
+    let files = mounted_again(files);
+    assert_eq!(refusal(files.status(id)), FileRefusal::Missing);
+    assert_eq!(files.usage().free, files.usage().total);
+}
+
+#[test]
+fn what_directories_forbid_is_refused() {
+    let mut files = new_files();
+    let root = FileId::ROOT;
+    let outer = files.create(root, b"outer", FileKind::Directory, NEW).unwrap();
+    let inner = files.create(outer, b"inner", FileKind::Directory, NEW).unwrap();
+    let file = make(&mut files, "file", b"x");
+    assert_eq!(refusal(files.rename((root, b"outer"), (inner, b"x"), true, 1)), FileRefusal::Invalid);
+    assert_eq!(refusal(files.remove_directory(root, b"outer", 1)), FileRefusal::NotEmpty);
+    assert_eq!(refusal(files.remove_directory(root, b"file", 1)), FileRefusal::NotDirectory);
+    assert_eq!(refusal(files.unlink(root, b"outer", 1)), FileRefusal::IsDirectory);
+    assert_eq!(refusal(files.rename((root, b"file"), (root, b"outer"), true, 1)), FileRefusal::IsDirectory);
+    assert_eq!(refusal(files.rename((root, b"outer"), (root, b"file"), true, 1)), FileRefusal::NotDirectory);
+    assert_eq!(refusal(files.create(root, b"file", FileKind::Regular, NEW)), FileRefusal::Exists);
+    assert_eq!(refusal(files.create(root, b"a/b", FileKind::Regular, NEW)), FileRefusal::Invalid);
+    assert_eq!(refusal(files.create(root, &[b'n'; 256], FileKind::Regular, NEW)), FileRefusal::NameTooLong);
+    assert_eq!(refusal(files.write(file, Some(u64::MAX - 2), b"abc", 1)), FileRefusal::TooLarge);
+    assert_eq!(refusal(files.write(outer, Some(0), b"abc", 1)), FileRefusal::IsDirectory);
+    assert_eq!(refusal(files.find(b"file/x")), FileRefusal::NotDirectory);
+    files.rename((outer, b"inner"), (root, b"moved"), true, 1).unwrap();
+    files.remove_directory(root, b"outer", 1).unwrap();
+}
+
+#[test]
+fn a_file_never_shows_what_it_or_another_one_held_before() {
+    let mut files = new_files();
+    let id = make(&mut files, "a", &[1; 10_000]);
+    files.truncate(id, Bytes(100), 1).unwrap();
+    files.truncate(id, Bytes(9_000), 1).unwrap();
+    assert_eq!(content(&mut files, "a"), [vec![1; 100], vec![0; 8_900]].concat());
+    files.write(id, None, &[2; 4096], 1).unwrap();
+    files.punch(id, 50, 9_500, 1).unwrap();
+    assert_eq!(content(&mut files, "a"), [vec![1; 50], vec![0; 9_500], vec![2; 3_546]].concat());
+    files.unlink(FileId::ROOT, b"a", 1).unwrap();
+    let other = make(&mut files, "b", b"");
+    let all = files.usage().free;
+    files.allocate(other, 0, all.0, false, 1).unwrap();
+    assert!(content(&mut files, "b").iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn a_full_volume_and_a_full_catalogue_refuse_and_keep_what_is_there() {
+    let mut files = new_files();
+    let id = make(&mut files, "large", b"");
+    let chunk = vec![9; 64 * 1024];
+    let refused = loop {
+        match files.write(id, None, &chunk, 1) {
+            Ok(_) => {}
+            refused => break refusal(refused),
+        }
+    };
+    assert_eq!(refused, FileRefusal::NoSpace);
+    let size = files.status(id).unwrap().size;
+    assert!(size.0 > 3 << 20 && size.is_multiple_of(Bytes(chunk.len() as u64)), "{size}");
+    files.unlink(FileId::ROOT, b"large", 1).unwrap();
+    let names = (0..).map(|number| format!("{number:0>200}"));
+    let made =
+        names.take_while(|name| match files.create(FileId::ROOT, name.as_bytes(), FileKind::Regular, NEW) {
+            Ok(_) => true,
+            refused => {
+                assert_eq!(refusal(refused), FileRefusal::CatalogueFull);
+                false
+            }
+        });
+    let made = made.count();
+    assert!(made > 150, "{made}");
+    // Removing is possible, and everything is there after the next mount.
+    files.unlink(FileId::ROOT, format!("{:0>200}", 0).as_bytes(), 1).unwrap();
+    files.sync(true).unwrap();
+    let files = mounted_again(files);
+    assert_eq!(files.entries(FileId::ROOT).unwrap().len(), made - 1);
+}
+
+#[test]
+fn a_volume_that_was_a_block_device_is_refused_and_damage_is_seen() {
+    let mut used = new_volume();
+    used.write(100 * PAGE, b"data of a file system").unwrap();
+    assert_eq!(Files::open(used).err(), Some(RepairError::NoFiles));
+    let mut files = new_files();
+    make(&mut files, "a", b"a");
+    files.sync(true).unwrap();
+    // A page of the catalogue with another content, which the volume itself finds right.
+    let mut volume = volume(files.abandon());
+    volume.write(PAGE + 40, b"?").unwrap();
+    let error = Files::open(volume).err().unwrap().to_string();
+    assert!(error.contains("the catalogue of files") && error.contains("checksum"), "{error}");
+    let mut other = new_volume();
+    other.write(0, b"FLFILES\0\x09\0\0\0").unwrap();
+    assert_eq!(Files::open(other).err(), Some(RepairError::OtherFilesVersion(9)));
+}
