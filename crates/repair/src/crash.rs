@@ -19,6 +19,7 @@
 //!
 //! Everything follows from the seed.
 
+mod file_histories;
 mod file_model;
 mod file_workload;
 mod history;

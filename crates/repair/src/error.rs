@@ -87,7 +87,7 @@ pub enum RepairError {
     )]
     NoFiles,
     /// Files of a later or earlier version.
-    #[error("the volume's files have version {0} of their format, and this flashlab reads version {version}: use the flashlab that made them", version = crate::files::FILES_VERSION)]
+    #[error("the volume's files have version {0} of their format, and this flashlab reads version {version}: use the flashlab that made them", version = crate::format::FILES_VERSION)]
     OtherFilesVersion(u32),
     /// The operation on a file is not possible.
     #[error("{0}")]

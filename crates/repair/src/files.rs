@@ -5,7 +5,7 @@
 //! before it takes effect. Data goes straight to pages of the volume.
 //!
 //! # Method
-//! - `catalogue`: what is in memory; `change`: what can change; `log`: the changes on the volume.
+//! - `file`: what is known of a file. `catalogue`: what is in memory; `change`: what can change; `log`: the changes on the volume.
 //! - `extents` and `space`: which pages a file has, and which no file has.
 //! - `names`: files are made, renamed and removed. `data`: they are read and written.
 //!
@@ -21,6 +21,7 @@ mod catalogue;
 mod change;
 mod data;
 mod extents;
+mod file;
 mod log;
 mod names;
 mod space;
@@ -39,47 +40,7 @@ use extents::VolumePages;
 use log::{CatalogueLog, FilesLayout, damaged};
 use space::Space;
 
-pub use change::{FileAttributes, FileKind};
-pub use log::FILES_VERSION;
-
-/// The number of a file. It is not used for another file while the volume is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FileId(pub u64);
-
-impl FileId {
-    /// The directory that contains all files.
-    pub const ROOT: FileId = FileId(1);
-}
-
-/// What is known of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileStatus {
-    /// Its number.
-    pub id: FileId,
-    /// What it is.
-    pub kind: FileKind,
-    /// Permissions, owner, time of the last change.
-    pub attributes: FileAttributes,
-    /// Its size.
-    pub size: Bytes,
-    /// What it takes on the volume.
-    pub allocated: Bytes,
-    /// The number of its names.
-    pub links: u32,
-}
-
-/// How much of the volume files take.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FilesUsage {
-    /// What files may take altogether.
-    pub total: Bytes,
-    /// What no file has.
-    pub free: Bytes,
-    /// Files and directories.
-    pub files: u64,
-    /// The share of the catalogue that is used.
-    pub catalogue_share: f64,
-}
+pub use file::{FileAttributes, FileId, FileKind, FileStatus, FilesUsage};
 
 /// The files of a volume that is open.
 pub struct Files<D> {

@@ -23,6 +23,9 @@ use flashlab_base::Bytes;
 /// The version of the format that this crate writes and reads.
 pub const VERSION: u32 = 1;
 
+/// The version of the catalogue of files that this crate writes and reads.
+pub const FILES_VERSION: u32 = 1;
+
 /// The unit of superblocks, map chunks and checkpoints; the smallest page.
 pub(crate) const BLOCK: Bytes = Bytes(4096);
 

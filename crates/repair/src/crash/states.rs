@@ -205,7 +205,9 @@ impl Explorer<'_> {
         let run = self.run;
         let media = CrashMedia::new(Arc::clone(&self.base), state.layers.clone());
         if let Some(files) = &run.files {
-            let found = files.check(run, media, (mark, state.is_damaged), (&mut self.random, self.bug));
+            let expected = ((mark.flushed, mark.issued), state.is_damaged);
+            let mount = |media| run.mount(media, self.bug);
+            let found = files.check(mark.history, media, expected, &mut self.random, mount);
             return found.map(|further| self.report.states += further);
         }
         let history = &run.histories[mark.history];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::Device;
 
-use super::file_workload::FileHistories;
+use super::file_histories::FileHistories;
 use super::history::{Content, History, PAGE, read_pages};
 use super::media::{CrashMedia, LoggedIo};
 use super::scatter::Scatter;

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use super::FileId;
-use super::change::{self, Change, FileAttributes, FileKind};
+use super::change::{self, Change};
 use super::extents::{Extents, VolumePages};
+use super::file::{FileAttributes, FileId, FileKind};
 
 /// A file or a directory.
 #[derive(Clone, Debug)]

@@ -4,36 +4,14 @@
 //! - A change lies in one page of the log, so that it is recovered whole or not at all.
 //! - Decoding never panics: bytes that do not fit are no change.
 
-use super::FileId;
 use super::extents::VolumePages;
+use super::file::{FileAttributes, FileId, FileKind};
 use crate::format::{Decoder, Encoder};
 
 /// The longest name of a file, in bytes, as in Linux.
 pub(crate) const NAME_MAX: usize = 255;
 /// The longest change: a renaming.
 pub(crate) const LENGTH_MAX: usize = 1 + 2 * (8 + 1 + NAME_MAX);
-
-/// What a file is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileKind {
-    /// A file with data.
-    Regular,
-    /// A directory.
-    Directory,
-}
-
-/// What is kept of a file beside its data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileAttributes {
-    /// The permissions: the lowest twelve bits of Linux's mode.
-    pub mode: u32,
-    /// The user that it belongs to.
-    pub user: u32,
-    /// The group that it belongs to.
-    pub group: u32,
-    /// When it was last changed, in nanoseconds since the beginning of 1970.
-    pub modified_ns: u64,
-}
 
 /// A change of the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,10 @@
 use flashlab_base::Bytes;
 use flashlab_device::Device;
 
-use super::change::{self, Change, FileKind};
-use super::{FileId, Files};
+use super::Files;
+use super::catalogue::Node;
+use super::change::{self, Change};
+use super::file::{FileId, FileKind};
 use crate::error::{FileRefusal, RepairError};
 use crate::seeded_bug::SeededBug;
 
@@ -214,7 +216,7 @@ impl<D: Device> Files<D> {
 }
 
 /// A file with data.
-fn file(node: Option<&super::Node>) -> Result<&super::Node, RepairError> {
+fn file(node: Option<&Node>) -> Result<&Node, RepairError> {
     match node {
         None => Err(FileRefusal::Missing.into()),
         Some(node) if node.kind == FileKind::Directory => Err(FileRefusal::IsDirectory.into()),

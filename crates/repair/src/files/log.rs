@@ -14,11 +14,8 @@ use flashlab_device::Device;
 use super::catalogue::Catalogue;
 use super::change::Change;
 use crate::error::RepairError;
-use crate::format::{Decoder, Encoder};
+use crate::format::{Decoder, Encoder, FILES_VERSION};
 use crate::volume::Volume;
-
-/// The version of the catalogue that this crate writes and reads.
-pub const FILES_VERSION: u32 = 1;
 
 const HEADER_MAGIC: &[u8; 8] = b"FLFILES\0";
 const PAGE_MAGIC: &[u8; 8] = b"FLCATLOG";

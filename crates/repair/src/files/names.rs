@@ -3,8 +3,10 @@
 use flashlab_base::Bytes;
 use flashlab_device::Device;
 
-use super::change::{self, Change, FileAttributes, FileKind, NAME_MAX};
-use super::{FileId, FileStatus, Files};
+use super::Files;
+use super::catalogue::Node;
+use super::change::{self, Change, NAME_MAX};
+use super::file::{FileAttributes, FileId, FileKind, FileStatus};
 use crate::error::{FileRefusal, RepairError};
 
 impl<D: Device> Files<D> {
@@ -215,7 +217,7 @@ impl<D: Device> Files<D> {
         Ok(goes.then_some(Change::Remove { id }))
     }
 
-    fn directory(&self, id: FileId) -> Result<&super::Node, RepairError> {
+    fn directory(&self, id: FileId) -> Result<&Node, RepairError> {
         let node = self.node(id)?;
         match node.kind {
             FileKind::Directory => Ok(node),
