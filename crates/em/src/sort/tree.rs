@@ -7,11 +7,13 @@
 //! # Method
 //! 1. [`merge_parallel`] cuts all slices at a pivot, so that both parts have about the same number of records, and merges
 //!    the parts at the same time; each part is cut further, down to one part for each core.
-//! 2. [`merge`] runs the tree of losers. Comparisons are of one integer: the key's first eight bytes, then the slice's
+//! 2. [`Tree`] is the tree of losers. Comparisons are of one integer: the key's first eight bytes, then the slice's
 //!    index. Only keys that are longer and equal in these bytes are compared as bytes.
 //!
 //! # Invariants
 //! - Equal keys keep the order of their slices, and within a slice their order: merging is stable.
+
+use std::hint::select_unpredictable;
 
 use crate::record_format::RecordFormat;
 
@@ -81,7 +83,7 @@ fn split(spans: Spans<'_>, mut length: usize) -> (Spans<'_>, Spans<'_>) {
 }
 
 /// Merges `sources` into `out`, which has exactly their length.
-pub fn merge(format: &RecordFormat, sources: &[&[u8]], out: Spans<'_>) {
+fn merge(format: &RecordFormat, sources: &[&[u8]], out: Spans<'_>) {
     if let [source] = sources {
         let mut source = *source;
         for span in out {
@@ -101,13 +103,25 @@ pub fn merge(format: &RecordFormat, sources: &[&[u8]], out: Spans<'_>) {
     }
 }
 
-/// A contender: the key's first eight bytes above the source's index. A source that has ended loses against all others.
-type Contender = u128;
+/// A contender: the key's first eight bytes, then the source's index. A source that has ended loses against all others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Contender {
+    prefix: u64,
+    source: u64,
+}
 
-const ENDED: u32 = 1 << 31;
+const ENDED: u64 = 1 << 63;
 
-fn contender(prefix: u64, source: u32) -> Contender {
-    u128::from(prefix) << 32 | u128::from(source)
+impl Contender {
+    fn index(self) -> usize {
+        (self.source & !ENDED) as usize
+    }
+
+    /// Without a branch.
+    #[inline]
+    fn precedes(self, other: Contender) -> bool {
+        (self.prefix < other.prefix) | ((self.prefix == other.prefix) & (self.source < other.source))
+    }
 }
 
 /// The tree of losers over records of `SIZE` bytes; 0 is any size.
@@ -118,16 +132,25 @@ struct Tree<'f, 's, const SIZE: usize> {
     sources: Vec<&'s [u8]>,
     /// The losers at the inner nodes, 1 to the number of leaves; at 0 the winner.
     nodes: Vec<Contender>,
+    /// The second record of each source. It is read while the first one is in the tree, so that a cache miss delays nobody.
+    following: Vec<Contender>,
 }
 
 impl<'f, 's, const SIZE: usize> Tree<'f, 's, SIZE> {
     fn new(format: &'f RecordFormat, sources: &[&'s [u8]]) -> Tree<'f, 's, SIZE> {
-        let leaves = sources.len().next_power_of_two().max(2);
+        let leaves = sources.len().max(2);
         let mut sources = sources.to_vec();
         sources.resize(leaves, &[]);
         let is_long = format.key_is_long();
-        let mut tree = Tree { format, is_long, sources, nodes: vec![0; leaves] };
+        let mut tree = Tree {
+            format,
+            is_long,
+            sources,
+            nodes: vec![Contender::default(); leaves],
+            following: Vec::new(),
+        };
         tree.nodes[0] = tree.play(1);
+        tree.following = (0..leaves).map(|source| tree.record(source, 1)).collect();
         tree
     }
 
@@ -139,7 +162,7 @@ impl<'f, 's, const SIZE: usize> Tree<'f, 's, SIZE> {
     fn play(&mut self, node: usize) -> Contender {
         let leaves = self.nodes.len();
         if node >= leaves {
-            return self.head(node - leaves);
+            return self.record(node - leaves, 0);
         }
         let (left, right) = (self.play(2 * node), self.play(2 * node + 1));
         let (winner, loser) = if self.goes_before(left, right) { (left, right) } else { (right, left) };
@@ -147,21 +170,22 @@ impl<'f, 's, const SIZE: usize> Tree<'f, 's, SIZE> {
         winner
     }
 
-    /// The next record of a source, as a contender.
+    /// One of the next records of a source, as a contender.
     #[inline]
-    fn head(&self, source: usize) -> Contender {
-        match self.sources[source] {
-            [] => contender(u64::MAX, source as u32 | ENDED),
-            records => contender(self.format.prefix(&records[..self.size()]), source as u32),
+    fn record(&self, source: usize, index: usize) -> Contender {
+        let (size, records) = (self.size(), self.sources[source]);
+        match records.get(index * size..(index + 1) * size) {
+            Some(record) => Contender { prefix: self.format.prefix(record), source: source as u64 },
+            None => Contender { prefix: u64::MAX, source: source as u64 | ENDED },
         }
     }
 
     #[inline]
     fn goes_before(&self, a: Contender, b: Contender) -> bool {
-        if self.is_long && a >> 32 == b >> 32 && (a | b) as u32 & ENDED == 0 {
-            return self.goes_before_by_key(a as u32 as usize, b as u32 as usize);
+        if self.is_long && a.prefix == b.prefix && (a.source | b.source) & ENDED == 0 {
+            return self.goes_before_by_key(a.index(), b.index());
         }
-        a < b
+        a.precedes(b)
     }
 
     #[cold]
@@ -171,32 +195,44 @@ impl<'f, 's, const SIZE: usize> Tree<'f, 's, SIZE> {
     }
 
     fn run(mut self, out: Spans<'_>) {
-        for span in out {
+        let size = self.size();
+        for record in out.into_iter().flat_map(|span| span.chunks_exact_mut(size)) {
             match self.is_long {
-                true => self.fill::<true>(span),
-                false => self.fill::<false>(span),
+                true => self.step::<true>(record),
+                false => self.step::<false>(record),
             }
         }
     }
 
-    fn fill<const LONG: bool>(&mut self, span: &mut [u8]) {
+    /// Copies the record that goes first.
+    #[inline(always)]
+    fn step<const LONG: bool>(&mut self, to: &mut [u8]) {
         let (size, leaves) = (self.size(), self.nodes.len());
-        for to in span.chunks_exact_mut(size) {
-            let winner = self.nodes[0] as u32 as usize;
-            let (record, left) = self.sources[winner].split_at(size);
-            to.copy_from_slice(record);
-            self.sources[winner] = left;
-            let mut current = self.head(winner);
-            let mut node = (winner + leaves) / 2;
-            while node > 0 {
-                let other = self.nodes[node];
-                let keeps = if LONG { self.goes_before(current, other) } else { current < other };
-                self.nodes[node] = if keeps { other } else { current };
-                current = if keeps { current } else { other };
-                node /= 2;
+        let winner = self.nodes[0].index();
+        let (record, left) = self.sources[winner].split_at(size);
+        to.copy_from_slice(record);
+        self.sources[winner] = left;
+        let mut current = self.following[winner];
+        self.following[winner] = self.record(winner, 1);
+        let mut node = (winner + leaves) / 2;
+        while node > 0 {
+            let other = self.nodes[node];
+            let mut keeps = current.precedes(other);
+            if LONG && current.prefix == other.prefix {
+                keeps = self.goes_before(current, other);
             }
-            self.nodes[0] = current;
+            // Who wins cannot be predicted: a branch would be wrong half of the time.
+            self.nodes[node] = Contender {
+                prefix: select_unpredictable(keeps, other.prefix, current.prefix),
+                source: select_unpredictable(keeps, other.source, current.source),
+            };
+            current = Contender {
+                prefix: select_unpredictable(keeps, current.prefix, other.prefix),
+                source: select_unpredictable(keeps, current.source, other.source),
+            };
+            node /= 2;
         }
+        self.nodes[0] = current;
     }
 }
 
