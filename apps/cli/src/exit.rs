@@ -9,6 +9,7 @@ use flashlab_em::EmError;
 use flashlab_engine::EngineError;
 use flashlab_export::ExportError;
 use flashlab_host::HostError;
+use flashlab_infer::RecordingError;
 use flashlab_model::ModelError;
 use flashlab_plan::PlanError;
 use flashlab_repair::RepairError;
@@ -119,6 +120,11 @@ fn code(error: &anyhow::Error) -> u8 {
     }
     match error.downcast_ref::<ModelError>() {
         Some(ModelError::Run(error)) => return of_bench(error),
+        Some(_) => return WRONG_INPUT,
+        None => {}
+    }
+    match error.downcast_ref::<RecordingError>() {
+        Some(RecordingError::Samples(error)) => return of_samples(error),
         Some(_) => return WRONG_INPUT,
         None => {}
     }

@@ -5,6 +5,7 @@
 //! under-way.json       what the group that is under way may have written
 //! inference.json       what is known so far
 //! probes/NN-GROUP.toml what each group ran, a plan for `flashlab run`
+//! runs.jsonl           each step of the probes; samples/ has the IOs
 //! report.html, report.txt
 //! ```
 //! All files except the manifest are written after each group, and get their names when they are complete. So
@@ -13,5 +14,7 @@
 pub mod folder;
 mod keeper;
 pub mod ongoing;
+mod recorder;
+pub mod replay;
 pub mod settings;
 pub mod show;

@@ -14,6 +14,9 @@ pub enum Halt {
     /// The device is gone: no group can go on.
     #[error("The device is gone: {0}.")]
     Gone(String),
+    /// A replayed inference asks for something that was never done.
+    #[error("The replay diverges from the recording: {0}.")]
+    Diverges(String),
     /// Too many IOs failed; this is the first of them.
     #[error("The probe failed: {0}.")]
     Failed(String),

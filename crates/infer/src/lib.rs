@@ -21,7 +21,11 @@
 mod group;
 mod groups;
 mod halt;
+mod journal;
 mod knowledge;
+mod lab;
+mod recorded;
+mod recording;
 mod session;
 mod virtual_disk;
 mod words;
@@ -32,9 +36,14 @@ use flashlab_analysis::inference::{Fill, Finding, Inference, Parameter};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
 use flashlab_plan::Plan;
+use flashlab_samples::{ProbeStep, Sample};
 
 pub use group::{GROUPS, Group};
 use halt::Halt;
+pub use lab::Limits;
+use lab::{DeviceLab, Lab};
+pub use recorded::{RecordedDevice, RecordedProbeRun, RecordedStep, RecordedSteps};
+pub use recording::{PROBES, Recording, RecordingError};
 use session::Session;
 
 /// What an inference may do.
@@ -72,8 +81,12 @@ pub trait InferenceProgress {
     fn concluded(&mut self, _finding: &Finding) {}
     /// A group ended; all that is known so far, and the plan of the probes that it ran.
     fn ended(&mut self, _group: &'static Group, _known: &Inference, _probes: &Plan) {}
-    /// It ended in the middle of a group, whose answers are forgotten; all that is known.
-    fn abandoned(&mut self, _group: &'static Group, _known: &Inference) {}
+    /// It ended in the middle of a group, whose answers are forgotten; all that is known, and the plan of the probes that it ran.
+    fn abandoned(&mut self, _group: &'static Group, _known: &Inference, _probes: &Plan) {}
+    /// A step was made. A run has samples, process by process; its number is the recorder's to give.
+    fn step(&mut self, _step: ProbeStep, _samples: &[Vec<Sample>]) {}
+    /// The device is left idle, for this much longer.
+    fn idle(&mut self, _left: Nanos) {}
 }
 
 impl InferenceProgress for () {}
@@ -87,6 +100,8 @@ pub enum InferenceEnd {
     Interrupted,
     /// The device is gone, for this reason: some parameters have none yet.
     Gone(String),
+    /// A replay asked for something that was never done, and this is what: some parameters have no answer.
+    Diverged(String),
 }
 
 /// Infers all parameters that `known` has no finding of, and adds theirs to it.
@@ -108,7 +123,29 @@ pub fn infer_groups(
     progress: &mut dyn InferenceProgress,
     groups: &'static [Group],
 ) -> InferenceEnd {
-    let mut session = Session::new(device, settings, known);
+    infer_in(&mut DeviceLab::new(device), settings, known, progress, groups)
+}
+
+/// As [`infer_groups`], with answers from a recording. With the settings of the recorded inference the findings are the same.
+pub fn replay_groups(
+    device: &mut RecordedDevice<'_>,
+    settings: &InferenceSettings<'_>,
+    known: &mut Inference,
+    progress: &mut dyn InferenceProgress,
+    groups: &'static [Group],
+) -> InferenceEnd {
+    infer_in(device, settings, known, progress, groups)
+}
+
+fn infer_in(
+    lab: &mut dyn Lab,
+    settings: &InferenceSettings<'_>,
+    known: &mut Inference,
+    progress: &mut dyn InferenceProgress,
+    groups: &'static [Group],
+) -> InferenceEnd {
+    progress.step(journal::device_step(lab.limits()), &[]);
+    let mut session = Session::new(lab, settings, known, progress);
     for (index, group) in groups.iter().enumerate() {
         let answered = group.parameters.iter().all(|&parameter| session.is_concluded(parameter));
         if answered && !session.has_to_suppose(group) {
@@ -117,22 +154,23 @@ pub fn infer_groups(
         // What is known of a part of a group is found again with the rest of it.
         session.forget(group);
         let before = session.inference().clone();
-        progress.begin(group, index, groups.len());
+        session.progress().begin(group, index, groups.len());
         let share = groups[..=index].iter().map(|group| group.write_share).sum();
-        let halt = session.run_group(group, share, progress);
+        let halt = session.run_group(group, share);
         let ended = match &halt {
             Some(Halt::Gone(reason)) => Some(InferenceEnd::Gone(reason.clone())),
             Some(Halt::Interrupted) => Some(InferenceEnd::Interrupted),
+            Some(Halt::Diverges(reason)) => Some(InferenceEnd::Diverged(reason.clone())),
             _ => settings.interrupt.load(Ordering::Relaxed).then_some(InferenceEnd::Interrupted),
         };
+        session.record_end(group, ended.is_none());
         if let Some(ended) = ended {
             session.abandon(before);
-            progress.abandoned(group, session.inference());
+            session.report_abandoned(group);
             return ended;
         }
-        session.conclude_rest(group, halt, progress);
-        let probes = session.take_probes(group);
-        progress.ended(group, session.inference(), &probes);
+        session.conclude_rest(group, halt);
+        session.report_end(group);
     }
     InferenceEnd::Done
 }

@@ -1,24 +1,29 @@
-//! A device while it is probed: every IO passes here, is counted, and belongs to a pattern that is kept.
+//! A device while it is probed.
+//!
+//! # Model
+//! What probes do on the device passes here: the lab runs their patterns, the budget counts what they write and how long they
+//! take, and the journal keeps each step. What they find is in the document, which later probes read as [`Knowledge`].
 
 mod allowance;
 mod filling;
 
 use std::fmt;
 use std::mem;
-use std::sync::atomic::Ordering;
 
 use flashlab_analysis::inference::{Fill, Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Mode, Nanos, Operation, Seed};
-use flashlab_device::{Device, IoError};
-use flashlab_engine::{Control, Failure, INTERRUPT_CHECK, StopReason};
+use flashlab_device::IoError;
+use flashlab_engine::{Control, Failure, StopReason};
 use flashlab_plan::{Experiment, Location, ModeRule, Pattern, Plan, Space};
-use flashlab_samples::Sample;
+use flashlab_samples::{ProbeStep, Sample};
 
 use crate::group::Group;
 use crate::groups::figures::median;
 use crate::groups::patterns;
 use crate::halt::Halt;
+use crate::journal::{Journal, record_run};
 use crate::knowledge::Knowledge;
+use crate::lab::{Lab, LabRun, PlacedProbe};
 use crate::virtual_disk::without_its_host;
 use crate::{InferenceProgress, InferenceSettings};
 use allowance::Allowance;
@@ -38,11 +43,12 @@ const SMALL_READS: u64 = 33;
 
 /// A device while it is probed.
 pub struct Session<'d, 's> {
-    device: &'d mut dyn Device,
+    lab: &'d mut dyn Lab,
     settings: &'s InferenceSettings<'s>,
     inference: &'d mut Inference,
+    progress: &'d mut dyn InferenceProgress,
     allowance: Allowance,
-    probes: Vec<Experiment>,
+    journal: Journal,
     /// Why nothing is submitted any more: the device is gone, or an IO is in flight for ever, and nobody would know whose answer comes.
     over: Option<Halt>,
     /// How long they may take together.
@@ -52,17 +58,18 @@ pub struct Session<'d, 's> {
 
 impl<'d, 's> Session<'d, 's> {
     pub(crate) fn new(
-        device: &'d mut dyn Device,
+        lab: &'d mut dyn Lab,
         settings: &'s InferenceSettings<'s>,
         inference: &'d mut Inference,
+        progress: &'d mut dyn InferenceProgress,
     ) -> Session<'d, 's> {
-        let allowance = Allowance::default();
         Session {
-            device,
+            lab,
             settings,
             inference,
-            allowance,
-            probes: Vec::new(),
+            progress,
+            allowance: Allowance::default(),
+            journal: Journal::default(),
             over: None,
             reading_time: settings.reading_time.unwrap_or(READING_TIME),
             concluded: Vec::new(),
@@ -71,17 +78,17 @@ impl<'d, 's> Session<'d, 's> {
 
     /// The device's size.
     pub fn capacity(&self) -> Bytes {
-        self.device.geometry().capacity
+        self.lab.limits().capacity
     }
 
     /// The smallest IO.
     pub fn block(&self) -> Bytes {
-        self.device.geometry().block
+        self.lab.limits().block
     }
 
     /// How many IOs the device takes at once.
     pub fn depth(&self) -> u32 {
-        self.device.geometry().depth
+        self.lab.limits().depth
     }
 
     /// Whether the device is known to hold data everywhere, and in order. What holds none may be read without the flash.
@@ -101,8 +108,7 @@ impl<'d, 's> Session<'d, 's> {
 
     /// How long the group may still take.
     pub fn time_left(&mut self) -> Nanos {
-        let now = self.device.now();
-        self.allowance.deadline.since(now)
+        self.allowance.deadline.since(self.lab.now())
     }
 
     /// How long the groups that only read may take together.
@@ -168,33 +174,40 @@ impl<'d, 's> Session<'d, 's> {
         let space = Space { capacity: self.capacity(), block: self.block() };
         let misfit = |error: &dyn fmt::Display| Halt::Misfit(error.to_string());
         let placed = pattern.place(space, seed).map_err(|error| misfit(&error))?;
-        flashlab_engine::check(self.device, pattern).map_err(|error| misfit(&error))?;
-        self.keep(name, pattern);
-        let mut samples: Vec<Vec<Sample>> =
-            (0..placed.processes()).map(|_| Vec::with_capacity(ios as usize)).collect();
+        let experiment = self.journal.experiment(name, pattern);
+        let probe = PlacedProbe { experiment: &experiment, pattern, placed: &placed, seed };
         let control = Control {
             interrupt: self.settings.interrupt,
             time_limit: Some(time_limit),
             failures_allowed: self.allowance.failures(ios),
         };
-        let outcome = flashlab_engine::run(self.device, &placed, &mut samples, &control)
-            .map_err(|error| misfit(&error))?;
-        self.allowance.writes = Bytes(self.allowance.writes.0.saturating_sub(outcome.written.0));
-        self.allowance.written += outcome.written;
-        self.allowance.ios += outcome.ios;
-        self.allowance.failed += outcome.failed;
+        let run = self.lab.run(&probe, &control);
+        if let Err(Halt::Misfit(reason)) = &run {
+            let (experiment, reason) = (experiment.clone(), reason.clone());
+            self.progress.step(ProbeStep::Misfit { experiment, reason }, &[]);
+        }
+        let run = self.or_over(run)?;
+        self.journal.keep(&experiment, pattern);
+        record_run(self.progress, (experiment, seed), &run, self.lab.now());
+        self.allowance.count(&run.outcome);
         // The journal of a file system is no other's.
         let own_journal = pattern.write_through && self.inference.identity.file_system.is_some();
-        self.allowance.note_others(&outcome, own_journal);
-        self.inference.written += outcome.written;
-        self.over = outcome.loss.or_else(|| self.device.health()?.loss()).map(Halt::Gone);
+        self.allowance.note_others(&run.outcome, own_journal);
+        self.inference.written += run.outcome.written;
+        self.over = run.outcome.loss.clone().map(Halt::Gone);
         self.check_over()?;
+        self.samples_of(run)
+    }
+
+    /// The samples of a run that came to its end, in the order in which the IOs were done.
+    fn samples_of(&mut self, run: LabRun) -> Result<Vec<Sample>, Halt> {
+        let LabRun { samples, outcome, refusal } = run;
         match (outcome.ended, outcome.first_failure) {
             (StopReason::Interrupted, _) => Err(Halt::Interrupted),
             (StopReason::DeviceFailed, Some(failure)) if failure.error.device_is_gone() => {
                 Err(Halt::Gone(failure.to_string()))
             }
-            (StopReason::DeviceFailed, Some(failure)) => Err(Halt::Failed(self.reason(&failure))),
+            (StopReason::DeviceFailed, Some(failure)) => Err(Halt::Failed(reason(&failure, refusal))),
             (StopReason::TimeUsed, _) => Err(self.short(Halt::Time)),
             _ => {
                 self.allowance.has_run = true;
@@ -203,6 +216,14 @@ impl<'d, 's> Session<'d, 's> {
                 Ok(samples)
             }
         }
+    }
+
+    /// The result of a step. After some errors nothing is submitted any more.
+    fn or_over<T>(&mut self, result: Result<T, Halt>) -> Result<T, Halt> {
+        if let Err(halt @ (Halt::Gone(_) | Halt::Interrupted | Halt::Diverges(_))) = &result {
+            self.over = Some(halt.clone());
+        }
+        result
     }
 
     /// Whether anything may be submitted.
@@ -216,19 +237,12 @@ impl<'d, 's> Session<'d, 's> {
         halt
     }
 
-    /// Why IOs failed: what the device says of itself, or the first of them.
-    fn reason(&mut self, failure: &Failure) -> String {
-        let refusal = self
-            .device
-            .health()
-            .and_then(|health| health.refusal())
-            .filter(|_| failure.error == IoError::READ_ONLY);
-        refusal.map_or_else(|| failure.to_string(), |refusal| format!("the device {refusal}"))
-    }
-
     /// What the device wrote to its flash since it was made, if it counts that.
     pub(crate) fn media_written(&mut self) -> Option<Bytes> {
-        self.device.telemetry()?.media_written()
+        let read = self.lab.media_written();
+        let bytes = self.or_over(read).ok()?;
+        self.progress.step(ProbeStep::MediaWritten { bytes: bytes.map(|bytes| bytes.0) }, &[]);
+        bytes
     }
 
     /// Lets the device rest.
@@ -242,17 +256,12 @@ impl<'d, 's> Session<'d, 's> {
         }
         self.allowance.rests += 1;
         self.allowance.rested = self.allowance.rested.saturating_add(time);
-        let until = self.device.now().saturating_add(time);
-        loop {
-            if self.settings.interrupt.load(Ordering::Relaxed) {
-                return Err(Halt::Interrupted);
-            }
-            let now = self.device.now();
-            if now >= until {
-                return Ok(());
-            }
-            self.device.wait(until.min(now.saturating_add(INTERRUPT_CHECK)));
-        }
+        let until = self.lab.now().saturating_add(time);
+        let Session { lab, settings, progress, .. } = self;
+        let idle = lab.idle(until, settings.interrupt, &mut |left| progress.idle(left));
+        self.or_over(idle)?;
+        self.progress.step(ProbeStep::Idle { time_ns: time.0, now_ns: self.lab.now().0 }, &[]);
+        Ok(())
     }
 
     /// Gives a parameter its answer. What was written since the group's last answer was for this one.
@@ -324,13 +333,13 @@ impl<'d, 's> Session<'d, 's> {
 
     /// Runs a group's probes; returns why it could not go on, if so. It and the groups before it may write this share of the
     /// budget.
-    pub(crate) fn run_group(
-        &mut self,
-        group: &'static Group,
-        share: f64,
-        progress: &mut dyn InferenceProgress,
-    ) -> Option<Halt> {
-        let begin = self.device.now();
+    pub(crate) fn run_group(&mut self, group: &'static Group, share: f64) -> Option<Halt> {
+        let begun = self.lab.begin(group.name);
+        if let Err(halt) = self.or_over(begun) {
+            return Some(halt);
+        }
+        let begin = self.lab.now();
+        self.progress.step(ProbeStep::Begin { probe: group.name.to_owned(), now_ns: begin.0 }, &[]);
         let time = if group.writes() { self.settings.writing_time } else { self.reading_time };
         self.allowance = Allowance {
             group: group.seed_label(),
@@ -347,7 +356,7 @@ impl<'d, 's> Session<'d, 's> {
         if group.writes() && self.allowance.writes < self.block() {
             self.short(Halt::Budget { needed: self.block(), left: self.allowance.writes });
         }
-        if group.writes() && !progress.may_write(group, self.allowance.writes) {
+        if group.writes() && !self.progress.may_write(group, self.allowance.writes) {
             return Some(Halt::Interrupted);
         }
         if !group.writes() {
@@ -364,9 +373,9 @@ impl<'d, 's> Session<'d, 's> {
             halt => halt,
         };
         if !group.writes() {
-            self.inference.reading_used += self.device.now().since(begin);
+            self.inference.reading_used += self.lab.now().since(begin);
         }
-        self.tell_concluded(progress);
+        self.report_concluded();
         halt
     }
 
@@ -401,12 +410,7 @@ impl<'d, 's> Session<'d, 's> {
     }
 
     /// Concludes what the group left.
-    pub(crate) fn conclude_rest(
-        &mut self,
-        group: &Group,
-        halt: Option<Halt>,
-        progress: &mut dyn InferenceProgress,
-    ) {
+    pub(crate) fn conclude_rest(&mut self, group: &Group, halt: Option<Halt>) {
         let reason = halt.map_or("The probes came to no decision.".to_owned(), |halt| halt.to_string());
         for &parameter in group.supposes {
             if self.known().finding(parameter).is_none() {
@@ -420,7 +424,7 @@ impl<'d, 's> Session<'d, 's> {
             }
         }
         self.settle(group);
-        self.tell_concluded(progress);
+        self.report_concluded();
     }
 
     /// Takes a group's answers back.
@@ -438,7 +442,7 @@ impl<'d, 's> Session<'d, 's> {
 
     /// The probes that were run since the last time, as a plan.
     pub(crate) fn take_probes(&mut self, group: &Group) -> Plan {
-        let probes = mem::take(&mut self.probes);
+        let probes = self.journal.take_experiments();
         Plan::new(group.name, group.about, &self.how_to_repeat(&probes), probes)
     }
 
@@ -463,30 +467,40 @@ impl<'d, 's> Session<'d, 's> {
         )
     }
 
-    fn tell_concluded(&mut self, progress: &mut dyn InferenceProgress) {
+    fn report_concluded(&mut self) {
         for parameter in mem::take(&mut self.concluded) {
             if let Some(finding) = self.inference.get(parameter) {
-                progress.concluded(finding);
+                self.progress.concluded(finding);
             }
         }
     }
 
-    /// Keeps a probe as an experiment; a repetition is the same experiment.
-    fn keep(&mut self, name: &str, pattern: &Pattern) {
-        let same = |experiment: &&Experiment| is_repetition(&experiment.name, name);
-        if self.probes.iter().any(|kept| kept.pattern == *pattern && same(&kept)) {
-            return;
-        }
-        let before = self.probes.iter().filter(same).count();
-        let name = if before == 0 { name.to_owned() } else { format!("{name}-{}", before + 1) };
-        self.probes.push(Experiment { name, pattern: pattern.clone(), vary: None });
+    /// The end of a group in the recording.
+    pub(crate) fn record_end(&mut self, group: &Group, is_complete: bool) {
+        self.progress.step(ProbeStep::End { probe: group.name.to_owned(), is_complete }, &[]);
+    }
+
+    pub(crate) fn progress(&mut self) -> &mut dyn InferenceProgress {
+        self.progress
+    }
+
+    /// Reports a group's end with all that is known.
+    pub(crate) fn report_end(&mut self, group: &'static Group) {
+        let probes = self.take_probes(group);
+        self.progress.ended(group, self.inference, &probes);
+    }
+
+    /// Reports a group that ended in its middle.
+    pub(crate) fn report_abandoned(&mut self, group: &'static Group) {
+        let probes = self.take_probes(group);
+        self.progress.abandoned(group, self.inference, &probes);
     }
 }
 
-/// Whether a probe is kept as this one, or as one of its repetitions: the name, or the name, `-` and a number.
-fn is_repetition(kept: &str, name: &str) -> bool {
-    let number = kept.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
-    kept == name || number.is_some_and(|number| number.parse::<u32>().is_ok())
+/// Why IOs failed: what the device says of itself, or the first of them.
+fn reason(failure: &Failure, refusal: Option<String>) -> String {
+    let refusal = refusal.filter(|_| failure.error == IoError::READ_ONLY);
+    refusal.map_or_else(|| failure.to_string(), |refusal| format!("the device {refusal}"))
 }
 
 /// The most that so many IOs of a pattern can write.
@@ -502,20 +516,6 @@ fn most_written(pattern: &Pattern, ios: u64) -> Bytes {
             let second = ios / (u64::from(mix.ratio) + 1);
             let first = (ios - second + u64::from(pattern.parallel_degree * mix.ratio)).min(ios);
             writes(&pattern.first, first) + writes(&mix.second, second)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_probe_repeats_the_one_of_its_name_and_not_one_whose_name_begins_so() {
-        assert!(is_repetition("few-pages", "few-pages"));
-        assert!(is_repetition("few-pages-12", "few-pages"));
-        for other in ["few-pages-read", "few-pages-2-read", "few-pages2", "few"] {
-            assert!(!is_repetition(other, "few-pages"), "{other}");
         }
     }
 }

@@ -1,20 +1,23 @@
 //! From the folder of a run to the figures that models are fitted to.
 //!
 //! # Method
-//! 1. A finished run counts if its pattern is one that the models know: sequential or random IOs of one size, one after
+//! 1. The runs are those of `bench` and `run`, or the patterns that the probes of an inference ran.
+//! 2. A finished run counts if its pattern is one that the models know: sequential or random IOs of one size, one after
 //!    the other or with a queue, alone or mixed. Of a plan that varies something else than the size, the depth or the mix
 //!    only those runs count that have none of it.
-//! 2. IOIgnore and the start-up phase ([`phases`]) are left out where enough IOs remain behind them.
-//! 3. The reads and the writes of a run have a point each: the median of their response times, their mean, and their rates.
+//! 3. IOIgnore and the start-up phase ([`phases`]) are left out where enough IOs remain behind them.
+//! 4. The reads and the writes of a run have a point each: the median of their response times, their mean, and their rates.
 
 use std::path::Path;
 
 use flashlab_analysis::phases;
 use flashlab_base::{Bytes, Mode};
-use flashlab_bench::{BenchError, Purpose, RunRecord};
+use flashlab_bench::{Purpose, RunRecord};
+use flashlab_infer::{RecordedProbeRun, RecordedStep, Recording};
 use flashlab_plan::{Basic, IoSize, Location, ModeRule, Pattern, PatternParameter, Plan, Time};
-use flashlab_samples::{Sample, SegmentIndex};
+use flashlab_samples::{ProbeRun, ProbeRunEnd, ProbeStep, RunFolder, Sample};
 use flashlab_sim::profile::ThroughputClass;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::ModelError;
@@ -112,6 +115,9 @@ pub fn run_points(path: &Path) -> Result<Vec<RunPoint>, ModelError> {
 /// # Errors
 /// As [`run_points`].
 pub fn run_points_after(path: &Path, run: u32) -> Result<Vec<RunPoint>, ModelError> {
+    if let Some(points) = inference_points(path, run)? {
+        return Ok(points);
+    }
     let (folder, _, plans) = flashlab_bench::open_run(path)?;
     let segments = folder.segment_index()?;
     let mut points = Vec::new();
@@ -121,11 +127,66 @@ pub fn run_points_after(path: &Path, run: u32) -> Result<Vec<RunPoint>, ModelErr
         }
         let plan = Plan::parse(&record.pattern, &format!("{}: run {}", path.display(), record.run))?;
         let pattern = plan.experiments.into_iter().next().map(|experiment| experiment.pattern);
-        points.extend(
-            pattern.map(|pattern| points_of(&segments, &record, &pattern)).transpose()?.into_iter().flatten(),
-        );
+        let Some(pattern) = pattern else { continue };
+        if workloads(&pattern).is_empty() {
+            continue;
+        }
+        let mut samples: Vec<Sample> = Vec::new();
+        segments.each_sample(record.run, |sample| samples.push(*sample))?;
+        points.extend(points_of(samples, &RunFacts::of(&record), &pattern));
     }
     Ok(points)
+}
+
+/// The points of a recorded inference; `None` if the folder holds none. Its shortest runs are left out: their medians say
+/// little.
+fn inference_points(path: &Path, after: u32) -> Result<Option<Vec<RunPoint>>, ModelError> {
+    let Ok((folder, _)) = RunFolder::open::<IgnoredAny>(path) else { return Ok(None) };
+    if !matches!(folder.runs::<ProbeStep>().as_deref(), Ok([ProbeStep::Device { .. }, ..])) {
+        return Ok(None);
+    }
+    let recording = Recording::open(&folder).map_err(|error| ModelError::Input(error.to_string()))?;
+    let mut points = Vec::new();
+    for probe in recording.probes() {
+        let steps = recording.steps_of(probe).map_err(|error| ModelError::Input(error.to_string()))?;
+        for step in steps.into_iter().flatten() {
+            let RecordedStep::Run(RecordedProbeRun { run, pattern, samples }) = step else { continue };
+            let is_long = samples.len() >= IOS_LEAST;
+            if run.run > after && run.ended == ProbeRunEnd::PatternDone && is_long {
+                let facts = RunFacts::of_probe(&run, &samples);
+                points.extend(points_of(samples, &facts, &pattern));
+            }
+        }
+    }
+    points.sort_by_key(|point| point.run);
+    Ok(Some(points))
+}
+
+/// What the samples of a run do not show.
+struct RunFacts {
+    run: u32,
+    io_ignore: u64,
+    write_amplification: Option<f64>,
+    is_disturbed: bool,
+}
+
+impl RunFacts {
+    fn of(record: &RunRecord) -> RunFacts {
+        let write_amplification = record
+            .media_written_bytes
+            .filter(|_| record.written_bytes > 0)
+            .map(|media| media as f64 / record.written_bytes as f64);
+        let own = record.read_bytes.saturating_add(record.written_bytes);
+        let is_disturbed = is_disturbed(own, record.other_traffic_bytes, record.thermal_throttles);
+        RunFacts { run: record.run, io_ignore: record.io_ignore, write_amplification, is_disturbed }
+    }
+
+    fn of_probe(run: &ProbeRun, samples: &[Sample]) -> RunFacts {
+        let own: u64 = samples.iter().map(|sample| sample.size.0).sum();
+        let others = run.device_traffic_bytes.map(|all| all.saturating_sub(own));
+        let is_disturbed = is_disturbed(own, others, run.thermal_throttles);
+        RunFacts { run: run.run, io_ignore: 0, write_amplification: None, is_disturbed }
+    }
 }
 
 fn varies_what_models_know(purpose: &Purpose, plans: &[Plan]) -> bool {
@@ -199,21 +260,9 @@ fn workloads(pattern: &Pattern) -> Vec<Workload> {
     found.into_iter().collect::<Option<_>>().unwrap_or_default()
 }
 
-fn points_of(
-    segments: &SegmentIndex,
-    record: &RunRecord,
-    pattern: &Pattern,
-) -> Result<Vec<RunPoint>, BenchError> {
+fn points_of(mut samples: Vec<Sample>, facts: &RunFacts, pattern: &Pattern) -> Vec<RunPoint> {
     let workloads = workloads(pattern);
-    if workloads.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut samples: Vec<Sample> = Vec::new();
-    segments.each_sample(record.run, |sample| {
-        if sample.errno == 0 && sample.position >= record.io_ignore {
-            samples.push(*sample);
-        }
-    })?;
+    samples.retain(|sample| sample.errno == 0 && sample.position >= facts.io_ignore);
     samples.sort_by_key(|sample| (sample.submitted, sample.process, sample.position));
     let all: Vec<u64> = samples.iter().map(|sample| sample.response().0).collect();
     let startup = if workloads.len() == 1 { phases(&all).startup_ios as usize } else { 0 };
@@ -222,10 +271,6 @@ fn points_of(
     let begin = counted.first().map_or(0, |sample| sample.submitted.0);
     let end = counted.iter().map(|sample| sample.completed.0).max().unwrap_or(begin);
     let seconds = (end - begin) as f64 / 1e9;
-    let amplification = record
-        .media_written_bytes
-        .filter(|_| record.written_bytes > 0)
-        .map(|media| media as f64 / record.written_bytes as f64);
     let points = workloads.into_iter().filter_map(|workload| {
         let mode = if workload.class.writes() { Mode::Write } else { Mode::Read };
         let of_mode = counted.iter().filter(|sample| sample.mode == mode);
@@ -233,7 +278,7 @@ fn points_of(
         let count = times.len();
         let quantiles = Quantiles::of(&mut times).filter(|_| seconds > 0.0)?;
         Some(RunPoint {
-            run: record.run,
+            run: facts.run,
             workload,
             ios: count,
             ignored,
@@ -242,18 +287,17 @@ fn points_of(
             p99_ns: quantiles.p99_ns,
             mean_ns: times.iter().map(|&ns| ns as f64).sum::<f64>() / count as f64,
             ios_per_s: count as f64 / seconds,
-            write_amplification: amplification.filter(|_| mode == Mode::Write),
-            is_disturbed: is_disturbed(record),
+            write_amplification: facts.write_amplification.filter(|_| mode == Mode::Write),
+            is_disturbed: facts.is_disturbed,
         })
     });
-    Ok(points.collect())
+    points.collect()
 }
 
-/// Whether the record says that something else was measured, too, by the rule that marks runs of `bench`.
-fn is_disturbed(record: &RunRecord) -> bool {
-    let own = Bytes(record.read_bytes.saturating_add(record.written_bytes));
-    let others = record.other_traffic_bytes.map(Bytes);
-    let interferes =
-        others.is_some_and(|others| flashlab_analysis::disturbance::interference(others, own).is_some());
-    interferes || record.thermal_throttles.is_some_and(|throttles| throttles > 0)
+/// Whether something else was measured, too, by the rule that marks runs of `bench`.
+fn is_disturbed(own: u64, others: Option<u64>, thermal_throttles: Option<u64>) -> bool {
+    let interferes = others.is_some_and(|others| {
+        flashlab_analysis::disturbance::interference(Bytes(others), Bytes(own)).is_some()
+    });
+    interferes || thermal_throttles.is_some_and(|throttles| throttles > 0)
 }

@@ -38,6 +38,8 @@ pub(crate) static COLUMNS: LazyLock<TypePtr> =
 /// A column of [`Columns`], for readers that need only some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
+    /// `run`
+    Run,
     /// `position`
     Position,
     /// `process`
@@ -60,7 +62,8 @@ pub enum Column {
 
 impl Column {
     /// Every column, in the order of the file.
-    pub const ALL: [Column; 9] = [
+    pub const ALL: [Column; 10] = [
+        Column::Run,
         Column::Position,
         Column::Process,
         Column::Mode,
@@ -72,9 +75,9 @@ impl Column {
         Column::Errno,
     ];
 
-    /// Its index in the file, where the number of the run is the first column.
+    /// Its index in the file.
     pub(crate) fn index(self) -> usize {
-        self as usize + 1
+        self as usize
     }
 }
 
@@ -82,6 +85,8 @@ impl Column {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
     pub(crate) length: usize,
+    /// The run's number.
+    pub run: Vec<i32>,
     /// Position in the process's pattern.
     pub position: Vec<i64>,
     /// Process.
@@ -132,9 +137,10 @@ impl Columns {
         }
     }
 
-    /// Adds a sample.
-    pub(crate) fn push(&mut self, sample: &Sample) {
+    /// Adds a sample of a run.
+    pub(crate) fn push(&mut self, run: u32, sample: &Sample) {
         self.length += 1;
+        self.run.push(run as i32);
         self.position.push(sample.position as i64);
         self.process.push(sample.process as i32);
         self.write.push(sample.mode.is_write());
@@ -146,6 +152,19 @@ impl Columns {
         self.submission_delay_ns.push(sample.submitted.0.wrapping_sub(sample.intended.0) as i64);
         self.response_ns.push(sample.completed.0.wrapping_sub(sample.intended.0) as i64);
         self.errno.push(sample.errno);
+    }
+
+    /// Keeps the samples of one run. Needs [`Column::Run`].
+    pub(crate) fn retain_run(&mut self, run: u32) {
+        let kept: Vec<bool> = self.run.iter().map(|&number| number == run as i32).collect();
+        for column in Column::ALL {
+            match self.values(column) {
+                Values::Int32(values) => retain(values, &kept),
+                Values::Int64(values) => retain(values, &kept),
+                Values::Modes(values) => retain(values, &kept),
+            }
+        }
+        self.length = self.run.len();
     }
 
     /// Sample `index`. Panics past the end, or if not all columns were requested.
@@ -166,6 +185,7 @@ impl Columns {
 
     pub(crate) fn values(&mut self, column: Column) -> Values<'_> {
         match column {
+            Column::Run => Values::Int32(&mut self.run),
             Column::Position => Values::Int64(&mut self.position),
             Column::Process => Values::Int32(&mut self.process),
             Column::Mode => Values::Modes(&mut self.write),
@@ -179,6 +199,12 @@ impl Columns {
     }
 }
 
+/// Keeps the values that are marked; a column that was not read has none.
+fn retain<T>(values: &mut Vec<T>, kept: &[bool]) {
+    let mut marks = kept.iter();
+    values.retain(|_| marks.next() == Some(&true));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,6 +213,7 @@ mod tests {
     fn every_column_has_its_place_in_the_schema() {
         let names: Vec<&str> = COLUMNS.get_fields().iter().map(|field| field.name()).collect();
         for (column, name) in [
+            (Column::Run, "run"),
             (Column::Position, "position"),
             (Column::Process, "process"),
             (Column::Mode, "mode"),
@@ -199,6 +226,6 @@ mod tests {
         ] {
             assert_eq!(names[column.index()], name);
         }
-        assert_eq!(names.len(), Column::ALL.len() + 1);
+        assert_eq!(names.len(), Column::ALL.len());
     }
 }

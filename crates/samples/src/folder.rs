@@ -4,20 +4,24 @@
 //! manifest.json            what was measured, how, and by whose consent; written at the start
 //! runs.jsonl               one line for each finished run, appended when it is
 //! samples/run-00001-00000.parquet ...
+//! samples/runs-00002-00417.parquet ...   many short runs in one file, as of an inference
 //! summary.json, traces.json, report.html
 //! ```
 //! Everything except the last line can be computed from the files above it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use flashlab_base::Identity;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Column, Columns, Sample, SamplesError, for_each_batch, for_each_batch_of, regular_file};
+use crate::{
+    Column, Columns, Sample, SamplesError, for_each_batch, for_each_batch_of, regular_file, segment_writer,
+};
 
 /// The version of the folder's format.
 pub const MANIFEST_VERSION: u32 = 1;
@@ -25,6 +29,8 @@ pub const MANIFEST_VERSION: u32 = 1;
 const MANIFEST: &str = "manifest.json";
 const RUNS: &str = "runs.jsonl";
 const SAMPLES: &str = "samples";
+/// The most runs that share a segment.
+const SHARED_RUNS_MOST: u32 = 1 << 16;
 
 /// What the folder says about the run as a whole. `Settings` is what the user chose.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -188,9 +194,17 @@ impl RunFolder {
     /// Appends the line of a finished run. A full disk can leave a torn line. [`RunFolder::runs`] ignores a
     /// torn line, and this function replaces it. The samples are kept, and the run is measured again.
     pub fn add_run<R: Serialize>(&self, run: &R) -> Result<(), SamplesError> {
+        self.add_runs(std::slice::from_ref(run))
+    }
+
+    /// As [`RunFolder::add_run`], for several lines at once.
+    pub fn add_runs<R: Serialize>(&self, runs: &[R]) -> Result<(), SamplesError> {
         let path = self.path.join(RUNS);
-        let mut line = serde_json::to_vec(run).map_err(|error| SamplesError::format(&path, error))?;
-        line.push(b'\n');
+        let mut lines = Vec::new();
+        for run in runs {
+            serde_json::to_writer(&mut lines, run).map_err(|error| SamplesError::format(&path, error))?;
+            lines.push(b'\n');
+        }
         let append = || {
             let mut file =
                 OpenOptions::new().create(true).read(true).write(true).truncate(false).open(&path)?;
@@ -199,7 +213,7 @@ impl RunFolder {
             let whole = complete_lines(&text).len() as u64;
             file.set_len(whole)?;
             file.seek(SeekFrom::Start(whole))?;
-            file.write_all(&line)
+            file.write_all(&lines)
         };
         append().map_err(|source| SamplesError::io("append to", &path, source))
     }
@@ -222,10 +236,30 @@ impl RunFolder {
         lines.filter(|(_, line)| !line.is_empty()).map(parse).collect()
     }
 
+    /// Writes the samples of short runs as one segment: the number of each run, ascending, with its samples. Nothing is
+    /// written where there are none.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write_short_runs(&self, runs: &[(u32, Vec<Sample>)]) -> Result<(), SamplesError> {
+        let runs: Vec<&(u32, Vec<Sample>)> = runs.iter().filter(|(_, samples)| !samples.is_empty()).collect();
+        for some in runs.chunks(SHARED_RUNS_MOST as usize) {
+            let (Some((first, _)), Some((last, _))) = (some.first(), some.last()) else { continue };
+            let path = self.samples().join(format!("runs-{first:05}-{last:05}.parquet"));
+            segment_writer::write_short_runs(&path, some)?;
+        }
+        Ok(())
+    }
+
     /// The closed segments of a run, in their order.
     pub fn segments(&self, run: u32) -> Result<Vec<PathBuf>, SamplesError> {
-        let all = self.files()?;
-        Ok(all.into_iter().filter(|segment| segment.run == run).map(|segment| segment.path).collect())
+        Ok(self.segments_of(run)?.into_iter().map(|segment| segment.path).collect())
+    }
+
+    fn segments_of(&self, run: u32) -> Result<Vec<Segment>, SamplesError> {
+        let mut all = self.files()?;
+        all.retain(|segment| segment.runs.contains(&run));
+        Ok(all)
     }
 
     /// Removes the samples of a run that does not count.
@@ -253,14 +287,16 @@ impl RunFolder {
 
     /// The highest number of a run that has samples, finished or not.
     pub fn last_run(&self) -> Result<Option<u32>, SamplesError> {
-        Ok(self.files()?.last().map(|segment| segment.run))
+        Ok(self.files()?.iter().map(|segment| *segment.runs.end()).max())
     }
 
     /// The segments of all runs, for reading many runs: the folder is listed once, not once for each run.
     pub fn segment_index(&self) -> Result<SegmentIndex, SamplesError> {
         let mut index = SegmentIndex::default();
         for segment in self.files()? {
-            index.0.entry(segment.run).or_default().push(segment.path);
+            for run in segment.runs.clone() {
+                index.0.entry(run).or_default().push(segment.clone());
+            }
         }
         Ok(index)
     }
@@ -283,7 +319,7 @@ impl RunFolder {
         wanted: &[Column],
         mut see: impl FnMut(&Columns),
     ) -> Result<(), SamplesError> {
-        self.segments(run)?.iter().try_for_each(|path| for_each_batch_of(path, wanted, &mut see))
+        self.segments_of(run)?.iter().try_for_each(|segment| segment.each_batch_of(run, wanted, &mut see))
     }
 
     /// The torn segments that were renamed.
@@ -324,6 +360,30 @@ impl RunFolder {
         serde_json::from_str(&text).map_err(|error| SamplesError::format(&path, error))
     }
 
+    /// Reads a text of the folder.
+    ///
+    /// # Errors
+    /// If it does not exist, or is no text.
+    pub fn read_text(&self, name: &str) -> Result<String, SamplesError> {
+        regular_file::text(&self.path.join(name))
+    }
+
+    /// The names in a directory of the folder, in their order; none if it does not exist.
+    pub fn names(&self, directory: &str) -> Result<Vec<String>, SamplesError> {
+        let path = self.path.join(directory);
+        let failed = |source| SamplesError::io("read", &path, source);
+        let entries = match fs::read_dir(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed)?,
+        };
+        let name = |entry: std::io::Result<fs::DirEntry>| {
+            entry.map(|entry| entry.file_name().to_string_lossy().into_owned()).map_err(failed)
+        };
+        let mut names: Vec<String> = entries.map(name).collect::<Result<_, _>>()?;
+        names.sort();
+        Ok(names)
+    }
+
     /// Writes a document into the folder. The file gets its name when it is complete and durable.
     pub fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), SamplesError> {
         write_json(&self.path, name, value)
@@ -337,7 +397,7 @@ impl RunFolder {
     /// Every closed segment, in the order of their numbers.
     fn files(&self) -> Result<Vec<Segment>, SamplesError> {
         let mut files: Vec<Segment> = self.entries()?.into_iter().filter_map(Segment::named).collect();
-        files.sort();
+        files.sort_by_key(|segment| (*segment.runs.start(), segment.number));
         Ok(files)
     }
 
@@ -352,7 +412,7 @@ impl RunFolder {
 
 /// The closed segments of each run.
 #[derive(Debug, Default)]
-pub struct SegmentIndex(BTreeMap<u32, Vec<PathBuf>>);
+pub struct SegmentIndex(BTreeMap<u32, Vec<Segment>>);
 
 impl SegmentIndex {
     /// Passes every sample of a run to `see`, as [`RunFolder::each_sample`] does. A run without segments has
@@ -364,7 +424,29 @@ impl SegmentIndex {
         let segments = self.0.get(&run).map_or(&[][..], Vec::as_slice);
         let mut see_batch =
             |columns: &Columns| (0..columns.len()).for_each(|index| see(&columns.sample(index)));
-        segments.iter().try_for_each(|path| for_each_batch(path, &mut see_batch))
+        segments.iter().try_for_each(|segment| segment.each_batch_of(run, &Column::ALL, &mut see_batch))
+    }
+}
+
+impl SegmentIndex {
+    /// The samples of these runs, which may share segments: each segment is read once.
+    ///
+    /// # Errors
+    /// If a segment cannot be read or is damaged.
+    pub fn samples_by_run(&self, runs: &[u32]) -> Result<BTreeMap<u32, Vec<Sample>>, SamplesError> {
+        let mut samples: BTreeMap<u32, Vec<Sample>> = runs.iter().map(|&run| (run, Vec::new())).collect();
+        let segments = runs.iter().filter_map(|run| self.0.get(run)).flatten();
+        let paths: BTreeSet<&PathBuf> = segments.map(|segment| &segment.path).collect();
+        for path in paths {
+            for_each_batch(path, |columns| {
+                for index in 0..columns.len() {
+                    if let Some(run) = samples.get_mut(&(columns.run[index] as u32)) {
+                        run.push(columns.sample(index));
+                    }
+                }
+            })?;
+        }
+        Ok(samples)
     }
 }
 
@@ -396,19 +478,52 @@ fn write_text(directory: &Path, name: &str, text: &str) -> Result<(), SamplesErr
 }
 
 /// A closed segment's file.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug)]
 struct Segment {
-    run: u32,
+    /// The runs whose samples it may contain; one, or many short ones.
+    runs: RangeInclusive<u32>,
     number: u32,
     path: PathBuf,
 }
 
 impl Segment {
-    /// Parses `run-00012-00000.parquet`; `None` for every other name.
+    /// Parses `run-00012-00000.parquet`, segment 0 of run 12, and `runs-00013-00045.parquet`, runs 13 to 45; `None` for every
+    /// other name.
     fn named(path: PathBuf) -> Option<Segment> {
-        let name = path.file_name()?.to_str()?;
-        let (run, number) = name.strip_prefix("run-")?.strip_suffix(".parquet")?.split_once('-')?;
-        Some(Segment { run: run.parse().ok()?, number: number.parse().ok()?, path })
+        let name = path.file_name()?.to_str()?.strip_suffix(".parquet")?;
+        let numbers = name.strip_prefix("runs-").or(name.strip_prefix("run-"))?.split_once('-')?;
+        let (first, second): (u32, u32) = (numbers.0.parse().ok()?, numbers.1.parse().ok()?);
+        match name.starts_with("runs-") {
+            // The most runs bound the index that a damaged name can cause.
+            true if second >= first && second - first < SHARED_RUNS_MOST => {
+                Some(Segment { runs: first..=second, number: 0, path })
+            }
+            true => None,
+            false => Some(Segment { runs: first..=first, number: second, path }),
+        }
+    }
+
+    /// Passes the samples of one of its runs to `see`, in batches.
+    fn each_batch_of(
+        &self,
+        run: u32,
+        wanted: &[Column],
+        see: &mut impl FnMut(&Columns),
+    ) -> Result<(), SamplesError> {
+        if self.runs.start() == self.runs.end() {
+            return for_each_batch_of(&self.path, wanted, see);
+        }
+        let mut wanted = wanted.to_vec();
+        if !wanted.contains(&Column::Run) {
+            wanted.push(Column::Run);
+        }
+        for_each_batch_of(&self.path, &wanted, |columns| {
+            let mut own = columns.clone();
+            own.retain_run(run);
+            if !own.is_empty() {
+                see(&own);
+            }
+        })
     }
 }
 

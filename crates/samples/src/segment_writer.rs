@@ -23,12 +23,14 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::ColumnPath;
 
-use crate::SamplesError;
 use crate::checksum::Checksummed;
 use crate::columns::{COLUMNS, Columns, SAMPLES_VERSION, VERSION_KEY};
+use crate::{Sample, SamplesError};
 
 /// Lower levels make offsets larger, and higher levels do not make them smaller.
 const OFFSET_BROTLI_LEVEL: u32 = 4;
+/// Samples of a row group, which a reader unpacks together.
+pub(crate) const ROW_GROUP: usize = 1 << 17;
 
 /// A segment that is being written. The file gets its name when it is complete. An incomplete file is
 /// removed.
@@ -51,9 +53,9 @@ impl SegmentFile {
     }
 
     /// Writes the samples in `columns` in their order.
-    pub fn row_group(&mut self, run: u32, columns: &Columns) -> Result<(), SamplesError> {
+    pub fn row_group(&mut self, columns: &Columns) -> Result<(), SamplesError> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
-        let written = writer.next_row_group().and_then(|group| columns.write(run, group));
+        let written = writer.next_row_group().and_then(|group| columns.write(group));
         written.map_err(|error| self.failed(into_io(error)))
     }
 
@@ -83,13 +85,33 @@ impl Drop for SegmentFile {
     }
 }
 
+/// Writes a segment with several runs, which are so short that a file for each would be mostly footer.
+pub(crate) fn write_short_runs(path: &Path, runs: &[&(u32, Vec<Sample>)]) -> Result<(), SamplesError> {
+    let mut file = SegmentFile::create(path)?;
+    let mut columns = Columns::default();
+    for (run, samples) in runs {
+        let mut samples = samples.clone();
+        samples.sort_unstable_by_key(|sample| (sample.process, sample.position));
+        for sample in &samples {
+            columns.push(*run, sample);
+            if columns.len() == ROW_GROUP {
+                file.row_group(&columns)?;
+                columns.clear();
+            }
+        }
+    }
+    if !columns.is_empty() {
+        file.row_group(&columns)?;
+    }
+    file.finish()
+}
+
 impl Columns {
     fn write<W: io::Write + Send>(
         &self,
-        run: u32,
         mut group: SerializedRowGroupWriter<'_, W>,
     ) -> Result<(), ParquetError> {
-        put::<Int32Type, W>(&mut group, &vec![run as i32; self.len()])?;
+        put::<Int32Type, W>(&mut group, &self.run)?;
         put::<Int64Type, W>(&mut group, &self.position)?;
         put::<Int32Type, W>(&mut group, &self.process)?;
         self.put_modes(&mut group)?;

@@ -17,7 +17,7 @@ use flashlab_base::Nanos;
 
 use crate::lane::{Packed, Signals};
 use crate::packing::{Previous, unpack};
-use crate::segment_writer::SegmentFile;
+use crate::segment_writer::{ROW_GROUP, SegmentFile};
 use crate::{Columns, Sample, SamplesError};
 
 /// How often the writer checks for chunks.
@@ -29,8 +29,6 @@ const SEGMENT_TIME: Nanos = Nanos::from_millis(700);
 const SEGMENT_BYTES_LEAST: usize = 16 << 10;
 /// ... or when it spans this time, with any number of samples.
 const SEGMENT_TIME_LONGEST: Nanos = Nanos::from_secs(4);
-/// Samples of a row group, which are unpacked together.
-const ROW_GROUP: usize = 1 << 17;
 
 /// A command to the writer.
 pub(crate) enum Command {
@@ -181,8 +179,8 @@ fn write_group(
 ) -> Result<(), SamplesError> {
     samples.sort_unstable_by_key(|sample| (sample.process, sample.position));
     columns.clear();
-    samples.drain(..).for_each(|sample| columns.push(&sample));
-    file.row_group(run, columns)
+    samples.drain(..).for_each(|sample| columns.push(run, &sample));
+    file.row_group(columns)
 }
 
 /// As `run-00012-00000.parquet`.

@@ -16,6 +16,7 @@ use flashlab_base::{Bytes, Nanos, ProfileName, Seed, Target};
 use flashlab_em::graph::{AdjacencyArrays, GraphFile, random_graph, write_graph};
 use flashlab_export::nbd::parse_handshake;
 use flashlab_export::{ControlCommand, FaultRule, HttpRequest};
+use flashlab_infer::Recording;
 use flashlab_plan::Plan;
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice, zoo};
 
@@ -180,6 +181,37 @@ fn inferences() {
         r#"{"parameter": "erase_block_size", "value": 4194304.0, "confidence": 0.9, "verdict": "found"}"#,
     ]);
     fuzz(&examples, |bytes| drop(serde_json::from_slice::<Inference>(bytes)));
+}
+
+#[test]
+fn steps_of_probes() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = flashlab_samples::Manifest::of_recording(
+        flashlab_base::Identity::default(),
+        "",
+        flashlab_samples::RecordingSettings { target: String::new(), recorded_by: String::new() },
+        Vec::new(),
+        String::new(),
+    );
+    let run = flashlab_samples::RunFolder::create(&folder.path().join("run"), &manifest).unwrap();
+    let examples = texts(&[concat!(
+        r#"{"step":"device","version":1,"capacity_bytes":1048576,"block_bytes":512,"depth":32}"#,
+        "\n",
+        r#"{"step":"begin","probe":"fill","now_ns":0}"#,
+        "\n",
+        r#"{"step":"idle","time_ns":7,"now_ns":7}"#,
+        "\n",
+        r#"{"step":"flush","took_ns":null,"now_ns":9}"#,
+        "\n",
+        r#"{"step":"end","probe":"fill","is_complete":true}"#,
+        "\n"
+    )]);
+    fuzz(&examples, |bytes| {
+        std::fs::write(run.path().join("runs.jsonl"), bytes).unwrap();
+        if let Ok(recording) = Recording::open(&run) {
+            let _ = recording.steps_of("fill");
+        }
+    });
 }
 
 #[test]

@@ -14,8 +14,6 @@ use crate::inference::settings::InferenceSettings;
 
 /// What is known so far.
 pub const INFERENCE: &str = "inference.json";
-/// The folder of the probes' plans.
-pub const PROBES: &str = "probes";
 /// The page.
 pub const PAGE: &str = "report.html";
 const UNDER_WAY: &str = "under-way.json";

@@ -1,20 +1,28 @@
-//! Saves the findings of an inference during the run, and reports its progress on standard error.
+//! Saves the findings of an inference and each of its steps during the run, and reports its progress on standard error.
 
 use std::mem;
+use std::time::{Duration, Instant};
 
 use flashlab_analysis::inference::{Finding, Inference};
 use flashlab_base::{Bytes, Nanos};
-use flashlab_infer::{Group, InferenceProgress};
+use flashlab_infer::{Group, InferenceProgress, PROBES};
 use flashlab_plan::Plan;
-use flashlab_samples::{Manifest, RunFolder, SamplesError};
+use flashlab_samples::{Manifest, ProbeStep, RunFolder, Sample, SamplesError};
 
-use crate::inference::folder::{self, INFERENCE, PROBES};
+use crate::inference::folder::{self, INFERENCE};
+use crate::inference::recorder::Recorder;
 use crate::inference::settings::InferenceSettings;
 use crate::inference::show;
+
+/// Idle time is reported from this time on, and in this distance.
+const BETWEEN_COUNTDOWNS: Duration = Duration::from_secs(10);
 
 pub struct Keeper<'a> {
     folder: &'a RunFolder,
     manifest: &'a Manifest<InferenceSettings>,
+    recorder: Option<Recorder<'a>>,
+    /// When the current idle time began, or was reported last.
+    idle_since: Option<Instant>,
     /// The number of the current group, from 1.
     number: usize,
     /// The first error of writing to the folder since the last retry.
@@ -34,15 +42,23 @@ impl<'a> Keeper<'a> {
         manifest: &'a Manifest<InferenceSettings>,
         written: Bytes,
     ) -> Keeper<'a> {
+        let recorder = Some(Recorder::new(folder));
+        Keeper { recorder, written, noted: written, ..Keeper::without_recorder(folder, manifest) }
+    }
+
+    /// Records no samples: those of a replay are in the folder of the recording.
+    pub fn without_recorder(folder: &'a RunFolder, manifest: &'a Manifest<InferenceSettings>) -> Keeper<'a> {
         Keeper {
             folder,
             manifest,
+            recorder: None,
+            idle_since: None,
             number: 0,
             failed: None,
             has_reported_failure: false,
             has_estimated: false,
-            written,
-            noted: written,
+            written: Bytes::ZERO,
+            noted: Bytes::ZERO,
         }
     }
 
@@ -94,6 +110,14 @@ impl<'a> Keeper<'a> {
         }
     }
 
+    fn write_plan(&mut self, group: &Group, probes: &Plan) {
+        if !probes.experiments.is_empty() {
+            let name = format!("{PROBES}/{:02}-{}.toml", self.number, group.name);
+            let written = self.folder.write_text(&name, &probes.to_toml());
+            self.note(written);
+        }
+    }
+
     fn write_known(&mut self, known: &Inference) {
         self.written = known.written;
         let kept = self.folder.write_json(INFERENCE, known);
@@ -128,16 +152,30 @@ impl InferenceProgress for Keeper<'_> {
     }
 
     fn ended(&mut self, group: &'static Group, known: &Inference, probes: &Plan) {
-        if !probes.experiments.is_empty() {
-            let name = format!("{PROBES}/{:02}-{}.toml", self.number, group.name);
-            let written = self.folder.write_text(&name, &probes.to_toml());
-            self.note(written);
-        }
+        self.write_plan(group, probes);
         self.estimate(known);
         self.write_known(known);
     }
 
-    fn abandoned(&mut self, _: &'static Group, known: &Inference) {
+    fn abandoned(&mut self, group: &'static Group, known: &Inference, probes: &Plan) {
+        self.write_plan(group, probes);
         self.write_known(known);
+    }
+
+    fn step(&mut self, step: ProbeStep, samples: &[Vec<Sample>]) {
+        self.idle_since = None;
+        if let Some(recorder) = &mut self.recorder {
+            let recorded = recorder.add(step, samples);
+            self.note(recorded);
+        }
+    }
+
+    fn idle(&mut self, left: Nanos) {
+        let since = self.idle_since.get_or_insert_with(Instant::now);
+        if since.elapsed() >= BETWEEN_COUNTDOWNS {
+            *since = Instant::now();
+            let left = Nanos::from_secs(left.0.div_ceil(1_000_000_000));
+            tell!("  the device is left idle: {left} to go");
+        }
     }
 }

@@ -8,14 +8,14 @@ use anyhow::{Result, bail};
 use flashlab_analysis::inference::{Inference, Parameter};
 use flashlab_base::{Bytes, Identity};
 use flashlab_bench::Settings as BenchSettings;
-use flashlab_infer::{InferenceEnd, groups_for};
+use flashlab_infer::{InferenceEnd, PROBES, groups_for};
 use flashlab_report::shell_word;
 use flashlab_samples::{FolderLock, Manifest, RunFolder, SamplesError};
 
 use crate::arguments::InferencePrintOptions;
 use crate::exit::Usage;
 use crate::flash_statistics;
-use crate::inference::folder::{self, INFERENCE, PAGE, PROBES};
+use crate::inference::folder::{self, INFERENCE, PAGE};
 use crate::inference::keeper::Keeper;
 use crate::inference::settings::InferenceSettings;
 use crate::inference::show;
@@ -48,7 +48,7 @@ impl OngoingInference {
             warnings: opened.warnings.clone(),
             ..run_folder::manifest(settings, known.identity.clone(), opened.consent.clone())
         };
-        let folder = run_folder::create(output, &manifest, &manifest.settings.target, Content::Documents)?;
+        let folder = run_folder::create(output, &manifest, &manifest.settings.target, Content::Samples)?;
         folder.make_directory(PROBES)?;
         folder.write_json(INFERENCE, &known)?;
         OngoingInference::with(folder, manifest, known)
@@ -57,6 +57,9 @@ impl OngoingInference {
     /// Opens the folder for resuming, unless another process uses it.
     pub fn resumed(path: &Path) -> Result<OngoingInference> {
         let (folder, manifest, known) = folder::open(path)?;
+        // An earlier flashlab made folders without samples.
+        folder.make_directory("samples")?;
+        folder.rename_torn_segments()?;
         let mut inference = OngoingInference::with(folder, manifest, known)?;
         folder::count_pending_writes(&inference.folder, &mut inference.known)?;
         Ok(inference)
@@ -163,6 +166,7 @@ impl OngoingInference {
                 let parameters = self.settings().parameters();
                 Ok((self.known.with_rest(parameters, &gone(&reason)), Some(format!("is gone: {reason}"))))
             }
+            InferenceEnd::Diverged(reason) => bail!(reason),
             InferenceEnd::Interrupted => {
                 self.report_folder();
                 bail!("interrupted")
@@ -200,6 +204,7 @@ fn failure(ended: InferenceEnd) -> Option<String> {
     match ended {
         InferenceEnd::Done => None,
         InferenceEnd::Interrupted => Some("interrupted".to_owned()),
+        InferenceEnd::Diverged(reason) => Some(reason),
         InferenceEnd::Gone(reason) => Some(gone(&reason)),
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use flashlab_analysis::ExpectationKind;
 use flashlab_analysis::inference::Inference;
+use flashlab_infer::PROBES;
 use flashlab_report::{
     InferenceJson, InferenceRun, Layout, advice, advice_terminal, inference_html, inference_terminal,
     parameter_rows, shell_word,
@@ -12,7 +13,7 @@ use flashlab_report::{
 use flashlab_samples::{Manifest, RunFolder, SamplesError};
 
 use crate::arguments::{InferencePrintOptions, PrintOptions};
-use crate::inference::folder::{self, PAGE, PROBES};
+use crate::inference::folder::{self, PAGE};
 use crate::inference::settings::InferenceSettings;
 use crate::{csv_table, expectations, files, output};
 

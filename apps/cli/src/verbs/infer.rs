@@ -15,6 +15,7 @@ use flashlab_report::shell_word;
 use crate::arguments::{self, ConsentOptions, EngineOptions, InferencePrintOptions, ScratchOptions};
 use crate::exit::Usage;
 use crate::inference::ongoing::OngoingInference;
+use crate::inference::replay::replay;
 use crate::inference::settings::{DEPTH, ProbeOptions};
 use crate::interrupt::interrupt;
 use crate::progress::Bar;
@@ -34,6 +35,16 @@ pub struct Infer {
     /// Write to the target, too; simulated devices are written to without it
     #[arg(long, conflicts_with = "read_only")]
     write: bool,
+    /// Answer the probes from the samples of an earlier inference, with its settings, instead of a device
+    #[arg(
+        long,
+        value_name = "RUN",
+        conflicts_with_all = [
+            "target", "size", "write", "read_only", "write_budget", "only", "time_limit", "seed", "directory", "keep_file",
+            "destroy_data_on", "overwrite_file"
+        ]
+    )]
+    replay: Option<PathBuf>,
     /// Only read, a simulated device too
     #[arg(long, conflicts_with = "write_budget")]
     read_only: bool,
@@ -59,6 +70,9 @@ impl Infer {
             ));
         }
         self.print.print.expectations.check(ExpectationKind::Inference)?;
+        if let Some(run) = &self.replay {
+            return replay(run, self.output.as_deref(), &self.print);
+        }
         match &self.target {
             Some(Target::Path(path)) if Path::new(path).is_dir() => {
                 let print = if self.print.advise { " --advise" } else { "" };

@@ -62,6 +62,8 @@ fn of_infer() {
                                     device
           --write                   Write to the target, too; simulated devices are written to without
                                     it
+          --replay <RUN>            Answer the probes from the samples of an earlier inference, with its
+                                    settings, instead of a device
           --read-only               Only read, a simulated device too
           --destroy-data-on <PATH>  Consent to destroying all data on this block device, which must be
                                     TARGET

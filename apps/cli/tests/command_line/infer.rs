@@ -466,3 +466,53 @@ fn a_full_disk_for_the_folder_loses_no_answer_and_no_count_of_what_was_written()
     let known = read_json(&directory, "full/run/inference.json");
     assert!(bytes(&known["written"]) <= 24 << 20, "{known}");
 }
+
+#[test]
+fn a_recorded_inference_is_replayed_byte_for_byte_and_read_as_a_run() {
+    let directory = with_profile();
+    directory.succeeds(&["infer", "sim:./small.toml", "--seed", "3", "--output", "run"]);
+    let ran = directory.succeeds(&["infer", "--replay", "run", "--output", "again"]);
+    assert!(ran.err.contains("findings are those of the recording"), "{ran}");
+    let document = |name: &str| fs::read_to_string(directory.path(name)).unwrap();
+    assert!(document("again/inference.json") == document("run/inference.json"));
+    // Every verb that reads runs reads its samples.
+    let fitted = directory.succeeds(&["model", "fit", "run", "--output", "model"]);
+    assert!(fitted.out.contains("random reads"), "{fitted}");
+}
+
+#[test]
+fn a_replay_says_where_it_diverges() {
+    let directory = with_profile();
+    directory.succeeds(&["infer", "sim:./small.toml", "--only", "read_page_size", "--output", "run"]);
+    // As if another flashlab had drawn other random offsets: the samples are those of the seed before.
+    let manifest = fs::read_to_string(directory.path("run/manifest.json")).unwrap();
+    directory.write("run/manifest.json", manifest.replace("\"seed\": 1", "\"seed\": 2"));
+    let ran = directory.flashlab(&["infer", "--replay", "run", "--output", "again"]);
+    assert_eq!(ran.code, Some(1), "{ran}");
+    assert!(ran.err.contains("the replay diverges from run: probe "), "{ran}");
+    assert!(ran.err.contains(" asks for the pattern "), "{ran}");
+}
+
+#[test]
+fn what_is_not_recorded_or_damaged_is_not_replayed() {
+    let directory = with_profile();
+    directory.succeeds(&["infer", "sim:./small.toml", "--only", "read_page_size", "--output", "run"]);
+    let refused = |advice: &str| {
+        let ran = directory.flashlab(&["infer", "--replay", "run", "--output", "again"]);
+        assert_eq!(ran.code, Some(2), "{ran}");
+        assert!(ran.err.contains(advice), "{ran}");
+        assert!(!directory.path("again").exists(), "nothing is made");
+    };
+    let lines = fs::read_to_string(directory.path("run/runs.jsonl")).unwrap();
+    directory.write("run/runs.jsonl", lines.replacen("\"version\":1", "\"version\":7", 1));
+    refused("its steps have version 7, and this program reads version 1");
+    directory.write("run/runs.jsonl", lines.replacen("\"now_ns\":", "\"now_ns\":99999999", 1));
+    refused("a figure is too large: the file is damaged");
+    fs::remove_file(directory.path("run/runs.jsonl")).unwrap();
+    refused("there is no recorded inference in it: record one with flashlab infer");
+    let with_target = directory.flashlab(&["infer", "sim:./small.toml", "--replay", "run"]);
+    assert_eq!(with_target.code, Some(2), "{with_target}");
+    let with_seed = directory.flashlab(&["infer", "--replay", "run", "--seed", "5"]);
+    assert!(with_seed.err.contains("--seed"), "{with_seed}");
+    assert_eq!(with_seed.code, Some(2), "{with_seed}");
+}

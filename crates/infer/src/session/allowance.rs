@@ -57,6 +57,14 @@ impl Allowance {
         (1 + (self.ios + ios) / IOS_PER_FAILURE).saturating_sub(self.failed).min(FAILURES_MAX)
     }
 
+    /// Counts the IOs of a run.
+    pub(super) fn count(&mut self, outcome: &RunOutcome) {
+        self.writes = Bytes(self.writes.0.saturating_sub(outcome.written.0));
+        self.written += outcome.written;
+        self.ios += outcome.ios;
+        self.failed += outcome.failed;
+    }
+
     /// Notes what others did on the disk and with the processor.
     /// Nobody else's is what writes that are flushed make a file system write, as `own_journal` says.
     pub(super) fn note_others(&mut self, outcome: &RunOutcome, own_journal: bool) {

@@ -4,9 +4,8 @@ use std::mem;
 use std::sync::atomic::Ordering;
 
 use flashlab_analysis::inference::Fill;
-use flashlab_base::{Bytes, Nanos, Operation};
-use flashlab_device::{Buffer, Request};
-use flashlab_engine::{FLUSH_TIMEOUT, INTERRUPT_CHECK, flush_timeout_loss};
+use flashlab_base::{Bytes, Nanos};
+use flashlab_samples::ProbeStep;
 
 use super::Session;
 use crate::groups::structure::replay::Run;
@@ -24,10 +23,10 @@ impl Session<'_, '_> {
 
     /// So much was written behind what was filled.
     pub(crate) fn filled(&mut self, length: Bytes) {
-        let capacity = self.capacity();
+        let (capacity, block) = (self.capacity(), self.block());
         let fill = &mut self.inference.fill;
         fill.until += length;
-        if fill.until >= capacity.round_down(self.device.geometry().block) {
+        if fill.until >= capacity.round_down(block) {
             // What was written over before is beyond the capacity, too.
             fill.whole_at = Some(self.inference.written.min(fill.begun_at + capacity));
         }
@@ -47,22 +46,11 @@ impl Session<'_, '_> {
         if self.time_left() == Nanos::ZERO {
             return Err(Halt::Time);
         }
-        let operation = Operation::Flush;
-        let (offset, size) = (Bytes::ZERO, Bytes::ZERO);
-        self.device.submit(Request { tag: 0, operation, offset, size, buffer: Buffer::empty() });
-        let until = self.device.now().saturating_add(FLUSH_TIMEOUT);
-        loop {
-            let now = self.device.now();
-            if let Some(done) = self.device.wait(until.min(now.saturating_add(INTERRUPT_CHECK))) {
-                return Ok(done.result.ok().map(|()| done.completed.since(done.submitted)));
-            }
-            if self.settings.interrupt.load(Ordering::Relaxed) {
-                self.over = Some(Halt::Interrupted);
-            } else if now >= until {
-                self.over = Some(Halt::Gone(flush_timeout_loss()));
-            }
-            self.check_over()?;
-        }
+        let flushed = self.lab.flush(self.settings.interrupt);
+        let took = self.or_over(flushed)?;
+        let step = ProbeStep::Flush { took_ns: took.map(|took| took.0), now_ns: self.lab.now().0 };
+        self.progress.step(step, &[]);
+        Ok(took)
     }
 
     /// Keeps writes of single pages and more that were a part of filling it, for the group that asks them.

@@ -7,6 +7,7 @@ mod figures;
 mod made_up;
 mod no_flash;
 mod reading;
+mod recorded;
 mod recovery;
 mod resuming;
 mod state;
