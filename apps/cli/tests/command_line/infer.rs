@@ -506,7 +506,7 @@ fn what_is_not_recorded_or_damaged_is_not_replayed() {
     let lines = fs::read_to_string(directory.path("run/runs.jsonl")).unwrap();
     directory.write("run/runs.jsonl", lines.replacen("\"version\":1", "\"version\":7", 1));
     refused("its steps have version 7, and this program reads version 1");
-    directory.write("run/runs.jsonl", lines.replacen("\"now_ns\":", "\"now_ns\":99999999", 1));
+    directory.write("run/runs.jsonl", lines.replacen("\"now_ns\":", "\"now_ns\":9999999999999999", 1));
     refused("a figure is too large: the file is damaged");
     fs::remove_file(directory.path("run/runs.jsonl")).unwrap();
     refused("there is no recorded inference in it: record one with flashlab infer");

@@ -5,6 +5,8 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use flashlab_base::Identity;
 use flashlab_model::{DeviceModel, MODEL_VERSION, ModelSource, RunPoint, fio_points, read_model, run_points};
+use flashlab_samples::RunFolder;
+use serde::de::IgnoredAny;
 
 use crate::exit::Usage;
 
@@ -36,7 +38,8 @@ pub fn fitted(path: &Path) -> Result<DeviceModel> {
             Identity { target: name.clone(), kind: "measured by fio".to_owned(), ..Identity::default() };
         return fit(identity, name.clone(), fio_points(&text, &name)?);
     }
-    let (_, manifest, _) = flashlab_bench::open_run(path)?;
+    // The settings are those of bench, run or infer.
+    let (_, manifest) = RunFolder::open::<IgnoredAny>(path)?;
     fit(manifest.identity, name, run_points(path)?)
 }
 
