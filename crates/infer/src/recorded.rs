@@ -28,6 +28,7 @@ use crate::lab::{Lab, LabRun, Limits, PlacedProbe};
 
 /// A step of a recorded probe.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all steps are runs")]
 pub enum RecordedStep {
     /// A pattern with its samples.
     Run(RecordedProbeRun),
