@@ -188,6 +188,7 @@ fn draw(seed: u64, attempt: u64) -> Profile {
         startup: None,
         oscillation: None,
         lingering: None,
+        response_tree: None,
         flash: Some(flash),
         disk: None,
         controller,

@@ -54,6 +54,9 @@ pub struct TwinScore {
     /// How many devices at once
     #[arg(long, default_value_t = 2)]
     threads: usize,
+    /// Make the twins without an inference: of runs of bench alone
+    #[arg(long)]
+    no_inference: bool,
     /// What was tried for each device, its profile and its twin's, and the figures of each point
     #[arg(long)]
     verbose: bool,
@@ -79,7 +82,7 @@ pub fn twin_score(arguments: &TwinScore) -> Result<()> {
         for _ in 0..arguments.threads.clamp(1, seeds.len().max(1)) {
             scope.spawn(|| {
                 while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let outcome = panic::catch_unwind(|| outcome(seed, arguments.repetitions))
+                    let outcome = panic::catch_unwind(|| outcome(seed, arguments))
                         .unwrap_or_else(|_| Err(anyhow!("something panicked")))
                         .with_context(|| format!("seed {seed}"));
                     if let Ok(outcome) = &outcome {
@@ -124,11 +127,15 @@ fn device(seed: u64) -> Profile {
     profile
 }
 
-fn outcome(seed: u64, repetitions: u32) -> Result<TwinOutcome> {
+fn outcome(seed: u64, arguments: &TwinScore) -> Result<TwinOutcome> {
+    let repetitions = arguments.repetitions;
     let profile = device(seed);
     let measured = measure(&profile, Seed(seed), repetitions)?;
-    let known = score::inferred(&mut Hidden::new(profile.device()?), seed, Parameter::ALL, &mut ());
-    let fit = fit_twin(&measured, Some(&known))?;
+    let known = match arguments.no_inference {
+        true => None,
+        false => Some(score::inferred(&mut Hidden::new(profile.device()?), seed, Parameter::ALL, &mut ())),
+    };
+    let fit = fit_twin(&measured, known.as_ref())?;
     let twin = measure(&fit.profile, Seed(seed), repetitions)?;
     let again = measure(&population::with_noise(&profile, !0), Seed(seed), repetitions)?;
     Ok(TwinOutcome {

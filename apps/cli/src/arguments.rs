@@ -86,6 +86,26 @@ pub struct EngineOptions {
     pub buffered: bool,
 }
 
+/// What is measured beside the name of TARGET, how, and where the results go.
+#[derive(Args)]
+pub struct TargetOptions {
+    #[command(flatten)]
+    pub scratch: ScratchOptions,
+    /// Size of the scratch file (1GiB if not given), or the part of TARGET that is used (all of it)
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
+    pub size: Option<Bytes>,
+    #[command(flatten)]
+    pub consent: ConsentOptions,
+    #[command(flatten)]
+    pub engine: EngineOptions,
+    /// The seed of everything random
+    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = seed)]
+    pub seed: Seed,
+    /// The folder for the results; flashlab-runs/TIME-TARGET if not given
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
 /// A way to issue IOs.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum EngineChoice {

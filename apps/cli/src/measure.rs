@@ -7,14 +7,12 @@
 // The comments on options are help texts. There [ ] marks what may be left out; rustdoc would take it for a link.
 #![allow(rustdoc::broken_intra_doc_links)]
 
-use std::path::PathBuf;
-
 use anyhow::{Result, bail};
 use clap::Args;
-use flashlab_base::{Bytes, Identity, Seed, Target};
+use flashlab_base::{Bytes, Identity, Target};
 use flashlab_bench::{Settings, State, Thoroughness, expected_written, most_written};
 
-use crate::arguments::{self, ConsentOptions, EngineOptions, PrintOptions, ScratchOptions};
+use crate::arguments::{PrintOptions, TargetOptions};
 use crate::exit::Usage;
 use crate::interrupt::interrupt;
 use crate::measurement::Measurement;
@@ -29,23 +27,10 @@ pub struct MeasureOptions {
     /// A block device, a regular file, sim:NAME[@STATE] or sim:./profile.toml[@STATE]
     pub target: Option<Target>,
     #[command(flatten)]
-    scratch: ScratchOptions,
-    /// Size of the scratch file (1GiB if not given), or the part of TARGET that is used (all of it)
-    #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
-    size: Option<Bytes>,
-    #[command(flatten)]
-    consent: ConsentOptions,
-    #[command(flatten)]
-    engine: EngineOptions,
+    on: TargetOptions,
     /// How many times each experiment is measured
     #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
-    /// The seed of everything random
-    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = arguments::seed)]
-    seed: Seed,
-    /// The folder for the results; flashlab-runs/TIME-TARGET if not given
-    #[arg(long, short, value_name = "DIR")]
-    output: Option<PathBuf>,
     #[command(flatten)]
     print: PrintOptions,
 }
@@ -53,13 +38,13 @@ pub struct MeasureOptions {
 impl MeasureOptions {
     /// The settings of these options, as far as they do not depend on the target.
     pub fn settings(&self, thoroughness: Thoroughness, state: State) -> Settings {
-        Settings { state, seed: self.seed, repetitions: self.repetitions, ..Settings::new(thoroughness) }
+        Settings { state, seed: self.on.seed, repetitions: self.repetitions, ..Settings::new(thoroughness) }
     }
 }
 
 /// Measures the target, or a scratch file.
 pub fn measure(options: MeasureOptions, selection: Selection, settings: Settings) -> Result<()> {
-    run_folder::check_output(options.output.as_deref())?;
+    run_folder::check_output(options.on.output.as_deref())?;
     options.print.expectations.check_names(&selection.experiments(&settings))?;
     match options.target.clone() {
         Some(target) => measure_existing(&target, options, selection, settings),
@@ -73,8 +58,8 @@ fn measure_existing(
     selection: Selection,
     mut settings: Settings,
 ) -> Result<()> {
-    let opening = Opening::new(options.engine, selection.depth())?;
-    let candidate = Candidate::find(target, selection.writes(&settings), &options.consent)?;
+    let opening = Opening::new(options.on.engine, selection.depth())?;
+    let candidate = Candidate::find(target, selection.writes(&settings), &options.on.consent)?;
     let identity = candidate.identity();
     if candidate.is_zoned() && matches!(settings.state, State::Random | State::Steady) {
         bail!(Usage(format!(
@@ -86,7 +71,7 @@ fn measure_existing(
         bail!(Usage(format!("{target} is empty: give a device with a medium in it, or a file with content")));
     }
     settings.target = target::absolute(target)?.to_string();
-    settings.target_size = options.size.unwrap_or(identity.capacity);
+    settings.target_size = options.on.size.unwrap_or(identity.capacity);
     if settings.target_size > identity.capacity {
         let size = settings.target_size.exact();
         bail!(Usage(format!("--size {size}: {target} has {} only", identity.capacity)));
@@ -98,27 +83,28 @@ fn measure_existing(
     if let Some(remedy) = unwritten::remedy(settings.state) {
         unwritten::warn(&mut opened, target, settings.target_size, settings.seed, remedy)?;
     }
-    let output = options.output.as_deref();
+    let output = options.on.output.as_deref();
     let measurement = Measurement::begin(&mut opened, selection, settings, Bytes::ZERO, output)?;
     measurement.measure(&mut opened.device, &options.print)
 }
 
 fn measure_scratch(options: MeasureOptions, selection: Selection, mut settings: Settings) -> Result<()> {
-    options.consent.check_unneeded()?;
-    let opening = Opening::new(options.engine, selection.depth())?;
-    let directory = scratch::directory(options.scratch.directory.as_deref())?;
-    let size = options.size.unwrap_or(scratch::SIZE).round_up(scratch::UNIT);
+    options.on.consent.check_unneeded()?;
+    let opening = Opening::new(options.on.engine, selection.depth())?;
+    let directory = scratch::directory(options.on.scratch.directory.as_deref())?;
+    let size = options.on.size.unwrap_or(scratch::SIZE).round_up(scratch::UNIT);
     (settings.target, settings.target_size) = (Settings::SCRATCH.to_owned(), size);
     selection.check(&settings, &scratch::identity(size))?;
     flashlab_host::check_room(&directory, size)?;
-    scratch::announce(size, &directory, options.scratch.keep_file);
+    scratch::announce(size, &directory, options.on.scratch.keep_file);
     announce(&settings, &selection, &scratch::identity(size), size, false);
     let interrupt = interrupt()?;
     let scratch = scratch::make(&directory, size, settings.seed, &interrupt, &Bar::new())?;
     let mut opened = scratch::open(&scratch, opening)?;
-    let measurement = Measurement::begin(&mut opened, selection, settings, size, options.output.as_deref())?;
+    let measurement =
+        Measurement::begin(&mut opened, selection, settings, size, options.on.output.as_deref())?;
     let measured = measurement.measure(&mut opened.device, &options.print);
-    scratch::end(scratch, options.scratch.keep_file)?;
+    scratch::end(scratch, options.on.scratch.keep_file)?;
     measured
 }
 

@@ -47,6 +47,13 @@ pub fn valid_probability(alpha: f64) -> f64 {
     (-alpha).exp()
 }
 
+/// The same where pages that survived fill the log, too: it comes around after (1 - p) alpha updates for each logical page, so that
+/// p = e^(-alpha (1 - p)). This is FIFO cleaning (Desnoyers 2012), which the paper's text leaves out; 1 for an alpha of 1.
+pub fn valid_probability_with_survivors(alpha: f64) -> f64 {
+    // The smallest solution; p = 1 always is one.
+    (0..500).fold(0.0, |p: f64, _| (-alpha * (1.0 - p)).exp())
+}
+
 /// p_h of a log with so many logical pages: none of the alpha x pages updates that follow hits the page.
 pub fn valid_probability_of(pages: u64, alpha: f64) -> f64 {
     (1.0 - 1.0 / pages.max(1) as f64).powf(alpha * pages as f64)
@@ -80,6 +87,9 @@ mod tests {
         assert!(valid_probability(3.0) < 0.05 && (valid_probability(2.0) - 0.13).abs() < 0.01);
         assert!((valid_probability_of(131_072, 2.0) - valid_probability(2.0)).abs() < 1e-5);
         assert_eq!(AppendAndPack::PAPER.speed_up(1.0, 2.0), 1.0);
+        // With survivors: the solutions of p = e^(-alpha (1 - p)), 0.2032 and 0.0595 (Lambert's W).
+        assert!((valid_probability_with_survivors(2.0) - 0.2032).abs() < 1e-4);
+        assert!((valid_probability_with_survivors(3.0) - 0.0595).abs() < 1e-4);
         let figure = figure_3(AppendAndPack::PAPER);
         assert!(figure.iter().all(|(_, line)| line.windows(2).all(|pair| pair[1].1 < pair[0].1)));
     }

@@ -5,12 +5,13 @@
 //! 2. The layer is put in front of an equally aged drive, with `1 / alpha` of its pages as logical ones. Each is written once, and
 //!    then as many pages as the drive has two times over, so that sequential writes have replaced the random ones.
 //! 3. The same reads and writes on the layer give its throughput, and the quotient is the speed-up.
-//! 4. The prediction is that of the paper's section 3.3, with its ratios `T_RW = 10 T_SW` and `T_SW = 2 T_RR`.
+//! 4. The prediction is that of the paper's section 3.3, with its ratios `T_RW = 10 T_SW` and `T_SW = 2 T_RR` (crate `model`).
 
 mod layer;
 
 use flashlab_base::{Bytes, Mode, Prng, Seed};
 use flashlab_device::Device;
+use flashlab_model::append_and_pack::{self, AppendAndPack};
 use flashlab_plan::{Location, ModeRule};
 use flashlab_repair::policy_named;
 
@@ -21,11 +22,11 @@ use crate::papers::Measurement;
 use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Scale, SeriesStyle};
 use crate::reproduction::{Measured, Reproduction};
 
-/// Tables 2 and 3, Figures 1 and 4.
+/// Tables 2 and 3, Figures 1 to 4.
 pub(crate) const TABLES: Reproduction = Reproduction {
     name: "append-and-pack",
     title: "Append and Pack on the Fusion ioDrive, after a day of random writes",
-    source: "Stoica et al., Evaluating and Repairing Write Performance on Flash Devices, Tables 2 and 3, Figures 1 and 4",
+    source: "Stoica et al., Evaluating and Repairing Write Performance on Flash Devices, Tables 2 and 3, Figures 1 to 4",
     measure,
 };
 
@@ -73,6 +74,7 @@ fn measure(seed: Seed) -> Result<Measured> {
         let speedup = layer.zip(baseline).map(|(layer, baseline)| layer / baseline);
         values.push(Measurement::new(NAME, quantity("speedup", reads, alpha), "ratio", speedup));
     }
+    pictures.extend(model_pictures(&values));
     Ok(Measured { values, pictures })
 }
 
@@ -138,13 +140,59 @@ fn layer_values(reads: u32, alpha: u32, seed: Seed) -> Result<Measured> {
     Ok(Measured { values, pictures: Vec::new() })
 }
 
-/// Section 3.3: `T_IO / T'_IO` with `T_RR = 1`, `T_SW = 2`, `T_RW = 20`, `T_copy = T_RR + T_SW`, `p_h = e^-alpha`.
+/// Section 3.3: `T_IO / T'_IO`.
 fn predicted_speedup(reads: u32, alpha: u32) -> f64 {
-    let (random_read, sequential_write, random_write) = (1.0, 2.0, 20.0);
-    let reads = f64::from(reads) / 100.0;
-    let copied = (-f64::from(alpha)).exp() * (random_read + sequential_write);
-    let direct = reads * random_read + (1.0 - reads) * random_write;
-    direct / (reads * random_read + (1.0 - reads) * (sequential_write + copied))
+    AppendAndPack::PAPER.speed_up(f64::from(reads) / 100.0, f64::from(alpha))
+}
+
+/// Figures 2 and 3: the curves of the model, and what the layer measured.
+fn model_pictures(values: &[Measurement]) -> [FigurePicture; 2] {
+    let measured = |quantity: String| {
+        values.iter().find(|value| value.quantity == quantity).and_then(|value| value.value)
+    };
+    let copied = |(reads, alpha): (u32, u32)| {
+        (reads == 50).then_some(())?;
+        Some((f64::from(alpha), measured(quantity("p_h", reads, alpha))?))
+    };
+    let curve = append_and_pack::figure_2().into_iter().map(|(alpha, share)| (alpha, 100.0 * share));
+    let survivors = append_and_pack::figure_2()
+        .into_iter()
+        .map(|(alpha, _)| (alpha, 100.0 * append_and_pack::valid_probability_with_survivors(alpha)));
+    let figure_2 = FigurePicture::new(
+        "append-and-pack-fig2",
+        "Pages that are copied when the hot log is packed",
+        FigureAxis::new("alpha: physical capacity / logical capacity", Scale::Steps),
+        FigureAxis::new("pages copied (%)", Scale::Linear),
+        vec![
+            FigureSeries::new("measured", SeriesStyle::Dots, ROWS.into_iter().filter_map(copied).collect()),
+            FigureSeries::new("model with survivors", SeriesStyle::Line, survivors.collect()),
+            FigureSeries::new("the paper's model", SeriesStyle::PaperLine, curve.collect()),
+        ],
+    );
+    let mut series = Vec::new();
+    for (alpha, line) in append_and_pack::figure_3(AppendAndPack::PAPER) {
+        let speedup = |(reads, of_row): (u32, u32)| {
+            (f64::from(of_row) == alpha).then_some(())?;
+            Some((f64::from(reads), measured(quantity("speedup", reads, of_row))?))
+        };
+        let dots: Vec<(f64, f64)> = ROWS.into_iter().filter_map(speedup).collect();
+        let line = line.into_iter().map(|(reads, speedup)| (100.0 * reads, speedup)).collect();
+        series.push(FigureSeries::new(format!("measured, alpha {alpha}"), SeriesStyle::Dots, dots));
+        series.push(FigureSeries::new(
+            format!("the paper's model, alpha {alpha}"),
+            SeriesStyle::PaperLine,
+            line,
+        ));
+    }
+    series.retain(|series| !series.points.is_empty());
+    let figure_3 = FigurePicture::new(
+        "append-and-pack-fig3",
+        "Speed-up of Append and Pack",
+        FigureAxis::new("random reads among the IOs (%)", Scale::Linear),
+        FigureAxis::new("speed-up", Scale::Linear),
+        series,
+    );
+    [figure_2, figure_3]
 }
 
 /// Figure 4b: the layer on a drive after a day, from its first write on.
@@ -188,11 +236,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_prediction_is_the_papers() {
-        // Tables 2 and 3, column Prediction.
-        for ((reads, alpha), paper) in ROWS.into_iter().zip([6.2, 4.3, 2.5, 6.7, 6.9]) {
-            let predicted = predicted_speedup(reads, alpha);
-            assert!((predicted - paper).abs() < 0.06, "{reads} {alpha}: {predicted}");
-        }
+    fn the_figures_of_the_model_have_a_curve_for_each_alpha_and_what_was_measured() {
+        let value = |quantity, unit, value| Measurement::new(NAME, quantity, unit, Some(value));
+        let values = [
+            value(quantity("p_h", 50, 2), "percent", 24.0),
+            value(quantity("speedup", 50, 2), "ratio", 8.2),
+            value(quantity("speedup", 90, 2), "ratio", 5.0),
+        ];
+        let [copied, speedup] = model_pictures(&values);
+        assert_eq!(copied.series[0].points, [(2.0, 24.0)]);
+        let paper = copied.series[2].points.iter().find(|(alpha, _)| (alpha - 3.0).abs() < 1e-9).unwrap();
+        assert!((paper.1 - 4.98).abs() < 0.01);
+        // Five curves, and the points of alpha 2.
+        assert_eq!(speedup.series.len(), 6);
+        assert!(speedup.series.iter().any(|series| series.points == [(50.0, 8.2), (90.0, 5.0)]));
     }
 }

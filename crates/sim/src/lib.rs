@@ -1,7 +1,7 @@
 //! Simulated devices in virtual time.
 //!
 //! A [`Profile`] is a versioned TOML file that describes a device; [`Profile::device`] builds it: a throughput model of
-//! four classes ([`throughput`]), a hard disk ([`disk`]), or an array of flash ([`flash`]) behind a translation layer
+//! four classes ([`throughput`]), response times that were measured ([`response_tree`]), a hard disk ([`disk`]), or an array of flash ([`flash`]) behind a translation layer
 //! ([`layer`]) and a controller ([`flash_device`]).
 //!
 //! Invariants:
@@ -17,6 +17,7 @@ pub mod layer;
 mod name;
 mod noise;
 pub mod profile;
+pub mod response_tree;
 mod simulated;
 pub mod throughput;
 mod zoo;

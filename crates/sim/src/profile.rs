@@ -10,6 +10,7 @@ mod disk;
 mod flash;
 mod memory;
 mod renamed;
+mod response_tree;
 mod throughput;
 pub(crate) mod translation;
 
@@ -27,6 +28,7 @@ pub use controller::{
 pub use disk::{DiskSection, Seek};
 pub use flash::{Energy, FlashSection, PerPage, SlcCacheSection};
 use renamed::{RenamedKey, renamed_keys, without_old_keys};
+pub use response_tree::{ResponseTree, TreeLeaf, TreeSplit};
 pub use throughput::{LingeringReads, Oscillation, Startup, Throughput, ThroughputClass, ThroughputLine};
 
 /// The version of the profile format that this program writes. It reads version 1 too, in which some keys have other names.
@@ -63,6 +65,9 @@ pub struct Profile {
     /// Of a throughput model: an effect of random writes on later reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lingering: Option<LingeringReads>,
+    /// Of a throughput model: response times that were measured, instead of those of the four lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_tree: Option<ResponseTree>,
     /// An array of flash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flash: Option<FlashSection>,
@@ -198,6 +203,7 @@ impl Profile {
         match (&self.flash, &self.disk) {
             (Some(_), _) => self.translation.kind(),
             (None, Some(_)) => "hard disk",
+            (None, None) if self.response_tree.is_some() => "response tree",
             (None, None) => "throughput model",
         }
     }
@@ -224,6 +230,7 @@ impl Profile {
                 ("startup", self.startup.is_some()),
                 ("oscillation", self.oscillation.is_some()),
                 ("lingering", self.lingering.is_some()),
+                ("response_tree", self.response_tree.is_some()),
             ] {
                 if present {
                     return Err(Illegal::new(key, "there", "absent: it belongs to a throughput model"));
@@ -244,7 +251,8 @@ impl Profile {
                 throughput.check()?;
                 self.startup.as_ref().map_or(Ok(()), Startup::check)?;
                 self.oscillation.as_ref().map_or(Ok(()), Oscillation::check)?;
-                self.lingering.as_ref().map_or(Ok(()), LingeringReads::check)
+                self.lingering.as_ref().map_or(Ok(()), LingeringReads::check)?;
+                self.response_tree.as_ref().map_or(Ok(()), ResponseTree::check)
             }
             (None, Some(flash), None) => {
                 flash.check(self.block)?;

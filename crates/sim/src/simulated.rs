@@ -7,6 +7,7 @@ use crate::disk::HardDisk;
 use crate::flash_device::FlashDevice;
 use crate::illegal::Illegal;
 use crate::profile::{Profile, ProfileError};
+use crate::response_tree::ResponseTreeDevice;
 use crate::throughput::ThroughputDevice;
 
 /// The device that a profile describes.
@@ -14,6 +15,8 @@ use crate::throughput::ThroughputDevice;
 pub enum SimulatedDevice {
     /// A throughput model alone.
     Throughput(Box<ThroughputDevice>),
+    /// Response times that were measured.
+    ResponseTree(Box<ResponseTreeDevice>),
     /// An array of flash with its controller.
     Flash(Box<FlashDevice>),
     /// A hard disk.
@@ -25,6 +28,7 @@ macro_rules! each {
     ($device:expr, $inner:ident => $call:expr) => {
         match $device {
             SimulatedDevice::Throughput($inner) => $call,
+            SimulatedDevice::ResponseTree($inner) => $call,
             SimulatedDevice::Flash($inner) => $call,
             SimulatedDevice::Disk($inner) => $call,
         }
@@ -45,9 +49,12 @@ impl Profile {
 impl SimulatedDevice {
     fn new(profile: &Profile) -> Result<SimulatedDevice, Illegal> {
         match (&profile.throughput, &profile.disk) {
-            (Some(model), _) => {
-                Ok(SimulatedDevice::Throughput(Box::new(ThroughputDevice::new(profile, *model))))
-            }
+            (Some(model), _) => Ok(match &profile.response_tree {
+                Some(tree) => {
+                    SimulatedDevice::ResponseTree(Box::new(ResponseTreeDevice::new(profile, *model, tree)))
+                }
+                None => SimulatedDevice::Throughput(Box::new(ThroughputDevice::new(profile, *model))),
+            }),
             (None, Some(disk)) => Ok(SimulatedDevice::Disk(Box::new(HardDisk::new(profile, disk)))),
             (None, None) => FlashDevice::new(profile).map(|device| SimulatedDevice::Flash(Box::new(device))),
         }
@@ -59,7 +66,7 @@ impl SimulatedDevice {
     pub fn as_flash(&self) -> Option<&FlashDevice> {
         match self {
             SimulatedDevice::Flash(device) => Some(device),
-            SimulatedDevice::Throughput(_) | SimulatedDevice::Disk(_) => None,
+            _ => None,
         }
     }
 }

@@ -29,7 +29,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("repair", &["base", "device"]),
     (
         "reproduce",
-        &["base", "plan", "device", "em", "sim", "repair", "samples", "engine", "analysis", "bench"],
+        &["base", "plan", "device", "em", "sim", "repair", "samples", "engine", "analysis", "bench", "model"],
     ),
 ];
 

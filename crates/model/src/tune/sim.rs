@@ -58,6 +58,7 @@ fn profile(model: &DeviceModel, throughput: Throughput) -> Profile {
         startup: None,
         oscillation: None,
         lingering: None,
+        response_tree: None,
         flash: None,
         disk: None,
         controller: Default::default(),

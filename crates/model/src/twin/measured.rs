@@ -8,6 +8,7 @@ use std::path::Path;
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_bench::{Purpose, RunRecord, open_run};
 use flashlab_plan::{Pattern, Plan, Space};
+use flashlab_samples::Sample;
 
 use crate::ModelError;
 
@@ -38,6 +39,15 @@ impl MeasuredRun {
         self.responses.concat()
     }
 
+    /// What it measures, the same for all repetitions.
+    pub(super) fn point_name(&self) -> String {
+        match &self.purpose {
+            Purpose::Point { plan, experiment, label, .. } => format!("{plan} {experiment} {label}"),
+            Purpose::SteadyRound { .. } => "steady round".to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+
     /// Only the first IOs, at most `most` that figures count in all processes together.
     pub(super) fn shortened(&self, most: usize) -> MeasuredRun {
         let each = (most / self.responses.len().max(1)).max(1);
@@ -61,6 +71,8 @@ pub struct MeasuredRuns {
     pub capacity: Bytes,
     /// The runs.
     pub runs: Vec<MeasuredRun>,
+    /// By run: all IOs that did not fail, in the order of their submission.
+    pub(super) samples: Vec<Vec<Sample>>,
 }
 
 impl MeasuredRuns {
@@ -72,15 +84,18 @@ impl MeasuredRuns {
         let (folder, manifest, _) = open_run(path)?;
         let records: Vec<RunRecord> = folder.runs()?;
         let index = folder.segment_index()?;
-        let mut runs = Vec::new();
+        let (mut runs, mut samples) = (Vec::new(), Vec::new());
         for record in records.into_iter().filter(|record| record.ended.is_some()) {
             let name = format!("{}: run {}", path.display(), record.run);
             let mut plan = Plan::parse(&record.pattern, &name)?;
             let Some(experiment) = plan.experiments.pop() else {
                 return Err(ModelError::Input(format!("{name} has no pattern: the file is damaged")));
             };
-            let (mut ios, mut counted) = (Vec::new(), Vec::new());
+            let (mut ios, mut counted, mut served) = (Vec::new(), Vec::new(), Vec::new());
             index.each_sample(record.run, |sample| {
+                if sample.errno == 0 {
+                    served.push(*sample);
+                }
                 let process = sample.process as usize;
                 if ios.len() <= process {
                     ios.resize(process + 1, 0);
@@ -91,6 +106,8 @@ impl MeasuredRuns {
                 }
             })?;
             counted.sort_unstable();
+            served.sort_by_key(|sample| (sample.submitted, sample.process, sample.position));
+            samples.push(served);
             let mut responses = vec![Vec::new(); ios.len()];
             for (process, _, response) in counted {
                 responses[process as usize].push(response);
@@ -113,6 +130,7 @@ impl MeasuredRuns {
             space: Space { capacity: settings.target_size.round_down(block), block },
             capacity: manifest.identity.capacity,
             runs,
+            samples,
         })
     }
 }

@@ -38,7 +38,7 @@ impl ConditionedDevice {
         }
         let device = match device {
             SimulatedDevice::Flash(device) => Some(device),
-            SimulatedDevice::Throughput(_) | SimulatedDevice::Disk(_) => None,
+            _ => None,
         };
         Ok(ConditionedDevice { device, space })
     }

@@ -90,6 +90,7 @@ pub(super) fn inferred_profile(
         startup: None,
         oscillation: None,
         lingering: None,
+        response_tree: None,
         flash: Some(flash),
         disk: None,
         controller,

@@ -37,6 +37,7 @@ pub(super) fn throughput_profile(measured: &MeasuredRuns, noise: Option<Noise>) 
         startup: None,
         oscillation: None,
         lingering: None,
+        response_tree: None,
         flash: None,
         disk: None,
         controller: Default::default(),

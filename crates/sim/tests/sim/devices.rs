@@ -20,7 +20,7 @@ fn device(text: &str) -> FlashDevice {
 fn flash_device(profile: &Profile) -> FlashDevice {
     match profile.device().unwrap() {
         SimulatedDevice::Flash(device) => *device,
-        SimulatedDevice::Throughput(_) | SimulatedDevice::Disk(_) => panic!("the profile has flash"),
+        _ => panic!("the profile has flash"),
     }
 }
 

@@ -4,13 +4,14 @@ use flashlab_sim::Profile;
 
 const PAGE: &str = include_str!("../../../../docs/sim.md");
 
-const SECTIONS: [&str; 24] = [
+const SECTIONS: [&str; 25] = [
     "noise",
     "throughput",
     "throughput.random_read",
     "startup",
     "oscillation",
     "lingering",
+    "response_tree",
     "disk",
     "disk.seek",
     "flash",

@@ -38,7 +38,7 @@ impl Fit {
         let path = self.target.as_ref().map(PathBuf::from);
         if let Some(path) = path.filter(|path| path.is_dir() || source::is_measured_elsewhere(path)) {
             let model = source::fitted(&path)?;
-            let folder = self.measuring.output.clone().unwrap_or_else(|| match path.is_dir() {
+            let folder = self.measuring.on.output.clone().unwrap_or_else(|| match path.is_dir() {
                 true => path.clone(),
                 false => PathBuf::from("."),
             });

@@ -3,17 +3,15 @@
 // The comments on options are help texts, in which [ ] marks what may be left out.
 #![allow(rustdoc::broken_intra_doc_links)]
 
-use std::path::PathBuf;
-
 use anyhow::{Result, bail};
 use clap::Args;
-use flashlab_base::{Bytes, Seed, Target};
+use flashlab_base::{Bytes, Target};
 use flashlab_bench::{Settings, State, Thoroughness};
 use flashlab_host::ScratchFile;
 use flashlab_model::{Extraction, RunLength};
 use flashlab_plan::{Plan, Space};
 
-use crate::arguments::{self, ConsentOptions, EngineChoice, EngineOptions, ScratchOptions};
+use crate::arguments::{EngineChoice, TargetOptions};
 use crate::exit::Usage;
 use crate::interrupt::interrupt;
 use crate::measure::announce;
@@ -28,14 +26,7 @@ use crate::{run_folder, scratch};
 #[derive(Args)]
 pub struct MeasuringOptions {
     #[command(flatten)]
-    scratch: ScratchOptions,
-    /// Size of the scratch file (1GiB if not given), or the part of TARGET that is used (all of it)
-    #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
-    size: Option<Bytes>,
-    #[command(flatten)]
-    consent: ConsentOptions,
-    #[command(flatten)]
-    engine: EngineOptions,
+    pub on: TargetOptions,
     /// Only read: no model of writes
     #[arg(long, conflicts_with = "state")]
     read_only: bool,
@@ -48,12 +39,6 @@ pub struct MeasuringOptions {
     /// The state that the device is brought to first; random if not given, steady for a simulated one
     #[arg(long, value_enum)]
     state: Option<StateChoice>,
-    /// The seed of everything random
-    #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = arguments::seed)]
-    seed: Seed,
-    /// The folder for the results; flashlab-runs/TIME-TARGET if not given
-    #[arg(long, short, value_name = "DIR")]
-    pub output: Option<PathBuf>,
 }
 
 /// An open device, what to measure on it, and its run.
@@ -72,9 +57,9 @@ impl MeasuringOptions {
         repetitions: u32,
         plans: impl Fn(&Extraction) -> Vec<Plan>,
     ) -> Result<Measuring> {
-        run_folder::check_output(self.output.as_deref())?;
-        let depth_max = if self.engine.engine == Some(EngineChoice::Sync) { 1 } else { self.depth_max };
-        let opening = Opening::new(self.engine, depth_max)?;
+        run_folder::check_output(self.on.output.as_deref())?;
+        let depth_max = if self.on.engine.engine == Some(EngineChoice::Sync) { 1 } else { self.depth_max };
+        let opening = Opening::new(self.on.engine, depth_max)?;
         let is_simulated = target.is_some_and(Target::is_simulated);
         let state = match (self.read_only, self.state) {
             (true, _) => State::None,
@@ -85,7 +70,7 @@ impl MeasuringOptions {
         let settings = Settings {
             methodology: false,
             state,
-            seed: self.seed,
+            seed: self.on.seed,
             repetitions,
             ..Settings::new(Thoroughness::Quick)
         };
@@ -98,7 +83,7 @@ impl MeasuringOptions {
         };
         let (mut opened, settings, scratch) = match target {
             Some(target) => {
-                let candidate = Candidate::find(target, !self.read_only, &self.consent)?;
+                let candidate = Candidate::find(target, !self.read_only, &self.on.consent)?;
                 let identity = candidate.identity();
                 if candidate.is_zoned() {
                     bail!(Usage(format!(
@@ -106,7 +91,7 @@ impl MeasuringOptions {
                     )));
                 }
                 target::check_medium(target, &identity)?;
-                let size = self.size.unwrap_or(identity.capacity);
+                let size = self.on.size.unwrap_or(identity.capacity);
                 if size > identity.capacity {
                     bail!(Usage(format!("--size {}: {target} has {} only", size.exact(), identity.capacity)));
                 }
@@ -120,15 +105,15 @@ impl MeasuringOptions {
                 (candidate.open(opening)?, settings, None)
             }
             None => {
-                self.consent.check_unneeded()?;
-                let directory = scratch::directory(self.scratch.directory.as_deref())?;
-                let size = self.size.unwrap_or(scratch::SIZE).round_up(scratch::UNIT);
+                self.on.consent.check_unneeded()?;
+                let directory = scratch::directory(self.on.scratch.directory.as_deref())?;
+                let size = self.on.size.unwrap_or(scratch::SIZE).round_up(scratch::UNIT);
                 let settings =
                     Settings { target: Settings::SCRATCH.to_owned(), target_size: size, ..settings };
                 flashlab_host::check_room(&directory, size)?;
                 let expected = extraction(size, Bytes(512), depth_max);
                 check_zones(&expected)?;
-                scratch::announce(size, &directory, self.scratch.keep_file);
+                scratch::announce(size, &directory, self.on.scratch.keep_file);
                 announce(
                     &settings,
                     &Selection::of_plans(plans(&expected)),
@@ -136,8 +121,8 @@ impl MeasuringOptions {
                     size,
                     false,
                 );
-                let file = scratch::make(&directory, size, self.seed, &*interrupt()?, &Bar::new())?;
-                (scratch::open(&file, opening)?, settings, Some((file, self.scratch.keep_file)))
+                let file = scratch::make(&directory, size, self.on.seed, &*interrupt()?, &Bar::new())?;
+                (scratch::open(&file, opening)?, settings, Some((file, self.on.scratch.keep_file)))
             }
         };
         let geometry = opened.device.as_mut().geometry();
@@ -145,7 +130,7 @@ impl MeasuringOptions {
         let prepared = scratch.as_ref().map_or(Bytes::ZERO, |_| settings.target_size);
         let nothing = Selection::of_plans(Vec::new());
         let measurement =
-            Measurement::begin(&mut opened, nothing, settings, prepared, self.output.as_deref())?;
+            Measurement::begin(&mut opened, nothing, settings, prepared, self.on.output.as_deref())?;
         Ok(Measuring { extraction, measurement, opened, scratch })
     }
 }

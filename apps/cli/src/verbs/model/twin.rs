@@ -96,14 +96,21 @@ impl Twin {
 /// What was chosen from.
 fn candidates(fit: &TwinFit) -> String {
     let mut text = format!("{}\n", fit.profile.title);
-    for TwinCandidate { model, held_out, refused, .. } in &fit.candidates {
+    for TwinCandidate { model, error, held_out, refused } in &fit.candidates {
         let chosen = if *model == fit.model { " (chosen)" } else { "" };
-        let found = match (held_out, refused) {
-            (_, Some(reason)) => reason.clone(),
-            (Some(deviation), None) => {
-                format!("{:.1} % on what was held out{chosen}", deviation.exp_m1() * 100.0)
-            }
-            (None, None) => format!("nothing was held out{chosen}"),
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        let found = match (error, refused) {
+            (Some(error), _) => format!(
+                "off by {} in the mean, {} in the median, {} in the 99th percentile{}{chosen}",
+                percent(error.mean),
+                percent(error.p50),
+                percent(error.p99),
+                held_out.map_or(String::new(), |deviation| format!(
+                    "; by {} on what no fit saw",
+                    percent(deviation.exp_m1())
+                ))
+            ),
+            (None, reason) => reason.clone().unwrap_or_default(),
         };
         text += &format!("{model}: {found}\n");
     }

@@ -1,0 +1,438 @@
+//! The twin without a mechanism: a regression tree over the history of requests, whose leaves have the response times measured.
+//!
+//! # Model
+//! A black box is predicted from its requests and their recent past (Wang and others, "Storage Device Performance Prediction with
+//! CART Models", MASCOTS 2004). They split by the variance of response times; here a split has to change their distribution, so
+//! that a leaf has the device's quantiles, too.
+//!
+//! # Method
+//! 1. Each IO of the run gets its features, from the code that the simulated device uses ([`RequestHistory`]).
+//! 2. The leaf and the split with the largest gain come next (best first). The gain is the log-likelihood ratio of two
+//!    distributions against one: of the response times, over the quantiles of the leaf as classes, and of the points of the
+//!    benchmark that the IOs belong to.
+//!    A split by what the request itself is comes before one by its past: the past of a twin's request is not quite that of
+//!    the device's. The time since the last write says which point it is only where the order of the points stays the same, and gains by
+//!    response times alone.
+//! 3. It ends where no split gains enough, or with [`LEAVES_MOST`] leaves.
+//!
+//! Points count because the response times of a device have heavy tails: a merge of 300 ms in every 200 writes decides their mean,
+//! and is so seldom that response times alone do not show in which pattern it happens.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use flashlab_base::{Bytes, Nanos, Seed};
+use flashlab_sim::Profile;
+use flashlab_sim::profile::{ResponseTree, TreeLeaf, TreeSplit};
+use flashlab_sim::response_tree::{RequestFeature, RequestFeatures, RequestHistory};
+
+use super::measured::{MeasuredRun, MeasuredRuns};
+
+/// IOs of a leaf at least. A fit with 5 makes leaves of single stalls; one with 50 joins the first IOs of runs with the others.
+const LEAF_LEAST: usize = 12;
+/// A split has to gain this (natural logarithm), and [`GAIN_OF_POINT`] for each point in the leaf but the first. Twice the gain of a
+/// split by chance is distributed as chi squared, with a degree of freedom for each class and each point but the first.
+const GAIN_LEAST: f64 = 24.0;
+const GAIN_OF_POINT: f64 = 2.0;
+/// Leaves at most.
+const LEAVES_MOST: usize = 2048;
+/// Thresholds of a feature that are looked at: its values, or where they are more, its quantiles.
+const THRESHOLDS: usize = 128;
+/// The classes of response times within a leaf: between these quantiles.
+const CLASSES: [f64; 17] = [
+    0.0625, 0.125, 0.1875, 0.25, 0.3125, 0.375, 0.4375, 0.5, 0.5625, 0.625, 0.6875, 0.75, 0.8125, 0.875,
+    0.9375, 0.98, 0.995,
+];
+/// Response times within this factor are one in a leaf. The quantiles of a twin are off by half of it at most.
+const ALIKE: f64 = 1.03;
+
+/// An IO to learn from.
+struct Example {
+    features: RequestFeatures,
+    size: Bytes,
+    response: u64,
+    /// The number of the point that it belongs to.
+    point: u32,
+}
+
+/// The profile with a tree of these runs.
+pub(super) fn tree_profile(
+    measured: &MeasuredRuns,
+    plain: &Profile,
+    takes: impl Fn(&MeasuredRun) -> bool,
+) -> Option<Profile> {
+    let tree = grown(&examples(measured, takes))?;
+    Some(Profile { response_tree: Some(tree), noise: None, ..plain.clone() })
+}
+
+fn examples(measured: &MeasuredRuns, takes: impl Fn(&MeasuredRun) -> bool) -> Vec<Example> {
+    let (mut history, mut latest) = (RequestHistory::default(), Nanos::ZERO);
+    let mut points: Vec<String> = Vec::new();
+    let mut examples = Vec::new();
+    for (run, samples) in measured.runs.iter().zip(&measured.samples).filter(|(run, _)| takes(run)) {
+        let name = run.point_name();
+        let point = points.iter().position(|known| *known == name).unwrap_or_else(|| {
+            points.push(name);
+            points.len() - 1
+        }) as u32;
+        for sample in samples {
+            if sample.submitted < latest {
+                // A resumed run on a device whose clock began anew.
+                history = RequestHistory::default();
+            }
+            latest = sample.submitted;
+            let writes = sample.mode.is_write();
+            let features = history.features(sample.submitted, writes, sample.offset, sample.size);
+            history.completes(writes, sample.completed);
+            examples.push(Example {
+                features,
+                size: sample.size,
+                response: sample.response().0.max(1),
+                point,
+            });
+        }
+    }
+    examples
+}
+
+/// A leaf of the growing tree, and its best split.
+struct Growing {
+    gain: f64,
+    /// Its number among the leaves.
+    leaf: usize,
+    /// The examples of the leaf are `order[from..to]`.
+    from: usize,
+    to: usize,
+    feature: usize,
+    /// The first bin that goes to the high side.
+    bin: usize,
+}
+
+impl PartialEq for Growing {
+    fn eq(&self, other: &Growing) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Growing {}
+
+impl PartialOrd for Growing {
+    fn partial_cmp(&self, other: &Growing) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Growing {
+    fn cmp(&self, other: &Growing) -> Ordering {
+        self.gain.total_cmp(&other.gain).then(other.leaf.cmp(&self.leaf))
+    }
+}
+
+/// What the tree grows from.
+struct Ground {
+    responses: Vec<u64>,
+    points: Vec<u32>,
+    /// By feature: the thresholds, ascending.
+    thresholds: Vec<Vec<f64>>,
+    /// By feature and example: the number of thresholds that its value reaches.
+    bins: Vec<Vec<u8>>,
+}
+
+/// Where a branch of the tree leads.
+#[derive(Clone, Copy)]
+enum Branch {
+    Split(usize),
+    Leaf(usize),
+}
+
+fn grown(examples: &[Example]) -> Option<ResponseTree> {
+    if examples.is_empty() {
+        return None;
+    }
+    let ground = Ground::new(examples);
+    let mut order: Vec<u32> = (0..examples.len() as u32).collect();
+    let mut ranges = vec![(0, examples.len())];
+    let mut splits: Vec<(usize, f64, [Branch; 2])> = Vec::new();
+    // By leaf: the split that leads to it, and on which side.
+    let mut parents: Vec<Option<(usize, usize)>> = vec![None];
+    let mut candidates: BinaryHeap<Growing> =
+        ground.best_split(&order, 0, (0, examples.len())).into_iter().collect();
+    while let Some(best) = candidates.pop().filter(|_| ranges.len() < LEAVES_MOST) {
+        let Growing { leaf, from, to, feature, bin, .. } = best;
+        let part = &mut order[from..to];
+        part.sort_by_key(|&example| usize::from(ground.bins[feature][example as usize]) >= bin);
+        let is_low = |&example: &u32| usize::from(ground.bins[feature][example as usize]) < bin;
+        let middle = from + part.partition_point(is_low);
+        let (split, high) = (splits.len(), ranges.len());
+        if let Some((parent, side)) = parents[leaf] {
+            splits[parent].2[side] = Branch::Split(split);
+        }
+        let threshold = ground.thresholds[feature][bin - 1];
+        splits.push((feature, threshold, [Branch::Leaf(leaf), Branch::Leaf(high)]));
+        parents[leaf] = Some((split, 0));
+        parents.push(Some((split, 1)));
+        ranges[leaf] = (from, middle);
+        ranges.push((middle, to));
+        for leaf in [leaf, high] {
+            candidates.extend(ground.best_split(&order, leaf, ranges[leaf]));
+        }
+    }
+    let number = |branch: Branch| match branch {
+        Branch::Split(split) => split as i64,
+        Branch::Leaf(leaf) => -1 - leaf as i64,
+    };
+    let splits = splits.into_iter().map(|(feature, below, [low, high])| TreeSplit {
+        feature: RequestFeature::ALL[feature],
+        below,
+        low: number(low),
+        high: number(high),
+    });
+    let leaves = ranges.iter().map(|&(from, to)| leaf_of(&order[from..to], examples));
+    Some(ResponseTree { seed: Seed(1), splits: splits.collect(), leaves: leaves.collect() })
+}
+
+impl Ground {
+    fn new(examples: &[Example]) -> Ground {
+        let (mut thresholds, mut bins) = (Vec::new(), Vec::new());
+        for feature in 0..RequestFeature::ALL.len() {
+            let values: Vec<f64> = examples.iter().map(|example| example.features[feature]).collect();
+            let limits = thresholds_of(values.clone());
+            bins.push(
+                values.iter().map(|&value| limits.partition_point(|&limit| limit <= value) as u8).collect(),
+            );
+            thresholds.push(limits);
+        }
+        let responses = examples.iter().map(|example| example.response).collect();
+        let points = examples.iter().map(|example| example.point).collect();
+        Ground { responses, points, thresholds, bins }
+    }
+
+    /// The split of a leaf that gains most; `None` where none gains enough.
+    fn best_split(&self, order: &[u32], leaf: usize, (from, to): (usize, usize)) -> Option<Growing> {
+        let part = &order[from..to];
+        if part.len() < 2 * LEAF_LEAST {
+            return None;
+        }
+        let (classes, point_count) = self.classes(part);
+        let least = GAIN_LEAST + GAIN_OF_POINT * (point_count - 1) as f64;
+        let width = CLASSES.len() + 1 + point_count;
+        let mut all = vec![0; width];
+        classes.iter().flatten().for_each(|&class| all[usize::from(class)] += 1);
+        let mut best: Option<Growing> = None;
+        for (feature, bins) in self.bins.iter().enumerate() {
+            let is_past = !RequestFeature::ALL[feature].is_of_the_request();
+            if is_past
+                && best.as_ref().is_some_and(|best| RequestFeature::ALL[best.feature].is_of_the_request())
+            {
+                break;
+            }
+            let by_point = RequestFeature::ALL[feature] != RequestFeature::SinceWrite;
+            let likelihood = |counts: &[u32]| log_likelihood(counts, by_point);
+            let whole = likelihood(&all);
+            let mut counts = vec![0_u32; (self.thresholds[feature].len() + 1) * width];
+            for (&example, classes) in part.iter().zip(&classes) {
+                let bin = usize::from(bins[example as usize]);
+                classes.iter().for_each(|&class| counts[bin * width + usize::from(class)] += 1);
+            }
+            let mut low = vec![0; width];
+            for (at, count) in counts.chunks(width).enumerate().take(self.thresholds[feature].len()) {
+                if count.iter().all(|&count| count == 0) {
+                    continue;
+                }
+                low.iter_mut().zip(count).for_each(|(low, count)| *low += count);
+                let below = low[..=CLASSES.len()].iter().sum::<u32>() as usize;
+                if below < LEAF_LEAST || part.len() - below < LEAF_LEAST {
+                    continue;
+                }
+                let high: Vec<u32> = all.iter().zip(&low).map(|(all, low)| all - low).collect();
+                let gain = likelihood(&low) + likelihood(&high) - whole;
+                if gain > best.as_ref().map_or(least, |best| best.gain) {
+                    best = Some(Growing { gain, leaf, from, to, feature, bin: at + 1 });
+                }
+            }
+        }
+        best
+    }
+
+    /// The classes of each example: between which quantiles of the leaf its response time is, and which of the leaf's points it
+    /// belongs to; and the number of these points.
+    fn classes(&self, part: &[u32]) -> (Vec<[u16; 2]>, usize) {
+        let mut sorted: Vec<u64> = part.iter().map(|&example| self.responses[example as usize]).collect();
+        sorted.sort_unstable();
+        let limits = CLASSES.map(|quantile| sorted[(quantile * (sorted.len() - 1) as f64) as usize]);
+        let mut points: Vec<u32> = part.iter().map(|&example| self.points[example as usize]).collect();
+        points.sort_unstable();
+        points.dedup();
+        let class = |&example: &u32| {
+            let response = self.responses[example as usize];
+            let point = points.partition_point(|&point| point < self.points[example as usize]);
+            [limits.partition_point(|&limit| limit < response) as u16, (CLASSES.len() + 1 + point) as u16]
+        };
+        (part.iter().map(class).collect(), points.len())
+    }
+}
+
+/// The sum of n ln (n / N), of the response times and, `by_point`, of the points.
+fn log_likelihood(counts: &[u32], by_point: bool) -> f64 {
+    let (responses, points) = counts.split_at(CLASSES.len() + 1);
+    let all = f64::from(responses.iter().sum::<u32>());
+    let sum = |counts: &[u32]| {
+        let each = counts.iter().filter(|&&count| count > 0);
+        each.map(|&count| f64::from(count) * (f64::from(count) / all).ln()).sum::<f64>()
+    };
+    sum(responses) + if by_point { sum(points) } else { 0.0 }
+}
+
+/// Between the values of a feature; of many values, between quantiles.
+fn thresholds_of(mut values: Vec<f64>) -> Vec<f64> {
+    values.sort_by(f64::total_cmp);
+    let quantiles: Vec<f64> =
+        (0..=THRESHOLDS).map(|at| values[at * (values.len() - 1) / THRESHOLDS]).collect();
+    values.dedup();
+    if values.len() > THRESHOLDS {
+        values = quantiles;
+        values.dedup();
+    }
+    let between = |pair: &[f64]| {
+        let (low, high) = (pair[0], pair[1]);
+        // Sizes and times differ by factors. A value that is not measured goes to the side it is nearer to.
+        if low > 0.0 { (low * high).sqrt() } else { (low + high) / 2.0 }
+    };
+    values.windows(2).map(between).collect()
+}
+
+fn leaf_of(part: &[u32], examples: &[Example]) -> TreeLeaf {
+    let of = |&example: &u32| &examples[example as usize];
+    let mut responses: Vec<u64> = part.iter().map(|example| of(example).response).collect();
+    responses.sort_unstable();
+    let alike = responses.chunk_by({
+        let mut first = responses.first().copied().unwrap_or(0);
+        move |_, &next| {
+            let is_alike = next as f64 <= first as f64 * ALIKE;
+            if !is_alike {
+                first = next;
+            }
+            is_alike
+        }
+    });
+    let times = alike.map(|group| {
+        let sum: u128 = group.iter().map(|&ns| u128::from(ns)).sum();
+        (group.len() as u64, (sum / group.len() as u128) as u64)
+    });
+    let sizes = part.iter().map(|example| of(example).size);
+    TreeLeaf {
+        smallest: sizes.clone().min().unwrap_or_default(),
+        largest: sizes.max().unwrap_or_default(),
+        times: times.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flashlab_base::{Mode, Prng};
+    use flashlab_bench::Purpose;
+    use flashlab_plan::{Pattern, Space};
+    use flashlab_samples::Sample;
+
+    use super::*;
+
+    /// Reads take 100 us, and sequential writes too; random writes within 1 MiB take 200 us, and elsewhere every eighth takes 9 ms.
+    fn samples(ios: u64) -> Vec<Sample> {
+        let mut random = Prng::new(Seed(5));
+        let mut now = Nanos::ZERO;
+        let sample = |at: u64| {
+            let (mode, page, us) = match at * 4 / ios {
+                0 => (Mode::Read, random.below(4096), 100),
+                1 => (Mode::Write, at, 100),
+                2 => (Mode::Write, random.below(32), 200),
+                _ => (Mode::Write, random.below(4096), if at % 8 == 0 { 9000 } else { 300 }),
+            };
+            let (submitted, completed) = (now, now + Nanos::from_micros(us));
+            now = completed;
+            let (offset, size) = (Bytes::kib(32) * page, Bytes::kib(32));
+            let intended = submitted;
+            Sample { position: at, process: 0, mode, offset, size, intended, submitted, completed, errno: 0 }
+        };
+        (0..ios).map(sample).collect()
+    }
+
+    /// The same as four runs.
+    fn measured(samples: &[Sample]) -> MeasuredRuns {
+        let space = Space { capacity: Bytes::gib(1), block: Bytes(512) };
+        let run = |name: &str| MeasuredRun {
+            purpose: Purpose::Baseline { pattern: name.to_owned() },
+            pattern: Pattern::baseline("SR").unwrap(),
+            seed: Seed(1),
+            pause: Nanos::ZERO,
+            io_ignore: 0,
+            ios: Vec::new(),
+            written: Bytes::ZERO,
+            responses: Vec::new(),
+        };
+        MeasuredRuns {
+            target: "test".to_owned(),
+            space,
+            capacity: space.capacity,
+            runs: ["RR", "SW", "local", "RW"].map(run).into(),
+            samples: samples.chunks(samples.len() / 4).map(<[Sample]>::to_vec).collect(),
+        }
+    }
+
+    #[test]
+    fn situations_are_separated_and_keep_their_distributions() {
+        let tree = grown(&examples(&measured(&samples(4000)), |_| true)).unwrap();
+        assert!((3..20).contains(&tree.leaves.len()), "{tree:?}");
+        let all = |leaf: &TreeLeaf| leaf.times.iter().map(|&(count, _)| count).sum::<u64>();
+        assert_eq!(tree.leaves.iter().map(all).sum::<u64>(), 4000);
+        let slow: Vec<&TreeLeaf> =
+            tree.leaves.iter().filter(|leaf| leaf.times.last().unwrap().1 == 9_000_000).collect();
+        let share = |count: fn(&TreeLeaf) -> u64| slow.iter().map(|leaf| count(leaf)).sum::<u64>() as f64;
+        let stalls = share(|leaf| leaf.times.last().unwrap().0)
+            / share(|leaf| leaf.times.iter().map(|time| time.0).sum());
+        assert!((stalls - 0.125).abs() < 0.02, "{stalls} {tree:?}");
+        let local = |leaf: &&TreeLeaf| leaf.times.iter().any(|&(count, ns)| ns == 200_000 && count > 900);
+        assert_eq!(tree.leaves.iter().filter(local).count(), 1, "{tree:?}");
+    }
+
+    #[test]
+    fn a_device_of_the_tree_has_the_times_it_was_grown_from() {
+        let samples = samples(4000);
+        let zeus = flashlab_sim::zoo().into_iter().find(|profile| profile.name == "zeus").unwrap();
+        let profile = tree_profile(&measured(&samples), &zeus, |_| true).unwrap();
+        let again = Profile::parse(&profile.to_toml(), "printed").unwrap();
+        let mut device = again.device().unwrap();
+        let mut served: Vec<u64> = samples
+            .iter()
+            .map(|sample| {
+                use flashlab_device::{Buffer, Device, Request};
+                let Sample { mode, offset, size, .. } = *sample;
+                device.submit(Request {
+                    tag: 0,
+                    operation: mode.into(),
+                    offset,
+                    size,
+                    buffer: Buffer::empty(),
+                });
+                let done = device.wait(Nanos::MAX).unwrap();
+                done.completed.since(done.submitted).0
+            })
+            .collect();
+        let mut measured: Vec<u64> = samples.iter().map(|sample| sample.response().0).collect();
+        for responses in [&mut served, &mut measured] {
+            responses.sort_unstable();
+        }
+        let mean = |responses: &[u64]| responses.iter().sum::<u64>() as f64 / responses.len() as f64;
+        assert!((mean(&served) / mean(&measured) - 1.0).abs() < 0.05);
+        for rank in [1500, 2500, 3960] {
+            assert_eq!(served[rank], measured[rank]);
+        }
+    }
+
+    #[test]
+    fn response_times_that_are_alike_are_one() {
+        let features = RequestFeatures::default();
+        let example = |response| Example { features, size: Bytes(512), response, point: 0 };
+        let leaf = leaf_of(&[0, 1, 2, 3], &[example(100), example(500), example(102), example(103)]);
+        assert_eq!(leaf.times, [(3, 101), (1, 500)]);
+    }
+}

@@ -1,0 +1,331 @@
+//! What a request is and what came before it: the features by which a [`ResponseTree`](crate::profile::ResponseTree) decides.
+//!
+//! # Model
+//! A black box is predicted from features of its requests and of their recent past (Wang and others, "Storage Device Performance
+//! Prediction with CART Models", MASCOTS 2004). A fit and a simulated device use this same code, so that a feature means the same
+//! to both.
+//!
+//! # Invariants
+//! - The features of a request depend on the requests before it alone, and on when those were done.
+//! - The memory is bounded: [`OFFSETS`] offsets and [`STREAMS`] ends of each operation.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use flashlab_base::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// Requests whose ends are remembered. uFLIP's partitioning has up to 256 streams; with fewer its largest points look random.
+const STREAMS: usize = 512;
+/// Requests whose offsets are remembered: 4096 of 32 KiB are 128 MiB. A smaller memory takes rewrites for first writes.
+const OFFSETS: usize = 4096;
+/// Requests over which the span of offsets is taken. With 16, the range of uniformly random offsets is 0.88 of the area they are
+/// in, give or take 0.08. A longer window knows more, but later.
+const SPAN: usize = 16;
+/// Requests over which shares of a mix are taken: the largest ratio of uFLIP's mixes is 64 to 1.
+const SHARES: usize = 65;
+/// An idle time from which the count of requests begins again. It lies between the longest pause within most of uFLIP's patterns
+/// (3.2 ms) and the shortest between two runs (20 ms).
+const LONG_IDLE: Nanos = Nanos::from_millis(5);
+
+/// The longest idle time that differs from longer ones: uFLIP's longest pause within a run of no bursts is 25.6 ms, and the pause between
+/// runs, up to 5 s, depends on the device.
+const IDLE_MOST: Nanos = Nanos::from_millis(50);
+/// Requests are counted up to this number: larger counts only say when in a benchmark a run was.
+const COUNT_MOST: u64 = 1024;
+const OTHER_MOST: u64 = 256;
+/// A write is long ago after the longest lingering effect that uFLIP met, 2.5 s, four times over.
+const WRITE_AGE_MOST: Nanos = Nanos::from_secs(10);
+
+/// A property of a request, or of its past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestFeature {
+    /// 1 for a write, 0 for a read.
+    Write,
+    /// Bytes.
+    Size,
+    /// Bytes: the largest power of two that divides the offset from a multiple of the size; the size itself where the request is
+    /// aligned to it.
+    Alignment,
+    /// Requests in flight before it.
+    InFlight,
+    /// Bytes: the largest power of two that divides the offset.
+    OffsetAlignment,
+    /// The distance from the end of the request of the same operation before it, in sizes: 0 is sequential, -1 in place.
+    Jump,
+    /// Requests of the same operation that came before it in a row at the same distance from each other.
+    SteadyJumps,
+    /// Requests of the same operation since the one whose end it begins at: 1 is sequential, and 4 one of four streams.
+    StreamLag,
+    /// Bytes between the smallest and the largest offset of the last requests of the same operation.
+    Span,
+    /// Requests of the same operation since the same offset.
+    Reuse,
+    /// Nanoseconds for which the device had nothing to do before it, up to 50 ms.
+    Idle,
+    /// Requests since the last long idle time, up to 1024.
+    SinceIdle,
+    /// Nanoseconds of that idle time, up to 50 ms.
+    LongIdle,
+    /// Requests since the last one of the other operation, up to 256.
+    SinceOther,
+    /// The share of writes among the last requests.
+    WriteShare,
+    /// The share of sequential requests among the last.
+    SequentialShare,
+    /// Nanoseconds since the last write was done, up to 10 s.
+    SinceWrite,
+}
+
+impl RequestFeature {
+    /// All of them.
+    pub const ALL: [RequestFeature; 17] = [
+        RequestFeature::Write,
+        RequestFeature::Size,
+        RequestFeature::Alignment,
+        RequestFeature::InFlight,
+        RequestFeature::OffsetAlignment,
+        RequestFeature::Jump,
+        RequestFeature::SteadyJumps,
+        RequestFeature::StreamLag,
+        RequestFeature::Span,
+        RequestFeature::Reuse,
+        RequestFeature::Idle,
+        RequestFeature::SinceIdle,
+        RequestFeature::LongIdle,
+        RequestFeature::SinceOther,
+        RequestFeature::WriteShare,
+        RequestFeature::SequentialShare,
+        RequestFeature::SinceWrite,
+    ];
+
+    /// Whether it is of the request itself, and not of what came before it.
+    pub fn is_of_the_request(self) -> bool {
+        matches!(
+            self,
+            RequestFeature::Write
+                | RequestFeature::Size
+                | RequestFeature::Alignment
+                | RequestFeature::InFlight
+        )
+    }
+}
+
+/// The features of one request, in the order of [`RequestFeature::ALL`].
+pub type RequestFeatures = [f64; RequestFeature::ALL.len()];
+
+/// The requests so far.
+#[derive(Clone, Debug, Default)]
+pub struct RequestHistory {
+    count: u64,
+    /// Reads, writes.
+    operations: [OperationHistory; 2],
+    /// Whether each of the last requests wrote, and whether it was sequential.
+    recent: VecDeque<[bool; 2]>,
+    /// When the requests in flight will be done.
+    in_flight: Vec<Nanos>,
+    /// When the last of the others was done.
+    idle_since: Nanos,
+    long_idle: Nanos,
+    count_at_long_idle: u64,
+    write_done: Option<Nanos>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct OperationHistory {
+    count: u64,
+    /// Of all requests, when the last one of this operation came.
+    last: u64,
+    end: Option<Bytes>,
+    jump: Option<i128>,
+    steady: u64,
+    ends: RecentKeys,
+    offsets: RecentKeys,
+    window: VecDeque<Bytes>,
+}
+
+/// When each of the most recent keys came last.
+#[derive(Clone, Debug, Default)]
+struct RecentKeys {
+    latest: BTreeMap<u64, u64>,
+    order: VecDeque<(u64, u64)>,
+}
+
+impl RecentKeys {
+    /// How long ago the key came last.
+    fn age(&self, key: u64, now: u64) -> Option<u64> {
+        self.latest.get(&key).map(|then| now - then)
+    }
+
+    fn add(&mut self, key: u64, now: u64, most: usize) {
+        self.latest.insert(key, now);
+        self.order.push_back((key, now));
+        while self.order.len() > most {
+            if let Some((key, then)) = self.order.pop_front()
+                && self.latest.get(&key) == Some(&then)
+            {
+                self.latest.remove(&key);
+            }
+        }
+    }
+}
+
+impl RequestHistory {
+    /// The features of a request that comes at `now`. [`RequestHistory::completes`] has to follow.
+    pub fn features(&mut self, now: Nanos, writes: bool, offset: Bytes, size: Bytes) -> RequestFeatures {
+        self.count += 1;
+        let done = self.in_flight.iter().filter(|&&done| done <= now).max().copied();
+        self.idle_since = self.idle_since.max(done.unwrap_or(Nanos::ZERO));
+        self.in_flight.retain(|&done| done > now);
+        let idle = if self.in_flight.is_empty() { now.since(self.idle_since) } else { Nanos::ZERO };
+        if idle >= LONG_IDLE {
+            (self.long_idle, self.count_at_long_idle) = (idle.min(IDLE_MOST), self.count);
+        }
+        let other = self.operations[usize::from(!writes)].last;
+        let of = self.operations[usize::from(writes)].next(self.count, offset, size);
+        self.recent.push_back([writes, of.stream_lag == 1]);
+        if self.recent.len() > SHARES {
+            self.recent.pop_front();
+        }
+        let share = |which: usize| {
+            self.recent.iter().filter(|flags| flags[which]).count() as f64 / self.recent.len() as f64
+        };
+        [
+            f64::from(u8::from(writes)),
+            size.0 as f64,
+            alignment(offset, size) as f64,
+            self.in_flight.len() as f64,
+            power_of_two(offset.0) as f64,
+            of.jump,
+            of.steady as f64,
+            of.stream_lag as f64,
+            of.span.0 as f64,
+            of.reuse as f64,
+            idle.min(IDLE_MOST).0 as f64,
+            (self.count - self.count_at_long_idle).min(COUNT_MOST) as f64,
+            self.long_idle.0 as f64,
+            (self.count - other).min(OTHER_MOST) as f64,
+            share(0),
+            share(1),
+            self.write_done.map_or(WRITE_AGE_MOST, |done| now.since(done).min(WRITE_AGE_MOST)).0 as f64,
+        ]
+    }
+
+    /// Says when the request will be done whose features were taken last.
+    pub fn completes(&mut self, writes: bool, at: Nanos) {
+        self.in_flight.push(at);
+        if writes {
+            self.write_done = Some(self.write_done.map_or(at, |before| before.max(at)));
+        }
+    }
+}
+
+/// What is known of a request from those of its operation.
+struct OfOperation {
+    jump: f64,
+    steady: u64,
+    stream_lag: u64,
+    span: Bytes,
+    reuse: u64,
+}
+
+impl OperationHistory {
+    fn next(&mut self, count: u64, offset: Bytes, size: Bytes) -> OfOperation {
+        self.count += 1;
+        self.last = count;
+        let jump = self.end.map(|end| i128::from(offset.0) - i128::from(end.0));
+        self.steady = if jump.is_some() && jump == self.jump { self.steady + 1 } else { 0 };
+        self.jump = jump;
+        let end = offset + size;
+        let stream_lag = self.ends.age(offset.0, self.count).unwrap_or(2 * STREAMS as u64);
+        let reuse = self.offsets.age(offset.0, self.count).unwrap_or(2 * OFFSETS as u64);
+        self.ends.add(end.0, self.count, STREAMS);
+        self.offsets.add(offset.0, self.count, OFFSETS);
+        self.end = Some(end);
+        self.window.push_back(offset);
+        if self.window.len() > SPAN {
+            self.window.pop_front();
+        }
+        let [least, most] = [self.window.iter().min(), self.window.iter().max()].map(|at| at.copied());
+        OfOperation {
+            jump: jump.map_or(0.0, |jump| jump as f64 / size.0.max(1) as f64),
+            steady: self.steady,
+            stream_lag,
+            span: most.unwrap_or(offset) - least.unwrap_or(offset) + size,
+            reuse,
+        }
+    }
+}
+
+fn alignment(offset: Bytes, size: Bytes) -> u64 {
+    match offset.0.checked_rem(size.0) {
+        None | Some(0) => size.0,
+        Some(rest) => power_of_two(rest),
+    }
+}
+
+/// The largest power of two that divides a number, up to 1 GiB.
+fn power_of_two(number: u64) -> u64 {
+    1 << number.trailing_zeros().min(30)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn feature(features: &RequestFeatures, which: RequestFeature) -> f64 {
+        let at = RequestFeature::ALL.iter().position(|&feature| feature == which).unwrap();
+        features[at]
+    }
+
+    /// The features of the last of these requests, each an offset in sizes of 32 KiB.
+    fn of_offsets(offsets: &[u64]) -> RequestFeatures {
+        let mut history = RequestHistory::default();
+        let mut features = RequestFeatures::default();
+        for (at, offset) in offsets.iter().enumerate() {
+            let now = Nanos::from_millis(at as u64);
+            features = history.features(now, false, Bytes::kib(32) * *offset, Bytes::kib(32));
+            history.completes(false, now + Nanos::from_micros(100));
+        }
+        features
+    }
+
+    #[test]
+    fn patterns_differ_in_their_features() {
+        use RequestFeature::{Idle, Jump, Reuse, Span, SteadyJumps, StreamLag};
+        let sequential = of_offsets(&[5, 6, 7, 8]);
+        assert_eq!((feature(&sequential, Jump), feature(&sequential, StreamLag)), (0.0, 1.0));
+        let reverse = of_offsets(&[8, 7, 6, 5]);
+        assert_eq!((feature(&reverse, Jump), feature(&reverse, SteadyJumps)), (-2.0, 2.0));
+        let in_place = of_offsets(&[3, 3, 3]);
+        assert_eq!((feature(&in_place, Jump), feature(&in_place, Reuse)), (-1.0, 1.0));
+        let partitioned = of_offsets(&[0, 100, 200, 1, 101, 201, 2]);
+        assert_eq!((feature(&partitioned, StreamLag), feature(&partitioned, Reuse)), (3.0, 8192.0));
+        assert_eq!(feature(&of_offsets(&[4, 9, 1]), Span), 9.0 * 32768.0);
+        assert_eq!(feature(&sequential, Idle), 900e3);
+    }
+
+    #[test]
+    fn mixes_idle_times_and_requests_in_flight_are_seen() {
+        use RequestFeature::{Alignment, InFlight, LongIdle, SinceIdle, SinceOther, SinceWrite, WriteShare};
+        let mut history = RequestHistory::default();
+        let size = Bytes::kib(4);
+        history.features(Nanos::from_millis(50), true, Bytes(512), size);
+        history.completes(true, Nanos::from_millis(60));
+        let second = history.features(Nanos::from_millis(55), false, Bytes(4096 + 1024), size);
+        history.completes(false, Nanos::from_millis(57));
+        assert_eq!((feature(&second, InFlight), feature(&second, Alignment)), (1.0, 1024.0));
+        assert_eq!((feature(&second, SinceIdle), feature(&second, LongIdle)), (1.0, 50e6));
+        assert_eq!((feature(&second, SinceOther), feature(&second, WriteShare)), (1.0, 0.5));
+        let third = history.features(Nanos::from_millis(100), false, Bytes(0), size);
+        assert_eq!((feature(&third, SinceIdle), feature(&third, LongIdle)), (0.0, 40e6));
+        assert_eq!((feature(&third, SinceWrite), feature(&third, SinceOther)), (40e6, 2.0));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut keys = RecentKeys::default();
+        (0..10).for_each(|at| keys.add(at % 6, at, 4));
+        assert_eq!((keys.latest.len(), keys.age(1, 10), keys.age(5, 10)), (4, Some(3), None));
+    }
+}
