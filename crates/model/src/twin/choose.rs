@@ -94,7 +94,11 @@ pub fn fit_twin(measured: &MeasuredRuns, inference: Option<&Inference>) -> Resul
     };
     let blind = tree.as_ref().ok().and_then(|_| tree_profile(measured, &plain, |run| !is_held_out(run)));
     choice.add("response tree", &blind.unwrap_or(plain), tree);
-    choice.twin(log).ok_or_else(too_little)
+    let reasons: Vec<String> =
+        choice.tried.iter().filter_map(|(candidate, _)| candidate.refused.clone()).collect();
+    let none =
+        || ModelError::Input(format!("{}: no model serves the run: {}", measured.target, reasons.join("; ")));
+    choice.twin(log).ok_or_else(none)
 }
 
 impl Choice<'_> {

@@ -77,6 +77,8 @@ fn served(
     }
     let mut pattern = measured.pattern.clone();
     pattern.io_count = measured.ios.iter().copied().max();
+    // A run that its time limit ended may have fewer IOs than are ignored. `Counted` ignores them here.
+    pattern.io_ignore = 0;
     let placed = pattern.place(space, measured.seed)?;
     let counted =
         |&ios: &u64| Counted { io_ignore: measured.io_ignore, responses: Vec::with_capacity(ios as usize) };

@@ -73,13 +73,15 @@ pub enum RequestFeature {
     WriteShare,
     /// The share of sequential requests among the last.
     SequentialShare,
+    /// The share of requests after a long idle time among the last.
+    IdleShare,
     /// Nanoseconds since the last write was done, up to 10 s.
     SinceWrite,
 }
 
 impl RequestFeature {
     /// All of them.
-    pub const ALL: [RequestFeature; 17] = [
+    pub const ALL: [RequestFeature; 18] = [
         RequestFeature::Write,
         RequestFeature::Size,
         RequestFeature::Alignment,
@@ -96,6 +98,7 @@ impl RequestFeature {
         RequestFeature::SinceOther,
         RequestFeature::WriteShare,
         RequestFeature::SequentialShare,
+        RequestFeature::IdleShare,
         RequestFeature::SinceWrite,
     ];
 
@@ -120,8 +123,8 @@ pub struct RequestHistory {
     count: u64,
     /// Reads, writes.
     operations: [OperationHistory; 2],
-    /// Whether each of the last requests wrote, and whether it was sequential.
-    recent: VecDeque<[bool; 2]>,
+    /// Whether each of the last requests wrote, was sequential, and came after a long idle time.
+    recent: VecDeque<[bool; 3]>,
     /// When the requests in flight will be done.
     in_flight: Vec<Nanos>,
     /// When the last of the others was done.
@@ -183,7 +186,7 @@ impl RequestHistory {
         }
         let other = self.operations[usize::from(!writes)].last;
         let of = self.operations[usize::from(writes)].next(self.count, offset, size);
-        self.recent.push_back([writes, of.stream_lag == 1]);
+        self.recent.push_back([writes, of.stream_lag == 1, idle >= LONG_IDLE]);
         if self.recent.len() > SHARES {
             self.recent.pop_front();
         }
@@ -207,6 +210,7 @@ impl RequestHistory {
             (self.count - other).min(OTHER_MOST) as f64,
             share(0),
             share(1),
+            share(2),
             self.write_done.map_or(WRITE_AGE_MOST, |done| now.since(done).min(WRITE_AGE_MOST)).0 as f64,
         ]
     }
@@ -319,6 +323,7 @@ mod tests {
         assert_eq!((feature(&second, SinceOther), feature(&second, WriteShare)), (1.0, 0.5));
         let third = history.features(Nanos::from_millis(100), false, Bytes(0), size);
         assert_eq!((feature(&third, SinceIdle), feature(&third, LongIdle)), (0.0, 40e6));
+        assert_eq!(feature(&third, RequestFeature::IdleShare), 2.0 / 3.0);
         assert_eq!((feature(&third, SinceWrite), feature(&third, SinceOther)), (40e6, 2.0));
     }
 
