@@ -41,7 +41,7 @@ fn the_loop_closes_on_a_device_without_flash() {
     let made = directory.succeeds(&["model", "twin", "device", "-o", "twin.toml", "--json"]);
     let made: Value = serde_json::from_str(&made.out).unwrap();
     assert_eq!(made["model"], "throughput model");
-    assert!(made["candidates"][1]["refused"].as_str().unwrap().contains("no inference"), "{made}");
+    assert!(made["candidates"][1]["refused"].as_str().unwrap().contains("a simpler model"), "{made}");
     let error = made["difference"]["error"]["p50"].as_f64().unwrap();
     assert!(error < 0.05, "{made:#}");
 
@@ -55,6 +55,76 @@ fn the_loop_closes_on_a_device_without_flash() {
     assert!(page.contains("Device and twin over each other"));
     let told = directory.succeeds(&["model", "twin-check", "device", "twin.toml"]);
     assert!(told.out.contains("granularity") && told.out.contains("page: twin.html"), "{told}");
+}
+
+/// A device with flash, whose writes sometimes wait for a collection.
+const FLASH: &str = r#"
+version = 2
+name = "collecting"
+title = "Collecting"
+source = "a test"
+fit = "none"
+capacity = "32MiB"
+
+[flash]
+page = "4KiB"
+pages_per_block = 64
+dies = 2
+channels = 1
+over_provisioning = 0.15
+read = "60us"
+program = "400us"
+erase = "2ms"
+channel_bandwidth = "200MB/s"
+
+[controller]
+read_command = "20us"
+write_command = "20us"
+depth = 32
+
+[translation.page_map]
+"#;
+
+#[test]
+fn a_device_with_flash_gets_a_twin_of_measured_response_times_or_of_what_was_inferred() {
+    let directory = Directory::new();
+    directory.write("flash.toml", FLASH);
+    let options = ["--quick", "--only", "granularity,order,mix", "--repetitions", "2", "--json"];
+    directory.succeeds(
+        &[&["bench", "sim:./flash.toml", "--state", "steady", "--output", "device"], &options[..]].concat(),
+    );
+    let made = directory.succeeds(&["model", "twin", "device", "-o", "tree.toml", "--json"]);
+    let made: Value = serde_json::from_str(&made.out).unwrap();
+    assert_eq!(made["model"], "response tree", "{made:#}");
+    assert!(made["candidates"][1]["refused"].as_str().unwrap().contains("no inference"), "{made:#}");
+    for figure in ["mean", "p50", "p99"] {
+        let error = made["difference"]["error"][figure].as_f64().unwrap();
+        let of_lines = made["candidates"][0]["error"][figure].as_f64().unwrap();
+        assert!(error < 0.15 && error < of_lines, "{figure}: {made:#}");
+    }
+    let shown = directory.succeeds(&["sim", "show", "./tree.toml"]);
+    assert!(shown.out.contains("[[response_tree.leaves]]"), "{}", shown.out);
+
+    directory.succeeds(&["infer", "sim:./flash.toml", "--output", "inside", "--json"]);
+    let made = directory.succeeds(&[
+        "model",
+        "twin",
+        "device",
+        "--inference",
+        "inside",
+        "-o",
+        "twin.toml",
+        "--json",
+    ]);
+    let made: Value = serde_json::from_str(&made.out).unwrap();
+    let flash = &made["candidates"][1];
+    assert!(
+        flash["refused"].is_null() && flash["model"].as_str().unwrap().starts_with("flash with"),
+        "{made:#}"
+    );
+    assert!(flash["error"]["mean"].as_f64().unwrap() < 0.5, "{made:#}");
+    let other = directory.flashlab(&["model", "twin", "device", "--inference", "device", "-o", "x.toml"]);
+    assert_eq!(other.code, Some(2), "{other}");
 }
 
 #[test]
@@ -85,24 +155,25 @@ fn a_live_twin_is_as_fast_as_the_live_device_to_fio() {
     measured(&directory);
     directory.succeeds(&["model", "twin", "device"]);
     let mount = mount_point(&directory);
-    let mut medians = [Vec::new(), Vec::new()];
-    for round in 0..2 {
+    let mut least = [f64::INFINITY; 2];
+    // Other load only makes a live disk slower, so that the smallest of several rounds counts.
+    for round in 0..5 {
         for (side, target) in ["sim:./plain.toml", "sim:./twin.toml"].into_iter().enumerate() {
             let Some(server) = Server::of(&directory, target, &["--fuse", &mount]) else { return };
-            medians[side].push(median_us(&server, round));
+            least[side] = least[side].min(fast_write_us(&server, round));
             server.end();
         }
+        let ratio = least[1] / least[0];
+        if (0.8..1.25).contains(&ratio) {
+            return;
+        }
     }
-    let [device, twin] = medians.map(|mut medians: Vec<f64>| {
-        medians.sort_by(f64::total_cmp);
-        medians[0]
-    });
-    let ratio = twin / device;
-    assert!((0.5..2.0).contains(&ratio), "fio: {twin} us on the twin, {device} us on the device");
+    let [device, twin] = least;
+    panic!("fio: {twin} us on the twin, {device} us on the device");
 }
 
-/// The median of random writes of 128 KiB, which take 1.3 ms, as fio sees it.
-fn median_us(server: &Server, seed: u32) -> f64 {
+/// The 10th percentile of random writes of 128 KiB, which take 1.3 ms, as fio sees it.
+fn fast_write_us(server: &Server, seed: u32) -> f64 {
     let file = server.path.display().to_string();
     let output = Command::new("fio")
         .args([
@@ -124,5 +195,5 @@ fn median_us(server: &Server, seed: u32) -> f64 {
     let text = String::from_utf8_lossy(&output.stdout);
     let json = &text[text.find('{').unwrap_or_else(|| panic!("{text}"))..];
     let found: Value = serde_json::from_str(json).unwrap();
-    found["jobs"][0]["write"]["clat_ns"]["percentile"]["50.000000"].as_f64().unwrap() / 1e3
+    found["jobs"][0]["write"]["clat_ns"]["percentile"]["10.000000"].as_f64().unwrap() / 1e3
 }

@@ -26,21 +26,22 @@ use crate::ModelError;
 
 /// The micro-benchmarks that are held out: they combine what the others show one by one.
 pub(super) const HELD_OUT: [&str; 2] = ["mix", "bursts"];
-/// Repetitions of each point that a candidate simulates. One has too few merges and collections for a mean; three take half as long
-/// again, and `cargo xtask twin-score` is no better with them.
+/// Repetitions of each point that a candidate simulates: the time of a fit is proportional to them. With one, a merge that comes once in a
+/// run decides the point's mean.
 const REPETITIONS: u32 = 2;
-/// Steps of a search for costs. Response times are nearly linear in them: after eight steps no score became smaller by another 1 %.
+/// Steps of a search for costs, each with a simulation for each cost. Response times are nearly linear in them, so that a search ends
+/// before, when a step wins less than 1 % (`search::WORTH`).
 const STEPS: usize = 8;
-/// How many of the grid's beginnings are fitted. The best one before its costs are fitted is often not the best one after: with one,
-/// a wrong number of kinds of pages or of over-provisioning stays.
+/// How many of the grid's beginnings are fitted. The best beginning is not always the best fit: with one, a wrong time of programming
+/// or over-provisioning stays that other costs could have made up for.
 const BEGINNINGS: usize = 4;
-/// A variant that is worse than the best by more than this factor before its costs are fitted is given up. A larger factor fits
-/// variants that never win, and the time of a fit is that of its variants; a smaller one gives up variants that need other costs.
+/// A variant whose score is worse than the best by more than this factor before its costs are fitted is given up. The variants take most of
+/// the time of a fit: a larger factor makes it longer, and 1 would refuse each variant that needs other costs.
 const HOPELESS: f64 = 1.3;
-/// A variant has to make the score smaller by 2 %: otherwise the profile without it stays. Two measurements of one device have scores
-/// that differ by about that; a value of 1 collects variants that only fit the noise.
+/// A variant has to make the score smaller by 2 %, the deviation that counts as noise in `objective::weight`. With 1, a fit collects variants
+/// that the device does not have.
 const BETTER: f64 = 0.98;
-/// How often all variants are tried. A third round seldom changes anything; it ends earlier when a round changes nothing.
+/// How often all variants are tried, because one can need another first. It ends earlier when a round changes nothing.
 const ROUNDS: usize = 3;
 
 /// Flash with the structure that was inferred and fitted costs.
