@@ -347,7 +347,7 @@ mod tests {
                 0 => (Mode::Read, random.below(4096), 100),
                 1 => (Mode::Write, at, 100),
                 2 => (Mode::Write, random.below(32), 200),
-                _ => (Mode::Write, random.below(4096), if at % 8 == 0 { 9000 } else { 300 }),
+                _ => (Mode::Write, random.below(4096), if at.is_multiple_of(8) { 9000 } else { 300 }),
             };
             let (submitted, completed) = (now, now + Nanos::from_micros(us));
             now = completed;
