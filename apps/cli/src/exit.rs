@@ -186,7 +186,7 @@ fn of_em(error: &EmError) -> u8 {
 
 fn of_export(error: &ExportError) -> u8 {
     match error {
-        ExportError::NotMadeByFlashlab(_) | ExportError::Busy(_) => REFUSED,
+        ExportError::NotMadeByFlashlab(_) | ExportError::CarriesVolume(_) | ExportError::Busy(_) => REFUSED,
         ExportError::Io { .. } => FAILED,
         ExportError::Record(error) => of_samples(error),
         _ => WRONG_INPUT,

@@ -1,4 +1,4 @@
-//! `flashlab serve --nbd`: runs nbdkit as a child process, with flashlab's plugin.
+//! `--nbd`: runs nbdkit as a child process, with flashlab's plugin or over a file that is served.
 //!
 //! # Invariants
 //! - nbdkit does not outlive this process, however this process ends.
@@ -21,18 +21,34 @@ use crate::exit::{Refused, Usage};
 /// How many requests of one client are served at the same time; further ones wait in the socket.
 const THREADS: &str = "64";
 
-/// Serves the disk of `keys` until one of `signals` arrives. `ready` gets the address for clients.
+/// What nbdkit serves.
+pub enum Served<'a> {
+    /// The simulated device of these keys, with flashlab's plugin.
+    Device(&'a [(&'static str, String)]),
+    /// A file, with nbdkit's own plugin.
+    File(&'a Path),
+}
+
+/// Serves a disk until one of `signals` arrives. `ready` gets the address for clients.
 pub fn serve(
     socket: &Path,
-    keys: &[(&'static str, String)],
+    served: Served<'_>,
     signals: &mut Signals,
     ready: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<()> {
     let socket = std::path::absolute(socket).context("cannot tell where the socket is")?;
-    let plugin = plugin()?;
+    let mut command = nbdkit(&socket);
+    match served {
+        Served::Device(keys) => {
+            command.arg(plugin()?).args(keys.iter().map(|(key, value)| format!("{key}={value}")));
+        }
+        Served::File(path) => {
+            command.arg("file").arg(path);
+        }
+    }
     make_free(&socket)?;
     signals.add_signal(SIGCHLD).context("cannot listen to the end of nbdkit")?;
-    let mut nbdkit = Nbdkit { process: start(&plugin, &socket, keys)?, socket };
+    let mut nbdkit = Nbdkit { process: start(command)?, socket };
     nbdkit.wait_until_ready(signals)?;
     let uri = format!("nbd+unix:///?socket={}", nbdkit.socket.display());
     ready(Path::new(&uri))?;
@@ -107,11 +123,14 @@ impl Drop for Nbdkit {
     }
 }
 
-fn start(plugin: &Path, socket: &Path, keys: &[(&'static str, String)]) -> Result<Child> {
+/// The command without what it serves.
+fn nbdkit(socket: &Path) -> Command {
     let mut command = Command::new("nbdkit");
-    command.args(["--foreground", "--exit-with-parent", "--threads", THREADS, "--unix"]);
-    command.arg(socket).arg(plugin);
-    command.args(keys.iter().map(|(key, value)| format!("{key}={value}")));
+    command.args(["--foreground", "--exit-with-parent", "--threads", THREADS, "--unix"]).arg(socket);
+    command
+}
+
+fn start(mut command: Command) -> Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(|error| match error.kind() {
         ErrorKind::NotFound => Usage(
             "there is no program nbdkit, which serves NBD: install it (the package is nbdkit), or serve with --loop"

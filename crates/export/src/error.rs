@@ -45,6 +45,12 @@ pub enum ExportError {
         "{} exists and was not made by flashlab serve: give --overwrite-file if it may be written to", .0.display()
     )]
     NotMadeByFlashlab(PathBuf),
+    /// The backing file carries a flashlab volume, and no server made it.
+    #[error(
+        "{name} carries a flashlab volume: if its data is not needed, `flashlab repair erase {name}` removes it",
+        name = .0.display()
+    )]
+    CarriesVolume(PathBuf),
     /// The control socket cannot be made at this path.
     #[error("cannot make the control socket {}: {}", .0.display(), control_socket_advice(.1))]
     Control(PathBuf, #[source] io::Error),

@@ -1,7 +1,8 @@
 //! A live disk as a file, through FUSE: `DIR/disk`.
 //!
 //! # Model
-//! [`fuser`] reads the kernel's requests in one thread, which begins each of them at once. The answer is sent when it is
+//! [`fuser`] reads the kernel's requests in one thread, which begins each of them at once; for a disk in wall time in
+//! several, because each is busy until its IO is done. The answer is sent when it is
 //! due: by the thread of [`Deadlines`], or by the reading thread if it is due already. Every program that opens the file
 //! gets direct IO, so that no page cache hides the disk. A loop device over the file makes it a block device.
 //!
@@ -43,6 +44,8 @@ const VALID: Duration = Duration::from_secs(3600);
 const REQUEST_BYTES_MAX: u32 = 8 << 20;
 /// The most asynchronous requests that the kernel sends before it waits for answers.
 const REQUESTS_MAX: u16 = 1024;
+/// IOs of a disk in wall time that are done at the same time: enough for a device with a queue.
+const THREADS: usize = 16;
 /// The most read buffers that are kept for later reads.
 const SPARE_BUFFERS_MAX: usize = 64;
 
@@ -69,7 +72,8 @@ impl FuseMount {
         let root = rustix::process::geteuid().is_root();
         // Only root may always let other users in; for others it depends on /etc/fuse.conf.
         config.acl = if root { SessionACL::All } else { SessionACL::Owner };
-        config.n_threads = Some(1);
+        // A model answers at once when an IO is due, and its IOs begin in the order of their arrival.
+        config.n_threads = Some(if disk.is_in_wall_time() { THREADS } else { 1 });
         let session = Session::new(Export::new(disk, lead), directory, &config)?;
         Ok(FuseMount { session: Some(session.spawn()?), file: directory.join(FILE) })
     }

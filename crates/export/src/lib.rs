@@ -14,6 +14,7 @@
 //! - A killed server loses no flushed data.
 
 mod awake;
+mod concurrent;
 mod connections;
 mod control;
 mod deadlines;
@@ -42,6 +43,7 @@ mod transport_latency;
 pub mod ublk;
 mod undo_copies;
 
+pub use concurrent::ConcurrentDevice;
 pub use control::{
     COMMAND_LENGTH_MAX, ControlClient, ControlCommand, ControlCommandError, ControlReply, ControlServer,
 };

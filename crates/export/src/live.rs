@@ -20,7 +20,7 @@
 //! - A discard changes no byte outside its range: device blocks that it covers partly stay written.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use flashlab_base::{Bytes, Identity, Mode, Nanos};
 use flashlab_device::{Geometry, IoError, Operation};
@@ -29,6 +29,7 @@ use flashlab_samples::{Lane, Sample};
 use flashlab_sim::Statistics;
 
 use crate::awake::AwakeCpus;
+use crate::concurrent::ConcurrentDevice;
 use crate::fault_rules::{FaultEffect, FaultInjector, FaultRule};
 use crate::io::{Data, Io, PendingAnswer};
 use crate::locks::lock;
@@ -42,11 +43,10 @@ pub struct LiveDisk {
     clock: Clock,
     geometry: Geometry,
     identity: Identity,
-    model: Mutex<Model>,
+    backend: Backend,
     /// `None`: nothing stores the data, or the device does it itself.
     store: Option<DataStore>,
     device_keeps_data: bool,
-    is_in_wall_time: bool,
     faults: Mutex<FaultInjector>,
     /// Whether `faults` can affect an IO, so that most IOs need not lock it.
     any_fault: AtomicBool,
@@ -60,6 +60,23 @@ pub struct LiveDisk {
     probe_response_ns: AtomicU64,
     record: Mutex<Option<Record>>,
     awake: AwakeCpus,
+}
+
+/// What serves the IOs.
+enum Backend {
+    /// A device in virtual time decides when they are answered.
+    Modelled(Mutex<Model>),
+    /// They take as long as they take.
+    Concurrent(Box<dyn ConcurrentDevice>),
+}
+
+impl Backend {
+    fn model(&self) -> Option<MutexGuard<'_, Model>> {
+        match self {
+            Backend::Modelled(model) => Some(lock(model)),
+            Backend::Concurrent(_) => None,
+        }
+    }
 }
 
 const NOT_PROBING: u64 = u64::MAX;
@@ -82,13 +99,29 @@ impl LiveDisk {
     /// return zeroes.
     pub fn new(device: Box<dyn ServedDevice>, store: Option<DataStore>) -> LiveDisk {
         let model = Model::new(device);
+        let (geometry, identity) = (model.device.geometry(), model.device.identity());
+        let keeps_data = model.keeps_data();
+        LiveDisk::with(Backend::Modelled(Mutex::new(model)), geometry, identity, (keeps_data, store))
+    }
+
+    /// Serves a device in wall time.
+    pub fn concurrent(device: Box<dyn ConcurrentDevice>) -> LiveDisk {
+        let (geometry, identity) = (device.geometry(), device.identity());
+        LiveDisk::with(Backend::Concurrent(device), geometry, identity, (true, None))
+    }
+
+    fn with(
+        backend: Backend,
+        geometry: Geometry,
+        identity: Identity,
+        (device_keeps_data, store): (bool, Option<DataStore>),
+    ) -> LiveDisk {
         LiveDisk {
             clock: Clock::start(),
-            geometry: model.device.geometry(),
-            identity: model.device.identity(),
-            device_keeps_data: model.keeps_data(),
-            is_in_wall_time: model.is_in_wall_time(),
-            model: Mutex::new(model),
+            geometry,
+            identity,
+            device_keeps_data,
+            backend,
             store,
             faults: Mutex::default(),
             any_fault: AtomicBool::new(false),
@@ -100,6 +133,11 @@ impl LiveDisk {
             record: Mutex::default(),
             awake: AwakeCpus::start(),
         }
+    }
+
+    /// Whether IOs take the time that they take, so that several threads have to begin them.
+    pub fn is_in_wall_time(&self) -> bool {
+        matches!(self.backend, Backend::Concurrent(_))
     }
 
     /// The clock of arrival and due times.
@@ -156,7 +194,7 @@ impl LiveDisk {
         let asked = response.saturating_add(effect.extra_time).min(RESPONSE_MAX);
         let transport_latency =
             self.transport_latency.get().map_or(Nanos::ZERO, |latency| latency.of(operation, size));
-        let is_too_fast = !self.is_in_wall_time && asked <= transport_latency;
+        let is_too_fast = !self.is_in_wall_time() && asked <= transport_latency;
         let due = arrived + Nanos(asked.0.saturating_sub(transport_latency.0));
         PendingAnswer {
             due,
@@ -253,6 +291,17 @@ impl LiveDisk {
         data: &mut Data<'_>,
         effect: &FaultEffect,
     ) -> (Nanos, Result<(), IoError>) {
+        let model = match &self.backend {
+            Backend::Modelled(model) => model,
+            Backend::Concurrent(device) => {
+                let mut result = device.serve(operation, (offset, size), data);
+                if durable && result.is_ok() && operation != Operation::Flush {
+                    let everything = (Bytes::ZERO, Bytes::ZERO);
+                    result = device.serve(Operation::Flush, everything, &mut Data::Nothing);
+                }
+                return (self.clock.now(), result);
+            }
+        };
         let range = match operation {
             Operation::Flush => (Bytes::ZERO, Bytes::ZERO),
             _ if self.device_keeps_data => (offset, size),
@@ -272,7 +321,7 @@ impl LiveDisk {
             let result = self.move_data(operation, (offset, size), durable, data, effect);
             return (arrived, result);
         }
-        let mut model = lock(&self.model);
+        let mut model = lock(model);
         let (mut done, mut result) = model.serve(arrived, operation, range, data);
         if durable && result.is_ok() && operation != Operation::Flush {
             let flushed =
@@ -280,9 +329,6 @@ impl LiveDisk {
             (done, result) = (done.max(flushed.0), flushed.1);
         }
         drop(model);
-        if self.is_in_wall_time {
-            done = self.clock.now();
-        }
         if result.is_ok() && !self.device_keeps_data {
             result = self.move_data(operation, (offset, size), durable, data, effect);
         }
@@ -356,7 +402,9 @@ impl LiveDisk {
         let _no_io_begins = self.power.write().unwrap_or_else(PoisonError::into_inner);
         self.power_losses.fetch_add(1, Ordering::AcqRel);
         self.with_faults(FaultInjector::power_off);
-        lock(&self.model).device.power_cut();
+        if let Some(mut model) = self.backend.model() {
+            model.device.power_cut();
+        }
         self.store.as_ref().map_or(Ok(0), DataStore::power_loss)
     }
 
@@ -365,32 +413,22 @@ impl LiveDisk {
         lock(&self.counters).summary()
     }
 
-    /// Ends the device's work: it is durable, and takes no more writes.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn shut_down(&self) -> Result<(), IoError> {
-        lock(&self.model).device.shut_down()
-    }
-
-    /// Does a short piece of the device's own work, during which IOs wait. False: there is none.
-    pub fn work_while_idle(&self) -> bool {
-        lock(&self.model).device.work_while_idle()
-    }
-
     /// The counters of the device model, if it has any.
     pub fn device_statistics(&self) -> Option<Statistics> {
-        lock(&self.model).device.statistics()
+        self.backend.model()?.device.statistics()
     }
 
     /// What the device reports of itself in addition to counters.
     pub fn device_details(&self) -> Option<serde_json::Value> {
-        lock(&self.model).device.details()
+        match &self.backend {
+            Backend::Modelled(_) => None,
+            Backend::Concurrent(device) => device.details(),
+        }
     }
 
     /// The device's state as bytes, if it has one.
     pub fn state(&self) -> Option<Vec<u8>> {
-        lock(&self.model).device.save()
+        self.backend.model()?.device.save()
     }
 
     /// Makes all written data durable.

@@ -33,32 +33,9 @@ pub trait ServedDevice: Device + Send {
         None
     }
 
-    /// What else it reports of itself, as a JSON object.
-    fn details(&self) -> Option<serde_json::Value> {
-        None
-    }
-
     /// Its state as bytes, if it can be restored. No IO is in flight.
     fn save(&self) -> Option<Vec<u8>> {
         None
-    }
-
-    /// Whether it does its IOs in wall time: they take as long as they take, and are answered at once.
-    fn is_in_wall_time(&self) -> bool {
-        false
-    }
-
-    /// Makes everything durable and accepts no more writes.
-    ///
-    /// # Errors
-    /// The error of the device beneath.
-    fn shut_down(&mut self) -> Result<(), IoError> {
-        Ok(())
-    }
-
-    /// Does a short piece of the device's own work while no IO comes. False: there is none.
-    fn work_while_idle(&mut self) -> bool {
-        false
     }
 }
 
@@ -91,7 +68,6 @@ pub(crate) struct Model {
     pub device: Box<dyn ServedDevice>,
     data: DataHandling,
     depth: usize,
-    is_in_wall_time: bool,
     /// The completion times of the IOs in the device's queue.
     in_flight: BinaryHeap<Reverse<Nanos>>,
     buffer: Buffer,
@@ -103,7 +79,6 @@ impl Model {
         Model {
             data: geometry.data,
             depth: geometry.depth.max(1) as usize,
-            is_in_wall_time: device.is_in_wall_time(),
             in_flight: BinaryHeap::new(),
             buffer: Buffer::empty(),
             device,
@@ -113,11 +88,6 @@ impl Model {
     /// Whether the device stores the data itself.
     pub fn keeps_data(&self) -> bool {
         self.data.is_stored()
-    }
-
-    /// Whether IOs take the time that they take.
-    pub fn is_in_wall_time(&self) -> bool {
-        self.is_in_wall_time
     }
 
     /// The completion time of an IO that arrived at `arrived`, and its result.
@@ -142,10 +112,6 @@ impl Model {
         }
         if !done.buffer.is_empty() {
             self.buffer = done.buffer;
-        }
-        if self.is_in_wall_time {
-            // The time that it took has passed. The device's clock began at another time than the disk's.
-            return (arrived, done.result);
         }
         self.in_flight.push(Reverse(done.completed));
         (done.completed, done.result)

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flashlab_base::{Bytes, Seed};
+use flashlab_host::Reason;
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
 
 use crate::control::ControlServer;
@@ -222,8 +223,17 @@ fn check_owner(path: &Path, state_file: &Path, may_overwrite: bool) -> Result<()
         Ok(metadata) if metadata.len() > 0 && !state_file.exists() && !may_overwrite => {
             Err(ExportError::NotMadeByFlashlab(path.to_owned()))
         }
+        // The disk of a server may carry a volume.
+        Ok(_) if !state_file.exists() && carries_volume(path) => {
+            Err(ExportError::CarriesVolume(path.to_owned()))
+        }
         Ok(_) => Ok(()),
     }
+}
+
+fn carries_volume(path: &Path) -> bool {
+    let inspection = flashlab_host::inspect(path);
+    inspection.is_ok_and(|found| found.refusals.iter().any(|refusal| refusal.reason == Reason::Volume))
 }
 
 /// Refuses a device whose tables do not fit into memory, and a disk that a program could not fill.

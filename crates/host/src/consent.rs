@@ -4,7 +4,8 @@
 //! There are four ways to get a [`Consent`]: to type the name of the device, to name it in
 //! `--destroy-data-on`, to give `--overwrite-file` for a regular file, or to use a scratch file, which
 //! flashlab itself made. It is valid for that device or file only, which is recognised by its number and not
-//! by its path. It ends when the device is removed.
+//! by its path. It ends when the device is removed. A fifth one is for the volume that a device or file
+//! carries: with it the volume's own code may write there, and nothing else of flashlab may.
 //!
 //! Invariants:
 //! - Only this crate can make a [`Consent`], and nothing is opened for writing without one.
@@ -18,6 +19,7 @@ use std::path::Path;
 use crate::error::HostError;
 use crate::inspection::Inspection;
 use crate::node::Node;
+use crate::refusal::{Reason, Refusal};
 
 /// How the user consented, for the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +28,7 @@ enum Manner {
     Flag(String),
     OverwriteFile,
     ScratchFile,
+    Volume,
 }
 
 /// The permission to overwrite one device or file. Its display text says how it was given.
@@ -39,10 +42,18 @@ pub struct Consent {
 
 impl Consent {
     fn give(inspection: &Inspection, manner: Manner) -> Result<Consent, HostError> {
-        if inspection.refusals.is_empty() {
-            return Ok(Consent { node: inspection.node, generation: inspection.generation, manner });
+        let consent = Consent { node: inspection.node, generation: inspection.generation, manner };
+        let refused = inspection.refusals.iter().filter(|refusal| !consent.permits(refusal));
+        let refusals: Vec<Refusal> = refused.cloned().collect();
+        match refusals.is_empty() {
+            true => Ok(consent),
+            false => Err(HostError::Refused { path: inspection.path.clone(), refusals }),
         }
-        Err(HostError::Refused { path: inspection.path.clone(), refusals: inspection.refusals.clone() })
+    }
+
+    /// Whether the consent is for what this refusal protects.
+    pub(crate) fn permits(&self, refusal: &Refusal) -> bool {
+        self.manner == Manner::Volume && refusal.reason == Reason::Volume
     }
 
     pub(crate) fn for_scratch_file(node: Node) -> Consent {
@@ -66,6 +77,7 @@ impl fmt::Display for Consent {
             Manner::Flag(path) => write!(f, "--destroy-data-on {path}"),
             Manner::OverwriteFile => f.write_str("--overwrite-file"),
             Manner::ScratchFile => f.write_str("scratch file made by flashlab"),
+            Manner::Volume => f.write_str("flashlab volume"),
         }
     }
 }
@@ -112,6 +124,18 @@ pub fn consent_to_overwrite_file(inspection: &Inspection) -> Result<Consent, Hos
             needed: "its model or serial number typed, or --destroy-data-on with its path,",
         }),
     }
+}
+
+/// Permission to write to the flashlab volume that a target carries, for the code of volumes.
+///
+/// # Errors
+/// If the target carries no volume, or is refused for another reason.
+pub fn consent_to_write_volume(inspection: &Inspection) -> Result<Consent, HostError> {
+    if inspection.refusals.iter().any(|refusal| refusal.reason == Reason::Volume) {
+        return Consent::give(inspection, Manner::Volume);
+    }
+    let needed = "`flashlab repair create`, because it carries no flashlab volume,";
+    Err(HostError::WrongConsent { path: inspection.path.clone(), needed })
 }
 
 fn require_device(inspection: &Inspection) -> Result<(), HostError> {

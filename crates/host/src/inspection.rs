@@ -24,7 +24,7 @@ use crate::identity;
 use crate::node::Node;
 use crate::refusal::{Reason, Refusal};
 use crate::retry::claim_block_device;
-use crate::signature::Content;
+use crate::signature::{Content, Signature, volume_signatures};
 use crate::surroundings::Surroundings;
 use crate::system::{self, DirectAlignment};
 use crate::underlying::is_in_memory;
@@ -110,7 +110,7 @@ fn look(path: &Path, surroundings: &Surroundings) -> Result<Inspection, HostErro
             capacity = size_of(&opened, node, path)?;
             mount = system::mount_id(&opened);
             file = opened.metadata().ok().and_then(|metadata| identity::file(&metadata));
-            let content = read_content(&opened, node, capacity, &mut inspection.refusals);
+            let content = read_content(&opened, path, node, capacity, &mut inspection.refusals);
             inspection.warnings = warnings(&opened, path, node, surroundings);
             if content.is_some_and(|content| !content.is_blank()) && inspection.refusals.is_empty() {
                 inspection.warnings.push(format!(
@@ -131,12 +131,13 @@ fn look(path: &Path, surroundings: &Surroundings) -> Result<Inspection, HostErro
 /// All refusals for a device or file that is open now.
 pub(crate) fn refusals_when_open(
     file: &File,
+    path: &Path,
     node: Node,
     capacity: Bytes,
     surroundings: &Surroundings,
 ) -> Vec<Refusal> {
     let mut refusals = refusals_by_use(node, surroundings);
-    read_content(file, node, capacity, &mut refusals);
+    read_content(file, path, node, capacity, &mut refusals);
     refusals
 }
 
@@ -184,24 +185,26 @@ pub(crate) fn size_of(file: &File, node: Node, path: &Path) -> Result<Bytes, Hos
     size.map_err(|e| HostError::system("read the capacity of", path, e))
 }
 
-/// Reads the signatures of a block device, and adds refusals for what they show. The content of a file is not
-/// read: for a file, `--overwrite-file` is the consent.
-fn read_content(file: &File, node: Node, capacity: Bytes, refusals: &mut Vec<Refusal>) -> Option<Content> {
-    let device = block_device(node)?;
+/// Reads the signatures of a block device, and adds refusals for what they show. Of a file only a flashlab volume is
+/// looked for: for everything else in a file, `--overwrite-file` is the consent.
+fn read_content(
+    file: &File,
+    path: &Path,
+    node: Node,
+    capacity: Bytes,
+    refusals: &mut Vec<Refusal>,
+) -> Option<Content> {
+    let Some(device) = block_device(node) else {
+        match volume_signatures(file, capacity) {
+            Ok(found) => refusals.extend(carries(path, &found)),
+            Err(error) => refusals.push(unreadable(path, &error)),
+        }
+        return None;
+    };
     let path = device.path();
     match Content::read(file, capacity) {
         Ok(content) => {
-            for signature in content.signatures() {
-                refusals.push(Refusal::new(
-                    if signature.is_partition_table { Reason::PartitionTable } else { Reason::Signature },
-                    format!("{} carries a signature: {signature}", path.display()),
-                    format!(
-                        "if its data is not needed, erase the signatures (`wipefs --all {0}`; what that leaves, \
-                         `blkdiscard {0}`)",
-                        path.display()
-                    ),
-                ));
-            }
+            refusals.extend(carries(&path, &content.signatures()));
             Some(content)
         }
         Err(error) => {
@@ -209,6 +212,30 @@ fn read_content(file: &File, node: Node, capacity: Bytes, refusals: &mut Vec<Ref
             None
         }
     }
+}
+
+/// A refusal for each format that was found; a volume has several superblocks, and the first is named.
+fn carries(path: &Path, found: &[Signature]) -> Vec<Refusal> {
+    let volume = found.iter().find(|signature| signature.is_of_volume());
+    let others = found.iter().filter(|signature| !signature.is_of_volume());
+    let name = path.display();
+    let refusal = |signature: &Signature| {
+        let finding = format!("{name} carries a signature: {signature}");
+        if signature.is_of_volume() {
+            let remedy = format!(
+                "`flashlab repair status {name}` describes the volume; if its data is not needed, `flashlab repair \
+                 erase {name}` removes it"
+            );
+            return Refusal::new(Reason::Volume, finding, remedy);
+        }
+        let reason = if signature.is_partition_table { Reason::PartitionTable } else { Reason::Signature };
+        let remedy = format!(
+            "if its data is not needed, erase the signatures (`wipefs --all {name}`; what that leaves, `blkdiscard \
+             {name}`)"
+        );
+        Refusal::new(reason, finding, remedy)
+    };
+    volume.into_iter().chain(others).map(refusal).collect()
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Refusal {

@@ -52,7 +52,9 @@ mod underlying;
 
 pub use awake::IdleProcessors;
 pub use clock::{Clock, SPIN, use_precise_timers};
-pub use consent::{Consent, consent_by_flag, consent_by_typing, consent_to_overwrite_file};
+pub use consent::{
+    Consent, consent_by_flag, consent_by_typing, consent_to_overwrite_file, consent_to_write_volume,
+};
 pub use error::HostError;
 pub use input::{read_file, read_text};
 pub use inspection::{Inspection, devices, inspect};

@@ -23,6 +23,8 @@ pub enum Reason {
     PartitionTable,
     /// It contains a file system, or is a member of a RAID, LVM or encrypted volume.
     Signature,
+    /// It carries a flashlab volume.
+    Volume,
     /// It takes no writes.
     ReadOnly,
     /// It is unknown whether writing is safe.

@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 
 use flashlab_base::Bytes;
 
-use crate::signature_tables::{AT_END, AT_START, TABLES_AT_END, TABLES_AT_START};
+use crate::signature_tables::{AT_END, AT_START, TABLES_AT_END, TABLES_AT_START, VOLUME, VOLUME_DISTANCE};
 
 /// Something that a device carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,15 @@ pub(crate) struct Signature {
     /// Whether it divides the device into partitions.
     pub(crate) is_partition_table: bool,
 }
+
+impl Signature {
+    /// Whether it is a superblock of a flashlab volume.
+    pub(crate) fn is_of_volume(&self) -> bool {
+        self.name == VOLUME_NAME
+    }
+}
+
+const VOLUME_NAME: &str = "flashlab volume";
 
 impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -43,6 +52,29 @@ const KIB: usize = 1024;
 const START: usize = 2048 * KIB + 4096;
 /// How much of the end is read: Promise's RAID has its label up to 1,544 KiB before the end.
 const END: usize = 1600 * KIB;
+
+/// Where a flashlab volume that is as large as its device has superblocks: two at each end.
+fn volume_places(capacity: u64) -> impl Iterator<Item = u64> {
+    let end = capacity / 4096 * 4096;
+    let back = |copy: u64| end.checked_sub(copy * VOLUME_DISTANCE);
+    [Some(0), Some(VOLUME_DISTANCE), back(2), back(1)].into_iter().flatten()
+}
+
+/// The superblocks of a flashlab volume in a file or on a device; other formats are not looked for.
+///
+/// # Errors
+/// If it cannot be read there.
+pub(crate) fn volume_signatures(file: &File, capacity: Bytes) -> io::Result<Vec<Signature>> {
+    let mut found = Vec::new();
+    for offset in volume_places(capacity.0).filter(|offset| offset + VOLUME.len() as u64 <= capacity.0) {
+        let mut magic = [0; VOLUME.len()];
+        file.read_exact_at(&mut magic, offset)?;
+        if magic == VOLUME {
+            found.push(Signature { name: VOLUME_NAME, offset: Bytes(offset), is_partition_table: false });
+        }
+    }
+    Ok(found)
+}
 
 /// The parts of a device that are checked for signatures.
 pub(crate) struct Content {
@@ -85,6 +117,9 @@ impl Content {
                     self.expect(&mut found, name, offset, magic, is_partition_table);
                 }
             }
+        }
+        for offset in volume_places(self.capacity) {
+            self.expect(&mut found, VOLUME_NAME, offset, VOLUME, false);
         }
         self.extended(&mut found);
         self.minix(&mut found);
@@ -314,7 +349,12 @@ mod tests {
         let zfs = 0x00BA_B10C_u64.to_be_bytes();
         let last_label = CAPACITY / (256 << 10) * (256 << 10) - (256 << 10);
         let last_sector = CAPACITY - 512;
-        let cases: [(&str, &[Piece]); 20] = [
+        let whole = CAPACITY / 4096 * 4096;
+        let cases: [(&str, &[Piece]); 24] = [
+            ("flashlab volume", &[(0, VOLUME)]),
+            ("flashlab volume", &[(65536, VOLUME)]),
+            ("flashlab volume", &[(whole - 65536, VOLUME)]),
+            ("flashlab volume", &[(whole - 131072, VOLUME)]),
             ("ext2, ext3 or ext4 file system", &[(1080, b"\x53\xEF")]),
             ("Minix file system", &[(1040, b"\x8F\x13")]),
             ("NILFS2 file system", &[(1024, b"\x02\0\0\0"), (1030, b"\x34\x34")]),

@@ -107,6 +107,12 @@ pub(crate) const AT_START: &[Magic] = &[
     ("UDF file system", 0x8001, b"TEA01"),
 ];
 
+/// The first bytes of each superblock of a flashlab volume (docs/repair-format.md).
+pub(crate) const VOLUME: &[u8] = b"FLREPAIR";
+
+/// The distance of the superblocks of a flashlab volume from each other and from the device's ends.
+pub(crate) const VOLUME_DISTANCE: u64 = 64 * 1024;
+
 /// Magic bytes of partition tables, from the start.
 pub(crate) const TABLES_AT_START: &[Magic] = &[
     ("GPT partition table", 512, b"EFI PART"),

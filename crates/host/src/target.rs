@@ -208,7 +208,8 @@ fn check_when_open(
     }
     // Reads through the page cache, so that reads need not be aligned.
     let reader = reopen_for_reading(file).map_err(|e| HostError::system("read", path, e))?;
-    let refusals = inspection::refusals_when_open(&reader, node, capacity, &Surroundings::look());
+    let mut refusals = inspection::refusals_when_open(&reader, path, node, capacity, &Surroundings::look());
+    refusals.retain(|refusal| !consent.permits(refusal));
     if refusals.is_empty() { Ok(()) } else { Err(HostError::Refused { path: path.to_owned(), refusals }) }
 }
 

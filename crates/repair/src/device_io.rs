@@ -114,14 +114,30 @@ impl<D: Device> DeviceIo<D> {
         Ok(())
     }
 
+    /// Waits for the writes to a range.
+    pub fn settle(&mut self, offset: u64, size: Bytes) {
+        while self.writes.iter().any(|write| write.overlaps(offset, size)) {
+            self.complete_one();
+        }
+    }
+
+    /// Waits for all writes: another handle may flush them then.
+    pub fn settle_all(&mut self) -> Result<(), RepairError> {
+        self.drain();
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// Remembers that another handle failed to flush.
+    pub fn fail(&mut self, error: RepairError) {
+        self.failed.get_or_insert(error);
+    }
+
     /// Reads ranges at the same time.
     ///
     /// # Errors
     /// That of the first range that fails.
     pub fn read(&mut self, ranges: &mut [ReadRange]) -> Result<(), RepairError> {
-        while self.writes.iter().any(|write| ranges.iter().any(|range| write.overlaps(range))) {
-            self.complete_one();
-        }
+        ranges.iter().for_each(|range| self.settle(range.offset, range.size));
         let mut error = None;
         let mut waiting: Vec<(u64, usize)> = Vec::with_capacity(ranges.len());
         let mut next = 0;
@@ -160,10 +176,7 @@ impl<D: Device> DeviceIo<D> {
 
     /// Waits for all writes and flushes the device: everything written is durable when this succeeds.
     pub fn flush(&mut self) -> Result<(), RepairError> {
-        self.drain();
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
+        self.settle_all()?;
         if let Err(error) = self.alone(Operation::Flush, 0, Bytes::ZERO) {
             self.failed = Some(error.clone());
             return Err(error);
@@ -232,11 +245,12 @@ impl<D: Device> DeviceIo<D> {
 }
 
 impl InFlight {
-    fn overlaps(&self, range: &ReadRange) -> bool {
-        self.offset < range.offset + range.size.0 && range.offset < self.offset + self.size.0
+    fn overlaps(&self, offset: u64, size: Bytes) -> bool {
+        self.offset < offset + size.0 && offset < self.offset + self.size.0
     }
 }
 
-fn failed(action: &'static str, offset: u64, size: Bytes, error: IoError) -> RepairError {
+/// The error of an IO on the device.
+pub(crate) fn failed(action: &'static str, offset: u64, size: Bytes, error: IoError) -> RepairError {
     RepairError::Io { action, offset, size, error }
 }

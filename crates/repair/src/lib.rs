@@ -10,7 +10,8 @@
 //! - [`SegmentTable`] and [`Placer`]: the books of segments and logs.
 //! - [`Policy`]: the seam. [`policy_named`] makes each of them; [`MultiLog`] is the default.
 //! - [`SimulatedVolume`]: the books without data, to measure policies.
-//! - [`Volume`]: the durable volume on a device, itself a device; [`check()`] and [`dump()`] look at one that is not open.
+//! - [`Volume`]: the durable volume on a device, itself a device; [`SharedVolume`]: for several threads; [`check()`] and
+//!   [`dump()`] look at one that is not open.
 //! - [`Files`]: files in directories, on a volume.
 //! - [`crash`]: the harness that cuts its power.
 
@@ -40,6 +41,7 @@ mod ring;
 mod seeded_bug;
 mod segment_table;
 mod sepbit;
+mod shared_volume;
 mod simulation;
 mod single_log;
 mod status;
@@ -70,9 +72,11 @@ pub use policy_run::{AfterMove, PolicyRun, PolicyRunSetup};
 pub use seeded_bug::SeededBug;
 pub use segment_table::{LogId, LogSize, Segment, SegmentId, SegmentState, SegmentTable, Slot};
 pub use sepbit::SepBit;
+pub use shared_volume::SharedVolume;
 pub use simulation::SimulatedVolume;
 pub use single_log::{Fifo, Greedy};
 pub use status::{LogFlow, LogStatus, PlacementStatus};
+pub use superblock_io::{erase, superblock};
 pub use update_classes::UpdateClass;
 pub use volume::{MountOptions, Volume};
 pub use write_workload::{ParseWorkloadError, WorkloadKind, WriteWorkload};

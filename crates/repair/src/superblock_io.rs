@@ -1,11 +1,44 @@
-//! Reads the newest superblock and writes the next one.
+//! Reads the newest superblock, writes the next one, and erases all of them.
 
+use flashlab_base::Bytes;
 use flashlab_device::Device;
 
 use crate::device_io::{DeviceIo, ReadRange};
 use crate::error::RepairError;
 use crate::format::BLOCK;
 use crate::format::superblock::Superblock;
+
+/// The superblock of the volume on a device, without recovering the volume.
+///
+/// # Errors
+/// See [`RepairError`].
+pub fn superblock<D: Device>(device: D) -> Result<Superblock, RepairError> {
+    read_superblock(&mut DeviceIo::new(device, Bytes::ZERO, 0))
+}
+
+/// Removes a volume: overwrites every copy of its superblock with zeroes, also damaged ones. Its pages stay.
+///
+/// # Errors
+/// When the device fails.
+pub fn erase<D: Device>(device: D) -> Result<(), RepairError> {
+    let mut io = DeviceIo::new(device, Bytes::ZERO, 0);
+    let capacity = io.device().geometry().capacity;
+    // A volume may be smaller than its device.
+    let own = read_superblock(&mut io).map(|superblock| superblock.layout.options.capacity);
+    let mut offsets: Vec<u64> = [Some(capacity), own.ok()].into_iter().flatten().flat_map(copies).collect();
+    offsets.sort_unstable();
+    offsets.dedup();
+    let zeroes = vec![0; BLOCK.0 as usize];
+    for offset in offsets.into_iter().filter(|offset| offset + BLOCK.0 <= capacity.0) {
+        io.write_bytes(offset, &zeroes)?;
+    }
+    io.flush()
+}
+
+/// Where all copies lie on a device of this capacity.
+fn copies(capacity: Bytes) -> impl Iterator<Item = u64> {
+    (0..2).flat_map(move |pair| Superblock::offsets(pair, capacity))
+}
 
 /// Writes the pair of copies that is due by the update number, and flushes.
 pub(crate) fn write_superblock<D: Device>(
@@ -30,8 +63,7 @@ pub(crate) fn read_superblock<D: Device>(io: &mut DeviceIo<D>) -> Result<Superbl
         return Err(RepairError::NoVolume);
     }
     let (mut newest, mut other): (Option<Superblock>, Option<RepairError>) = (None, None);
-    let offsets = |capacity| (0..2).flat_map(move |pair| Superblock::offsets(pair, capacity));
-    let mut offsets: Vec<u64> = offsets(capacity).collect();
+    let mut offsets: Vec<u64> = copies(capacity).collect();
     let mut at = 0;
     while at < offsets.len() {
         let mut block = [ReadRange::new(offsets[at], BLOCK)];
@@ -39,7 +71,7 @@ pub(crate) fn read_superblock<D: Device>(io: &mut DeviceIo<D>) -> Result<Superbl
         match decoded {
             Ok(Some(found)) => {
                 // A volume that is smaller than its device has its last copies before the device's end.
-                let own = (0..2).flat_map(|pair| Superblock::offsets(pair, found.layout.options.capacity));
+                let own = copies(found.layout.options.capacity);
                 offsets.extend(own.filter(|own| own + BLOCK.0 <= capacity.0).collect::<Vec<u64>>());
                 offsets.dedup();
                 if offsets.len() > 16 {

@@ -28,6 +28,7 @@ mod reading;
 mod writing;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use flashlab_base::{Bytes, Nanos};
 use flashlab_device::{Buffer, Completion, Device, Request};
@@ -49,6 +50,9 @@ use crate::ring::Ring;
 use crate::seeded_bug::SeededBug;
 use crate::segment_table::{SegmentId, SegmentTable, Slot};
 use crate::superblock_io::{read_superblock, write_superblock};
+
+pub(crate) use flushing::FlushInFlight;
+pub(crate) use reading::{PlannedRead, ReadStep};
 
 /// How a volume is opened.
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +117,8 @@ pub struct Volume<D> {
     answered: VecDeque<Completion>,
     /// Flushes that were submitted and not answered, with the time.
     flushes: Vec<(Request, Nanos)>,
+    /// A flush of the device by another handle.
+    flushing: Option<Arc<FlushInFlight>>,
     replayed: u64,
     bug: Option<SeededBug>,
 }
@@ -257,6 +263,7 @@ impl<D: Device> Volume<D> {
             header_scratch: Buffer::empty(),
             answered: VecDeque::new(),
             flushes: Vec::new(),
+            flushing: None,
             replayed: recovered.replayed,
             bug: options.bug,
         };
@@ -304,6 +311,12 @@ impl<D: Device> Volume<D> {
     /// Where everything lies.
     pub fn layout(&self) -> &VolumeLayout {
         &self.superblock.layout
+    }
+
+    /// Handles on the device for other threads. Empty: it has none, or cannot open them.
+    pub(crate) fn lanes(&mut self, count: u32) -> Vec<Box<dyn Device + Send>> {
+        let parallel = self.io.device_mut().parallel();
+        parallel.and_then(|parallel| parallel.lanes(count).ok()).unwrap_or_default()
     }
 
     /// The device beneath.

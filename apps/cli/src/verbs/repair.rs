@@ -4,6 +4,7 @@ mod check;
 mod counters_status;
 mod create;
 mod dump;
+mod erase;
 mod log_row;
 mod opened;
 mod serve;
@@ -28,6 +29,7 @@ enum RepairTask {
     Status(status::Status),
     Check(check::Check),
     Dump(dump::Dump),
+    Erase(erase::Erase),
     Simulate(simulate::Simulate),
 }
 
@@ -40,6 +42,7 @@ impl Repair {
             RepairTask::Status(status) => status.run(),
             RepairTask::Check(check) => check.run(),
             RepairTask::Dump(dump) => dump.run(),
+            RepairTask::Erase(erase) => erase.run(),
             RepairTask::Simulate(simulate) => simulate.run(),
         }
     }

@@ -22,7 +22,7 @@ use crate::arguments;
 use crate::caretaker::Caretaker;
 use crate::daemon;
 use crate::exit::Usage;
-use crate::nbd;
+use crate::nbd::{self, Served};
 use crate::output;
 use crate::transport_latency;
 
@@ -117,7 +117,9 @@ fn serve_target(arguments: &Serve, target: &SimulatedTarget) -> Result<()> {
     let setup = Setup::from_keys(keys.iter().map(|(key, value)| (*key, value.as_str())))?;
     if let Some(socket) = &arguments.nbd {
         setup.check()?;
-        return nbd::serve(socket, &keys, &mut signals, |path| ready(arguments.json, path, Some(&control)));
+        return nbd::serve(socket, Served::Device(&keys), &mut signals, |path| {
+            ready(arguments.json, path, Some(&control))
+        });
     }
     // A block device may become swap space, and the threads inherit these settings.
     let is_block_device = arguments.loop_device || arguments.ublk;

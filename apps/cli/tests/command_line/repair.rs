@@ -34,10 +34,51 @@ fn a_volume_is_made_once_and_described() {
     assert!(again.err.contains("--size is for a file that does not exist yet"), "{}", again.err);
     let unasked = directory.flashlab(&["repair", "create", &volume]);
     assert_eq!(unasked.code, Some(3), "{}", unasked.err);
-    assert!(unasked.err.contains("--overwrite-file"), "{}", unasked.err);
-    directory.succeeds(&["repair", "create", &volume, "--overwrite-file", "--segment", "1MiB"]);
+    assert!(unasked.err.contains("flashlab volume (at byte 0)"), "{}", unasked.err);
     let checked = directory.succeeds(&["repair", "check", &volume]);
     assert!(checked.out.ends_with("0 pages are right, 0 are damaged\n"), "{}", checked.out);
+}
+
+#[test]
+fn nothing_writes_over_a_volume_until_it_is_erased() {
+    let directory = Directory::new();
+    let volume = new_volume(&directory, "64MiB");
+    let before = fs::read(&volume).unwrap();
+    let writers: [&[&str]; 5] = [
+        &["bench", &volume, "--overwrite-file", "--quick"],
+        &["run", "sequential-state", &volume, "--overwrite-file"],
+        &["infer", &volume, "--write", "--overwrite-file"],
+        &["repair", "create", &volume, "--overwrite-file", "--segment", "1MiB"],
+        &["serve", "sim:zeus", "--size", "64MiB", "--fuse", ".", "--backing", &volume, "--overwrite-file"],
+    ];
+    let all_refused = || {
+        for writer in writers {
+            let ran = directory.flashlab(writer);
+            assert_eq!(ran.code, Some(3), "{writer:?}: {}", ran.err);
+            assert!(ran.err.contains("flashlab volume") && ran.err.contains("repair erase"), "{}", ran.err);
+        }
+    };
+    all_refused();
+    if let Some(device) = LoopDevice::over(Path::new(&volume), &[]) {
+        let ran = directory.flashlab(&["bench", &device.0, "--destroy-data-on", &device.0]);
+        assert_eq!(ran.code, Some(3), "{}", ran.err);
+        assert!(ran.err.contains("flashlab volume (at byte 0)"), "{}", ran.err);
+    }
+    assert!(fs::read(&volume).unwrap() == before);
+    // One superblock is enough.
+    let file = fs::OpenOptions::new().write(true).open(&volume).unwrap();
+    for offset in [0, 65536, (64 << 20) - 65536] {
+        file.write_all_at(&[0; 4096], offset).unwrap();
+    }
+    drop(file);
+    all_refused();
+    let unasked = directory.flashlab(&["repair", "erase", &volume]);
+    assert_eq!(unasked.code, Some(3), "{}", unasked.err);
+    let uuid = json(&directory.succeeds(&["repair", "status", &volume, "--json"]).out)["uuid"].clone();
+    directory.succeeds(&["repair", "erase", &volume, "--uuid", uuid.as_str().unwrap()]);
+    let gone = directory.flashlab(&["repair", "status", &volume]);
+    assert!(gone.err.contains("there is no flashlab volume"), "{}", gone.err);
+    directory.succeeds(&["repair", "create", &volume, "--overwrite-file", "--segment", "1MiB"]);
 }
 
 #[test]
@@ -262,6 +303,34 @@ fn what_was_flushed_survives_a_killed_server_and_damage_is_found() {
 }
 
 #[test]
+fn nbd_clients_copy_to_a_volume_and_from_it_after_its_server_was_killed() {
+    let directory = Directory::new();
+    if run("command -v nbdkit && command -v nbdcopy && command -v qemu-img").is_err() {
+        flashlab_skip::skip(flashlab_skip::Need::Nbdkit, "nbdkit, nbdcopy or qemu-img is not installed");
+        return;
+    }
+    let volume = new_volume(&directory, "64MiB");
+    let serve = || Server::begin(&directory, &["repair", "serve", &volume, "--nbd", "socket", "--json"]);
+    let Some(server) = serve() else { return };
+    let uri = server.path.display().to_string();
+    let size =
+        json(&directory.succeeds(&["repair", "status", &server.control, "--json"]).out)["page_bytes"].clone();
+    assert_eq!(size, 4096);
+    let info = json(&run(&format!("qemu-img info --output=json '{uri}'")).unwrap());
+    let image = directory.path("image");
+    let data = pattern(9, info["virtual-size"].as_u64().unwrap() as usize);
+    fs::write(&image, &data).unwrap();
+    // Several requests at once, and a flush at the end.
+    run(&format!("nbdcopy --flush --requests=16 {} '{uri}'", image.display())).unwrap();
+    server.kill();
+    let server = serve().unwrap();
+    run(&format!("qemu-img compare -f raw -F raw '{uri}' {}", image.display())).unwrap();
+    server.end();
+    let checked = json(&directory.succeeds(&["repair", "check", &volume, "--json"]).out);
+    assert_eq!(checked["right_pages"], data.len() / 4096);
+}
+
+#[test]
 fn fio_verifies_what_it_wrote() {
     let directory = Directory::new();
     let volume = new_volume(&directory, "96MiB");
@@ -269,7 +338,7 @@ fn fio_verifies_what_it_wrote() {
     let disk = server.path.display();
     let fio = format!(
         "fio --name=verify --filename={disk} --direct=1 --rw=randwrite --bs=4k --size=24M --io_size=60M --norandommap \
-         --fsync=64 --verify=crc32c --verify_fatal=1 --do_verify=1 --verify_state_save=0 --randseed=7 --output-format=terse"
+         --ioengine=libaio --iodepth=16 --serialize_overlap=1 --fsync=64 --verify=crc32c --verify_fatal=1 --do_verify=1 --verify_state_save=0 --randseed=7 --output-format=terse"
     );
     match run(&fio) {
         Ok(_) => {}

@@ -13,7 +13,7 @@ use flashlab_base::Bytes;
 use flashlab_device::Device;
 use flashlab_host::{
     Consent, HostError, Inspection, OpenOptions, Reason, consent_by_flag, consent_by_typing,
-    consent_to_overwrite_file, devices, inspect, open,
+    consent_to_overwrite_file, consent_to_write_volume, devices, inspect, open,
 };
 
 /// Long enough for every file system of these tests.
@@ -210,6 +210,45 @@ fn a_partition_table_is_refused_also_when_only_the_backup_is_left() {
     }
     write_partition_table(&disk);
     assert_refused(&disk.path, early, Reason::PartitionTable);
+}
+
+#[test]
+fn a_flashlab_volume_is_refused_by_each_of_its_superblocks_unless_the_consent_is_for_it() {
+    let Some(disk) = LoopDevice::new("volume", SIZE) else { return };
+    let early = disk.consent();
+    let none = consent_to_write_volume(&disk.inspect());
+    assert!(matches!(none, Err(HostError::WrongConsent { .. })));
+    for offset in [0, 65536, SIZE.0 - 65536, SIZE.0 - 131_072] {
+        disk.write(offset, b"FLREPAIR");
+        assert_refused(&disk.path, early.clone(), Reason::Volume);
+        let consent = consent_to_write_volume(&disk.inspect()).unwrap();
+        drop(open_to_write(&disk.path, consent).unwrap());
+        disk.write(offset, &[0; 8]);
+        assert_eq!(disk.inspect().refusals, []);
+    }
+    // It opens nothing that carries something else, too.
+    disk.write(0, b"FLREPAIR");
+    let consent = consent_to_write_volume(&disk.inspect()).unwrap();
+    disk.write(510, b"\x55\xAA");
+    assert!(matches!(consent_to_write_volume(&disk.inspect()), Err(HostError::Refused { .. })));
+    assert!(matches!(open_to_write(&disk.path, consent), Err(HostError::Refused { .. })));
+}
+
+#[test]
+fn a_file_with_a_flashlab_volume_is_refused() {
+    let directory = Directory::new("volume-file");
+    let file = directory.file("image", SIZE);
+    let early = consent_to_overwrite_file(&inspect(&file).unwrap()).unwrap();
+    for offset in [0, 65536, SIZE.0 - 65536, SIZE.0 - 131_072] {
+        let mut content = vec![0; SIZE.0 as usize];
+        content[offset as usize..][..8].copy_from_slice(b"FLREPAIR");
+        fs::write(&file, content).unwrap();
+        let inspection = inspect(&file).unwrap();
+        assert_eq!(reasons(&inspection), [Reason::Volume]);
+        assert!(matches!(consent_to_overwrite_file(&inspection), Err(HostError::Refused { .. })));
+        assert!(matches!(open_to_write(&file, early.clone()), Err(HostError::Refused { .. })));
+        drop(open_to_write(&file, consent_to_write_volume(&inspection).unwrap()).unwrap());
+    }
 }
 
 #[test]

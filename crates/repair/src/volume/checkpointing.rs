@@ -45,6 +45,7 @@ impl<D: Device> Volume<D> {
 
     pub(super) fn write_checkpoint(&mut self) -> Result<(), RepairError> {
         self.check_poison()?;
+        self.join_flush()?;
         let written = self.try_checkpoint();
         self.or_poison(written)
     }

@@ -3,6 +3,9 @@
 //! # Method
 //! Pages that lie behind each other are read with one IO. The header of their record is read at the same time, unless
 //! it is known. A page that was never written, or was discarded, reads as zeroes.
+//!
+//! A read is planned, its IOs are done, and it is accepted. Between planning and accepting the volume may be used by others
+//! ([`SharedVolume`](crate::SharedVolume)): a read whose pages were moved meanwhile is not accepted.
 
 use flashlab_base::Bytes;
 use flashlab_device::{Arena, Buffer, Device};
@@ -18,6 +21,33 @@ struct Run {
     page: u64,
     location: Location,
     count: usize,
+    /// The use of the segment that they lie in.
+    segment_sequence: u64,
+}
+
+/// A read of pages that lie on the device.
+pub(crate) struct PlannedRead {
+    run: Run,
+    /// The first byte of the run that is wanted.
+    within: usize,
+    /// The number of bytes that are wanted.
+    pub length: usize,
+    /// Where the run lies.
+    pub offset: u64,
+    /// Its size.
+    pub size: Bytes,
+    /// Where the header of its record has to be read, in a page. `None`: it is known.
+    pub header: Option<u64>,
+    /// The size of a page.
+    pub page_size: Bytes,
+}
+
+/// The next part of a read.
+pub(crate) enum ReadStep {
+    /// This number of bytes is there.
+    Done(usize),
+    /// The device has to be read.
+    Device(PlannedRead),
 }
 
 impl<D: Device> Volume<D> {
@@ -28,33 +58,80 @@ impl<D: Device> Volume<D> {
     /// undefined then.
     pub fn read(&mut self, offset: u64, data: &mut [u8]) -> Result<(), RepairError> {
         self.check_range(offset, data.len() as u64)?;
-        let size = self.page_size();
         let mut at = 0;
         while at < data.len() {
-            let start = offset + at as u64;
-            let (page, within) = (start / size as u64, (start % size as u64) as usize);
-            let rest = data.len() - at;
-            let Some(location) = self.map.get(page) else {
-                let part = rest.min(size - within);
-                data[at..at + part].fill(0);
-                at += part;
-                continue;
+            at += match self.plan_read(offset + at as u64, &mut data[at..]) {
+                ReadStep::Done(length) => length,
+                ReadStep::Device(planned) => {
+                    self.read_planned(&planned, &mut data[at..at + planned.length])?;
+                    planned.length
+                }
             };
-            if let Some((log, index)) = self.in_memory(location)
-                && let Some(record) = &self.open[log]
-            {
-                let part = rest.min(size - within);
-                data[at..at + part].copy_from_slice(&record.page(index, size)[within..within + part]);
-                at += part;
-                continue;
-            }
-            let wanted = (within + rest).div_ceil(size);
-            let run = Run { page, location, count: self.run_length(page, location, wanted) };
-            let part = rest.min(run.count * size - within);
-            self.read_run(&run, within, &mut data[at..at + part])?;
-            at += part;
         }
         Ok(())
+    }
+
+    /// Begins a read: copies what needs no IO, or says which IO is needed next.
+    pub(crate) fn plan_read(&mut self, start: u64, data: &mut [u8]) -> ReadStep {
+        let size = self.page_size();
+        let (page, within) = (start / size as u64, (start % size as u64) as usize);
+        let one = data.len().min(size - within);
+        let Some(location) = self.map.get(page) else {
+            data[..one].fill(0);
+            return ReadStep::Done(one);
+        };
+        if let Some((log, index)) = self.in_memory(location)
+            && let Some(record) = &self.open[log]
+        {
+            data[..one].copy_from_slice(&record.page(index, size)[within..within + one]);
+            return ReadStep::Done(one);
+        }
+        let wanted = (within + data.len()).div_ceil(size);
+        let segment_sequence = self.placer.table().segment(self.slot(location).segment).sequence;
+        let run = Run { page, location, count: self.run_length(page, location, wanted), segment_sequence };
+        let is_known = self.headers.get(location.header()).is_some();
+        ReadStep::Device(PlannedRead {
+            within,
+            length: data.len().min(run.count * size - within),
+            offset: self.layout().offset(location.position),
+            size: Bytes((run.count * size) as u64),
+            header: (!is_known).then(|| self.layout().offset(location.header())),
+            page_size: Bytes(size as u64),
+            run,
+        })
+    }
+
+    /// Waits until the device has what a planned read wants, so that another handle may read it.
+    pub(crate) fn settle(&mut self, planned: &PlannedRead) {
+        self.io.settle(planned.offset, planned.size);
+        if let Some(header) = planned.header {
+            self.io.settle(header, planned.page_size);
+        }
+    }
+
+    /// Takes what another handle has read. `false`: the pages were moved meanwhile, or are not what was written.
+    pub(crate) fn accept(
+        &mut self,
+        planned: &PlannedRead,
+        read: &[u8],
+        header: &[u8],
+        data: &mut [u8],
+    ) -> bool {
+        let run = &planned.run;
+        let segment = self.slot(run.location).segment;
+        let is_there =
+            (0..run.count).all(|index| self.map.get(run.page + index as u64) == Some(run.at(index)));
+        if !is_there || self.placer.table().segment(segment).sequence != run.segment_sequence {
+            return false;
+        }
+        if planned.header.is_some() {
+            self.headers.put_read(self.seed, run.location.header(), header);
+        }
+        if self.verify(run, read).is_err() {
+            return false;
+        }
+        data.copy_from_slice(&read[planned.within..planned.within + data.len()]);
+        true
     }
 
     /// How many pages from this one on lie behind each other in its record.
@@ -68,62 +145,68 @@ impl<D: Device> Volume<D> {
         1 + (1..wanted).take_while(follows).count()
     }
 
-    fn read_run(&mut self, run: &Run, within: usize, data: &mut [u8]) -> Result<(), RepairError> {
-        let size = self.page_size();
-        let length = Bytes((run.count * size) as u64);
-        let offset = self.layout().offset(run.location.position);
-        if self.scratch.len() < length.0 as usize {
-            self.scratch = Arena::buffers(1, length).remove(0);
+    fn read_planned(&mut self, planned: &PlannedRead, data: &mut [u8]) -> Result<(), RepairError> {
+        if self.scratch.len() < planned.size.0 as usize {
+            self.scratch = Arena::buffers(1, planned.size).remove(0);
         }
         let buffer = std::mem::replace(&mut self.scratch, Buffer::empty());
-        let whole = ReadRange { offset, size: length, buffer };
-        let header = run.location.header();
-        let read = if self.headers.get(header).is_some() {
-            let mut ranges = [whole];
-            let read = self.io.read(&mut ranges);
-            let [whole] = ranges;
-            self.scratch = whole.buffer;
-            read
-        } else {
-            let size = self.layout().options.page;
-            if self.header_scratch.is_empty() {
-                self.header_scratch = Arena::buffers(1, size).remove(0);
+        let whole = ReadRange { offset: planned.offset, size: planned.size, buffer };
+        let read = match planned.header {
+            None => {
+                let mut ranges = [whole];
+                let read = self.io.read(&mut ranges);
+                let [whole] = ranges;
+                self.scratch = whole.buffer;
+                read
             }
-            let buffer = std::mem::replace(&mut self.header_scratch, Buffer::empty());
-            let mut ranges = [whole, ReadRange { offset: self.layout().offset(header), size, buffer }];
-            let read = self.io.read(&mut ranges);
-            let [whole, first] = ranges;
-            if read.is_ok() {
-                self.headers.put_read(self.seed, header, first.bytes());
+            Some(offset) => {
+                let size = planned.page_size;
+                if self.header_scratch.is_empty() {
+                    self.header_scratch = Arena::buffers(1, size).remove(0);
+                }
+                let buffer = std::mem::replace(&mut self.header_scratch, Buffer::empty());
+                let mut ranges = [whole, ReadRange { offset, size, buffer }];
+                let read = self.io.read(&mut ranges);
+                let [whole, first] = ranges;
+                if read.is_ok() {
+                    self.headers.put_read(self.seed, planned.run.location.header(), first.bytes());
+                }
+                (self.scratch, self.header_scratch) = (whole.buffer, first.buffer);
+                read
             }
-            (self.scratch, self.header_scratch) = (whole.buffer, first.buffer);
-            read
         };
         read?;
-        self.verify(run, offset)?;
-        data.copy_from_slice(&self.scratch[within..within + data.len()]);
+        self.verify(&planned.run, &self.scratch[..planned.size.0 as usize])?;
+        data.copy_from_slice(&self.scratch[planned.within..planned.within + data.len()]);
         Ok(())
     }
 
-    /// Whether the pages in the scratch buffer are those of the run.
-    fn verify(&self, run: &Run, offset: u64) -> Result<(), RepairError> {
+    /// Whether these are the pages of the run.
+    fn verify(&self, run: &Run, read: &[u8]) -> Result<(), RepairError> {
         let size = self.page_size();
-        let segment_sequence = self.placer.table().segment(self.slot(run.location).segment).sequence;
         let header = self.headers.get(run.location.header());
-        let Some(header) = header.filter(|header| header.segment_sequence() == segment_sequence) else {
+        let Some(header) = header.filter(|header| header.segment_sequence() == run.segment_sequence) else {
             let offset = self.layout().offset(run.location.header());
             let why = "it is not the record that the map names".to_owned();
             return Err(RepairError::Damaged { what: "the header of a record", offset, why });
         };
-        for (index, data) in self.scratch[..run.count * size].chunks_exact(size).enumerate() {
+        for (index, data) in read.chunks_exact(size).take(run.count).enumerate() {
             let page = run.page + index as u64;
-            let expected = header.checksum(run.location.distance + index as u8, page);
+            let expected = header.checksum(run.at(index).distance, page);
             if expected != Some(page_checksum(self.seed, page, header.sequence(), data)) {
                 let why = format!("its checksum is not that of page {page} of the volume");
-                let offset = offset + (index * size) as u64;
+                let offset = self.layout().offset(run.location.position) + (index * size) as u64;
                 return Err(RepairError::Damaged { what: "a page", offset, why });
             }
         }
         Ok(())
+    }
+}
+
+impl Run {
+    /// Where a page of the run lies.
+    fn at(&self, index: usize) -> Location {
+        let Location { position, distance } = self.location;
+        Location { position: position + index as u32, distance: distance + index as u8 }
     }
 }

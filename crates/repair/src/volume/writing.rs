@@ -81,7 +81,7 @@ impl<D: Device> Volume<D> {
         Ok(())
     }
 
-    pub(super) fn check_range(&self, offset: u64, length: u64) -> Result<(), RepairError> {
+    pub(crate) fn check_range(&self, offset: u64, length: u64) -> Result<(), RepairError> {
         match offset.checked_add(length) {
             Some(end) if end <= self.size().0 => Ok(()),
             _ => Err(RepairError::OutOfRange(self.size())),

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use flashlab_device::{Device, Wrapper};
-use flashlab_host::{Consent, HostError, Inspection, IoEngine, OpenOptions};
-use flashlab_repair::summarize;
+use flashlab_host::{Consent, IoEngine, OpenOptions};
+use flashlab_repair::superblock;
 
 use crate::exit::Refused;
 
@@ -45,17 +45,14 @@ pub fn for_reading(path: &Path) -> Result<Claimed> {
 
 /// Opens it for writing if it carries a volume: then nothing is lost that is not the volume's.
 pub fn with_volume(path: &Path) -> Result<Box<dyn Device + Send>> {
+    superblock(for_reading(path)?).with_context(|| format!("{} cannot be opened", path.display()))?;
+    of_volume(path)
+}
+
+/// As [`with_volume`], also if all of its superblocks are damaged.
+pub fn of_volume(path: &Path) -> Result<Box<dyn Device + Send>> {
     let inspection = flashlab_host::inspect(path)?;
-    if !inspection.refusals.is_empty() {
-        let Inspection { path, refusals, .. } = inspection;
-        return Err(HostError::Refused { path, refusals }.into());
-    }
-    summarize(for_reading(path)?).with_context(|| format!("{} cannot be served", path.display()))?;
-    let consent = match inspection.is_block_device() {
-        true => flashlab_host::consent_by_flag(&inspection, path)?,
-        false => flashlab_host::consent_to_overwrite_file(&inspection)?,
-    };
-    for_writing(path, consent)
+    for_writing(path, flashlab_host::consent_to_write_volume(&inspection)?)
 }
 
 /// Opens it for writing.

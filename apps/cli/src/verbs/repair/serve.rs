@@ -1,16 +1,16 @@
 //! `flashlab repair serve`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use flashlab_base::Bytes;
-use flashlab_device::{Device, IoError, Wrapper};
-use flashlab_export::{ControlServer, LiveDisk, ServedDevice};
-use flashlab_repair::{MountOptions, RepairError, Volume};
+use flashlab_base::{Bytes, Identity};
+use flashlab_device::{Device, Geometry, IoError, Operation};
+use flashlab_export::{ConcurrentDevice, ControlServer, Data, LiveDisk};
+use flashlab_repair::{MountOptions, SharedVolume, Volume};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -20,6 +20,7 @@ use crate::arguments;
 use crate::caretaker::Caretaker;
 use crate::daemon;
 use crate::exit::Usage;
+use crate::nbd::{self, Served};
 use crate::verbs::serve::{Front, Transport, ready};
 
 /// Serve a volume as a block device or a file, until a signal comes
@@ -36,6 +37,9 @@ pub struct ServeVolume {
     /// As a block device of the kernel's driver ublk
     #[arg(long, conflicts_with_all = ["fuse", "loop_device"])]
     ublk: bool,
+    /// To NBD clients at this Unix socket, through nbdkit and FUSE
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["fuse", "loop_device", "ublk"])]
+    nbd: Option<PathBuf>,
     /// The most memory that the map may take
     #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
     memory_max: Option<Bytes>,
@@ -59,40 +63,38 @@ pub struct ServeVolume {
     json: bool,
 }
 
+type Shared = SharedVolume<Box<dyn Device + Send>>;
+
 /// A volume as what a live disk serves.
-struct ServedVolume(Volume<Box<dyn Device + Send>>);
+struct ServedVolume(Arc<Shared>);
 
-impl Wrapper for ServedVolume {
-    type Inner = Volume<Box<dyn Device + Send>>;
-
-    fn inner(&self) -> &Self::Inner {
-        &self.0
+impl ConcurrentDevice for ServedVolume {
+    fn geometry(&self) -> Geometry {
+        self.0.with(Device::geometry)
     }
 
-    fn inner_mut(&mut self) -> &mut Self::Inner {
-        &mut self.0
+    fn identity(&self) -> Identity {
+        self.0.with(Device::identity)
     }
-}
 
-impl ServedDevice for ServedVolume {
-    fn is_in_wall_time(&self) -> bool {
-        true
+    fn serve(
+        &self,
+        operation: Operation,
+        (offset, size): (Bytes, Bytes),
+        data: &mut Data<'_>,
+    ) -> Result<(), IoError> {
+        let served = match (operation, data) {
+            (Operation::Read, Data::Read(data)) => self.0.read(offset.0, data),
+            (Operation::Write, Data::Write(data)) => self.0.write(offset.0, data),
+            (Operation::Discard, _) => self.0.discard(offset.0, size.0),
+            (Operation::Flush, _) => self.0.flush(),
+            (Operation::Read | Operation::Write, _) => return Err(IoError::INVALID),
+        };
+        served.map_err(|error| error.io_error())
     }
 
     fn details(&self) -> Option<serde_json::Value> {
-        serde_json::to_value(ServedVolumeStatus::of(&self.0)).ok()
-    }
-
-    fn work_while_idle(&mut self) -> bool {
-        self.0.work_while_idle()
-    }
-
-    fn shut_down(&mut self) -> Result<(), IoError> {
-        let finished = self.0.finish();
-        if let Err(error) = &finished {
-            tell!("the volume was not closed in order: {error}");
-        }
-        finished.map_err(|error: RepairError| error.io_error())
+        serde_json::to_value(self.0.with(ServedVolumeStatus::of)).ok()
     }
 }
 
@@ -102,16 +104,17 @@ impl ServeVolume {
         if self.daemon {
             return daemon::start(self.log.as_deref());
         }
-        if self.fuse.is_none() && !self.loop_device && !self.ublk {
+        if self.fuse.is_none() && !self.loop_device && !self.ublk && self.nbd.is_none() {
             bail!(Usage(
-                "how shall programs reach the disk? Give --loop or --ublk for a block device, or --fuse DIR"
+                "how shall programs reach the disk? Give --loop or --ublk for a block device, --fuse DIR or --nbd SOCKET"
                     .to_owned()
             ));
         }
         // Before anything is made that a signal would leave behind.
         let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
         let mut caretaker = Caretaker::start()?;
-        let disk = Arc::new(LiveDisk::new(Box::new(ServedVolume(self.open()?)), None));
+        let volume = Arc::new(SharedVolume::new(self.open()?));
+        let disk = Arc::new(LiveDisk::concurrent(Box::new(ServedVolume(Arc::clone(&volume)))));
         let control = self.control.clone().unwrap_or_else(|| caretaker.directory().join("control"));
         let server = ControlServer::listen(&control, Arc::clone(&disk))
             .with_context(|| format!("cannot make the control socket {}", control.display()))?;
@@ -124,16 +127,19 @@ impl ServeVolume {
         let transport = Transport::open(&front, &disk, &mut caretaker)?;
         let ends = AtomicBool::new(false);
         let served = std::thread::scope(|scope| {
-            scope.spawn(|| work_while_idle(&disk, &ends));
-            let served = ready(self.json, &transport.path(), Some(&control))
-                .and_then(|()| transport.wait(&mut signals, &[]));
+            scope.spawn(|| work(&volume, &ends));
+            let ready = |path: &Path| ready(self.json, path, Some(&control));
+            let served = match &self.nbd {
+                Some(socket) => nbd::serve(socket, Served::File(&transport.path()), &mut signals, ready),
+                None => ready(&transport.path()).and_then(|()| transport.wait(&mut signals, &[])),
+            };
             ends.store(true, Ordering::Relaxed);
             served
         });
         let closed = transport.close(&mut signals);
         drop(server);
         let finished =
-            disk.shut_down().context("the volume was not closed in order; the next mount recovers it");
+            volume.finish().context("the volume was not closed in order; the next mount recovers it");
         closed.and(served).and(finished)
     }
 
@@ -153,11 +159,12 @@ impl ServeVolume {
 }
 
 /// Packs and discards between the host's IOs.
-fn work_while_idle(disk: &LiveDisk, ends: &AtomicBool) {
-    const PAUSE: Duration = Duration::from_millis(20);
+fn work(volume: &Shared, ends: &AtomicBool) {
+    /// The time without a call after which the volume's own work goes on until the next call.
+    const IDLE: Duration = Duration::from_millis(20);
     while !ends.load(Ordering::Relaxed) {
-        if !disk.work_while_idle() {
-            std::thread::sleep(PAUSE);
-        }
+        let calls = volume.calls();
+        std::thread::sleep(IDLE);
+        volume.work(calls);
     }
 }

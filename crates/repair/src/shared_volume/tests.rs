@@ -1,0 +1,193 @@
+//! Threads on one volume, over a device in memory that they use at the same time.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use flashlab_base::{Identity, Prng, Seed};
+use flashlab_device::{Completion, DataHandling, Geometry, Parallel};
+
+use super::*;
+use crate::format::VolumeUuid;
+use crate::layout::{LayoutOptions, VolumeLayout};
+use crate::single_log::Greedy;
+use crate::volume::MountOptions;
+
+const CAPACITY: Bytes = Bytes::mib(16);
+const PAGE: usize = 4096;
+
+/// A device in memory; all handles on it share the content.
+struct SharedMemory {
+    content: Arc<Mutex<Vec<u8>>>,
+    fails_flushes: Arc<AtomicBool>,
+    done: Option<Completion>,
+    now: Nanos,
+}
+
+impl SharedMemory {
+    fn new() -> SharedMemory {
+        let content = Arc::new(Mutex::new(vec![0; CAPACITY.0 as usize]));
+        SharedMemory { content, fails_flushes: Arc::default(), done: None, now: Nanos::ZERO }
+    }
+
+    fn handle(&self) -> SharedMemory {
+        let (content, fails_flushes) = (Arc::clone(&self.content), Arc::clone(&self.fails_flushes));
+        SharedMemory { content, fails_flushes, done: None, now: Nanos::ZERO }
+    }
+}
+
+impl Device for SharedMemory {
+    fn geometry(&self) -> Geometry {
+        Geometry { capacity: CAPACITY, block: Bytes(512), depth: 1, data: DataHandling::Stored }
+    }
+
+    fn identity(&self) -> Identity {
+        Identity::default()
+    }
+
+    fn now(&mut self) -> Nanos {
+        self.now
+    }
+
+    fn submit(&mut self, mut request: Request) {
+        let (offset, size) = (request.offset.0 as usize, request.size.0 as usize);
+        let mut result = Ok(());
+        match request.operation {
+            Operation::Read => {
+                request.buffer[..size].copy_from_slice(&lock(&self.content)[offset..offset + size]);
+            }
+            Operation::Write => {
+                lock(&self.content)[offset..offset + size].copy_from_slice(&request.buffer[..size]);
+            }
+            Operation::Discard => lock(&self.content)[offset..offset + size].fill(0),
+            Operation::Flush => {
+                std::thread::yield_now();
+                if self.fails_flushes.load(Ordering::Relaxed) {
+                    result = Err(IoError::IO);
+                }
+            }
+        }
+        self.now = self.now + Nanos(1000);
+        let (submitted, completed) = (self.now, self.now);
+        self.done =
+            Some(Completion { tag: request.tag, submitted, completed, result, buffer: request.buffer });
+    }
+
+    fn wait(&mut self, until: Nanos) -> Option<Completion> {
+        if self.done.is_none() && until != Nanos::MAX {
+            self.now = self.now.max(until);
+        }
+        self.done.take()
+    }
+
+    fn parallel(&mut self) -> Option<&mut dyn Parallel> {
+        Some(self)
+    }
+}
+
+impl Parallel for SharedMemory {
+    fn lanes(&mut self, count: u32) -> std::io::Result<Vec<Box<dyn Device + Send>>> {
+        Ok((0..count).map(|_| Box::new(self.handle()) as Box<dyn Device + Send>).collect())
+    }
+}
+
+fn open(device: SharedMemory) -> Volume<SharedMemory> {
+    Volume::open(device, MountOptions::default(), |_: &VolumeLayout| Box::new(Greedy)).unwrap()
+}
+
+fn new_volume() -> SharedVolume<SharedMemory> {
+    let options = LayoutOptions {
+        capacity: CAPACITY,
+        page: Bytes(PAGE as u64),
+        segment: Bytes::kib(256),
+        logical_pages: 2400,
+        checkpoint_interval: Bytes::mib(1),
+    };
+    let device = SharedMemory::new();
+    Volume::create(device.handle(), VolumeUuid([7; 16]), options).unwrap();
+    SharedVolume::new(open(device))
+}
+
+/// A page that says which it is and how often it was written.
+fn page(number: u64, version: u64) -> Vec<u8> {
+    let mut bytes = vec![0; PAGE];
+    Prng::new(Seed(number << 32 | version)).fill(&mut bytes);
+    bytes
+}
+
+/// What each thread does on every fourth page: writes, reads, discards and flushes. Returns the versions; 0: discarded.
+fn use_pages(volume: &SharedVolume<SharedMemory>, thread: u64) -> Vec<u64> {
+    let mut random = Prng::new(Seed(thread));
+    let mut versions = vec![0; 600];
+    let mut read = vec![0; PAGE];
+    for version in 1..2500 {
+        let at = random.below(600);
+        let number = at * 4 + thread;
+        let expected = versions[at as usize];
+        volume.read(number * PAGE as u64, &mut read).unwrap();
+        let is_right =
+            if expected == 0 { read.iter().all(|&b| b == 0) } else { read == page(number, expected) };
+        assert!(is_right, "thread {thread}: page {number} is not version {expected}");
+        if random.below(20) == 0 {
+            volume.discard(number * PAGE as u64, PAGE as u64).unwrap();
+            versions[at as usize] = 0;
+        } else {
+            volume.write(number * PAGE as u64, &page(number, version)).unwrap();
+            versions[at as usize] = version;
+        }
+        if random.below(50) == 0 {
+            volume.flush().unwrap();
+        }
+    }
+    volume.flush().unwrap();
+    versions
+}
+
+#[test]
+fn threads_read_what_they_wrote_while_packing_moves_it_and_it_survives() {
+    let volume = new_volume();
+    let versions: Vec<Vec<u64>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|thread| {
+                let volume = &volume;
+                scope.spawn(move || use_pages(volume, thread))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let counters = volume.with(|volume| volume.counters());
+    assert!(counters.packed_segments > 20 && counters.copied_pages > 100, "{counters:?}");
+    // The power fails. Everything was flushed.
+    let device = volume.with(|volume| volume.device().handle());
+    drop(volume);
+    let mut volume = open(device);
+    let mut read = vec![0; PAGE];
+    for (thread, versions) in (0..).zip(&versions) {
+        for (at, &version) in (0..).zip(versions) {
+            let number = at * 4 + thread;
+            volume.read(number * PAGE as u64, &mut read).unwrap();
+            let expected = if version == 0 { vec![0; PAGE] } else { page(number, version) };
+            assert!(read == expected, "page {number} is not version {version}");
+        }
+    }
+}
+
+#[test]
+fn a_failed_flush_is_reported_to_every_thread_and_nothing_is_acknowledged_after_it() {
+    let volume = new_volume();
+    volume.with(|volume| volume.device().fails_flushes.store(true, Ordering::Relaxed));
+    let results: Vec<Result<(), RepairError>> = std::thread::scope(|scope| {
+        let flush = |thread: u64| {
+            let volume = &volume;
+            scope.spawn(move || {
+                volume.write(thread * PAGE as u64, &page(thread, 1))?;
+                volume.flush()
+            })
+        };
+        let threads: Vec<_> = (0..8).map(flush).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(results.iter().all(Result::is_err), "{results:?}");
+    volume.with(|volume| volume.device().fails_flushes.store(false, Ordering::Relaxed));
+    assert!(matches!(volume.flush(), Err(RepairError::Poisoned(_))));
+    assert!(matches!(volume.finish(), Err(RepairError::Poisoned(_))));
+}
