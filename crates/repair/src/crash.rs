@@ -75,6 +75,7 @@ fn scenario(seed: Seed, bug: Option<SeededBug>, report: &mut CrashReport) {
     report.ios += run.log.len() as u64;
     report.packed_segments += run.packed_segments;
     report.images += run.images;
+    report.resizes += run.resizes;
     if let Some(what) = &run.broken {
         let (state, what) = ("no crash".to_owned(), what.clone());
         report.violations.push(CrashViolation { seed, io: run.log.len(), state, what });

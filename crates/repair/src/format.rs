@@ -21,7 +21,7 @@ use std::fmt;
 use flashlab_base::Bytes;
 
 /// The version of the format that this crate writes and reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The version of the catalogue of files that this crate writes and reads.
 pub const FILES_VERSION: u32 = 1;

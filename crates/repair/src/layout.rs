@@ -1,5 +1,6 @@
-//! Where everything lies on the device. The layout follows from five numbers alone, and is computed by the same function
-//! when a volume is made and when it is opened.
+//! Where everything lies on the device. The layout follows from six numbers alone, and is computed by the same function
+//! when a volume is made and when it is opened. The ring and the images have space for the map of every page of the device
+//! that the volume was made on, so that they stay where they are when the volume is resized.
 //!
 //! ```text
 //! superblocks | checkpoint ring | map image 0 | map image 1 | segments ... | superblocks
@@ -39,6 +40,8 @@ pub struct LayoutOptions {
 pub struct VolumeLayout {
     /// What it follows from.
     pub options: LayoutOptions,
+    /// The device that the ring and the images have space for: the one that the volume was made on.
+    pub made_on: Bytes,
     /// Where the ring of checkpoints begins.
     pub ring: Bytes,
     /// Its length.
@@ -61,6 +64,14 @@ impl VolumeLayout {
     /// # Errors
     /// [`RepairError::Options`]: what is impossible and what would be possible.
     pub fn new(options: LayoutOptions) -> Result<VolumeLayout, RepairError> {
+        VolumeLayout::resized(options, options.capacity)
+    }
+
+    /// The layout of a volume that was made on a device of this capacity, or smaller than now.
+    ///
+    /// # Errors
+    /// As [`VolumeLayout::new`].
+    pub(crate) fn resized(options: LayoutOptions, made_on: Bytes) -> Result<VolumeLayout, RepairError> {
         let LayoutOptions { capacity, page, segment, logical_pages, checkpoint_interval } = options;
         let wrong = |text: String| Err(RepairError::Options(text));
         if !page.0.is_power_of_two() || !(Bytes::kib(4)..=Bytes::kib(64)).contains(&page) {
@@ -88,14 +99,17 @@ impl VolumeLayout {
         let record_pages_max =
             record::entries_max(page).min(RECORD_MAX.0 / page.0 - 1).min(pages_per_segment - 1);
         // The tables are sized for as many segments as the whole device has.
-        let segments_bound = capacity.0 / segment.0;
+        if made_on > capacity || made_on.0 < segment.0 {
+            return wrong(format!("the volume was made on a device of {made_on}, and now has {capacity}"));
+        }
+        let segments_bound = made_on.0 / segment.0;
         let checkpoint_max = checkpoint::length_max(
             // The changes of all open records may come on top, once while a checkpoint becomes due and once in it.
             checkpoint_interval.0 / page.0
                 + 2 * checkpoint::LOGS_MAX as u64 * entries_max(record_pages_max, page),
             touched_segments_max(segments_bound, &options),
         );
-        let image_length = image::length(logical_pages, segments_bound);
+        let image_length = image::length(segments_bound * pages_per_segment, segments_bound);
         let ring_length = Bytes(image_length.0.max(8 * checkpoint_max.0));
         let ring = ENDS;
         let images = [ring + ring_length, ring + ring_length + image_length];
@@ -104,6 +118,7 @@ impl VolumeLayout {
         let segment_count = end.saturating_sub(segments.0) / segment.0;
         let layout = VolumeLayout {
             options,
+            made_on,
             ring,
             ring_length,
             checkpoint_max,
@@ -112,6 +127,13 @@ impl VolumeLayout {
             segment_count: segment_count as u32,
             record_pages_max: record_pages_max as u32,
         };
+        if image::length(logical_pages, segment_count) > image_length {
+            return wrong(format!(
+                "the map of {} of data on {capacity} needs more space than the volume has for it, because it was made on \
+                 {made_on}: give a smaller size, or make a new volume",
+                Bytes(logical_pages.saturating_mul(page.0))
+            ));
+        }
         let possible = layout.logical_pages_max();
         if logical_pages == 0 || logical_pages > possible {
             return wrong(format!(
@@ -166,7 +188,7 @@ impl VolumeLayout {
 
     /// The most segments whose entry a checkpoint may have to hold.
     pub(crate) fn touched_segments_max(&self) -> u64 {
-        touched_segments_max(self.options.capacity.0 / self.options.segment.0, &self.options)
+        touched_segments_max(self.made_on.0 / self.options.segment.0, &self.options)
     }
 
     /// The most entries of a record: its pages, and discards.

@@ -56,6 +56,12 @@ impl PageMap {
             location.map_or((NOWHERE, 0), |location| (location.position, location.distance));
     }
 
+    /// Changes the number of pages. Those that are removed lie nowhere.
+    pub fn resize(&mut self, pages: u64) {
+        self.positions.resize(pages as usize, NOWHERE);
+        self.distances.resize(pages as usize, 0);
+    }
+
     /// The number of logical pages.
     pub fn pages(&self) -> u64 {
         self.positions.len() as u64

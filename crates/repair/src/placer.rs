@@ -135,6 +135,11 @@ impl Placer {
         &self.table
     }
 
+    /// Adds free segments behind the last one.
+    pub(crate) fn grow(&mut self, segment_count: u32) {
+        self.table.grow(segment_count);
+    }
+
     /// The policy.
     pub fn policy(&self) -> &dyn Policy {
         &*self.policy

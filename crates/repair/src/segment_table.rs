@@ -160,6 +160,14 @@ impl SegmentTable {
         self.free.iter().copied()
     }
 
+    /// Adds free segments behind the last one.
+    pub fn grow(&mut self, segment_count: u32) {
+        for id in self.segment_count()..segment_count {
+            self.segments.push(Segment::default());
+            self.free.push_back(SegmentId(id));
+        }
+    }
+
     /// Raises the number of segments opened so far: those that were opened and freed before a restart count, too.
     pub fn opened_at_least(&mut self, count: u64) {
         self.opened_count = self.opened_count.max(count);

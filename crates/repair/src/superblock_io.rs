@@ -35,6 +35,16 @@ pub fn erase<D: Device>(device: D) -> Result<(), RepairError> {
     io.flush()
 }
 
+/// Overwrites the superblocks at the device's end: those of a larger volume, which would be taken for newer ones.
+pub(crate) fn clear_end<D: Device>(io: &mut DeviceIo<D>, volume: Bytes) -> Result<(), RepairError> {
+    let capacity = io.device().geometry().capacity;
+    let zeroes = vec![0; BLOCK.0 as usize];
+    for offset in copies(capacity).filter(|offset| offset + BLOCK.0 > volume.0) {
+        io.write_bytes(offset, &zeroes)?;
+    }
+    Ok(())
+}
+
 /// Where all copies lie on a device of this capacity.
 fn copies(capacity: Bytes) -> impl Iterator<Item = u64> {
     (0..2).flat_map(move |pair| Superblock::offsets(pair, capacity))

@@ -11,6 +11,7 @@
 //! - `packing`: copies the live pages out of a segment, in steps of one record.
 //! - `checkpointing`: makes the map durable and frees the packed segments.
 //! - `reading`: reads pages and verifies each one.
+//! - `resizing`: changes the size of a volume.
 //! - `front`: the volume as a [`Device`].
 //!
 //! # Invariants
@@ -25,6 +26,7 @@ mod flushing;
 mod front;
 mod packing;
 mod reading;
+mod resizing;
 mod writing;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -49,7 +51,7 @@ use crate::recovery::{Recovered, recover};
 use crate::ring::Ring;
 use crate::seeded_bug::SeededBug;
 use crate::segment_table::{SegmentId, SegmentTable, Slot};
-use crate::superblock_io::{read_superblock, write_superblock};
+use crate::superblock_io::{clear_end, read_superblock, write_superblock};
 
 pub(crate) use flushing::FlushInFlight;
 pub(crate) use reading::{PlannedRead, ReadStep};
@@ -168,6 +170,7 @@ impl<D: Device> Volume<D> {
             return Err(RepairError::Truncated { volume: options.capacity, device: has });
         }
         let mut io = DeviceIo::new(device, Bytes::ZERO, 0);
+        clear_end(&mut io, options.capacity)?;
         let mut superblock = Superblock {
             uuid,
             update: 0,

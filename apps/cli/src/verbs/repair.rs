@@ -7,6 +7,7 @@ mod dump;
 mod erase;
 mod log_row;
 mod opened;
+mod resize;
 mod serve;
 mod served_status;
 mod simulate;
@@ -30,6 +31,7 @@ enum RepairTask {
     Check(check::Check),
     Dump(dump::Dump),
     Erase(erase::Erase),
+    Resize(resize::Resize),
     Simulate(simulate::Simulate),
 }
 
@@ -43,6 +45,7 @@ impl Repair {
             RepairTask::Check(check) => check.run(),
             RepairTask::Dump(dump) => dump.run(),
             RepairTask::Erase(erase) => erase.run(),
+            RepairTask::Resize(resize) => resize.run(),
             RepairTask::Simulate(simulate) => simulate.run(),
         }
     }

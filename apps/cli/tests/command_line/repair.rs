@@ -303,6 +303,51 @@ fn what_was_flushed_survives_a_killed_server_and_damage_is_found() {
 }
 
 #[test]
+fn a_volume_is_made_larger_and_smaller_and_keeps_its_data() {
+    let directory = Directory::new();
+    let volume = new_volume(&directory, "64MiB");
+    let resize = |size: &str, options: &[&str]| {
+        let ran = directory.flashlab(&[&["repair", "resize", &volume, size, "--json"], options].concat());
+        (ran.code, if ran.code == Some(0) { json(&ran.out) } else { Value::String(ran.err) })
+    };
+    let data = pattern(3, 1 << 20);
+    let place = 30 << 20;
+    let Some(server) = serve(&directory, &volume) else { return };
+    let (code, _) = resize("50MiB", &[]);
+    assert_eq!(code, Some(3), "it is being served");
+    server.open().write_all_at(&data, place).unwrap();
+    server.end();
+    let refused = |size: &str, text: &str| {
+        let (code, why) = resize(size, &[]);
+        assert!(code == Some(2) && why.as_str().unwrap().contains(text), "{size}: {code:?} {why}");
+    };
+    refused("16MiB", "1 MiB of data lie behind byte 16777216");
+    refused("0", "do not fit");
+    refused("63MiB", "the volume can offer at most");
+    let (code, grown) = resize("51MiB", &[]);
+    assert_eq!((code, &grown["size_bytes"]), (Some(0), &Value::from(51 << 20)), "{grown}");
+    // The device has grown.
+    fs::OpenOptions::new().write(true).open(&volume).unwrap().set_len(72 << 20).unwrap();
+    let (_, larger) = resize("56MiB", &[]);
+    assert!(larger["segments"].as_u64() > grown["segments"].as_u64(), "{grown} {larger}");
+    let (_, smaller) = resize("40MiB", &[]);
+    assert_eq!(smaller["size_before_bytes"], 56 << 20);
+    let checked = json(&directory.succeeds(&["repair", "check", &volume, "--json"]).out);
+    assert_eq!((&checked["right_pages"], &checked["volume"]["is_clean"]), (&256.into(), &true.into()));
+    let server = serve(&directory, &volume).unwrap();
+    let mut read = vec![0; data.len()];
+    let disk = server.open();
+    disk.read_exact_at(&mut read, place).unwrap();
+    assert!(read == data && disk.metadata().is_ok());
+    drop(disk);
+    server.end();
+    let (code, dropped) = resize("16MiB", &["--drop-beyond"]);
+    assert_eq!(code, Some(0), "{dropped}");
+    let checked = json(&directory.succeeds(&["repair", "check", &volume, "--json"]).out);
+    assert_eq!(checked["right_pages"], 0);
+}
+
+#[test]
 fn nbd_clients_copy_to_a_volume_and_from_it_after_its_server_was_killed() {
     let directory = Directory::new();
     if run("command -v nbdkit && command -v nbdcopy && command -v qemu-img").is_err() {

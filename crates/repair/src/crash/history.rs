@@ -10,6 +10,9 @@ use crate::volume::Volume;
 /// The page size of all scenarios.
 pub(crate) const PAGE: usize = 4096;
 
+/// More pages than the volume of any scenario has.
+pub(crate) const PAGES_MAX: u64 = 60;
+
 /// The content of a page. `None`: zeroes.
 pub(crate) type Content = Option<Arc<[u8]>>;
 
@@ -90,15 +93,19 @@ fn equals(read: &[u8], content: Option<&[u8]>) -> bool {
     }
 }
 
-/// Reads all pages, each by itself.
+/// Reads the pages below [`PAGES_MAX`], each by itself. Those behind the volume's end count as zeroes: a volume that was not
+/// resized, or was made smaller, must have nothing there.
 pub(crate) fn read_pages(volume: &mut Volume<CrashMedia>) -> Vec<Result<Vec<u8>, String>> {
-    let pages = volume.geometry().capacity.0 / PAGE as u64;
+    let end = volume.geometry().capacity.0 / PAGE as u64;
     let read = |page| {
         let mut data = vec![0; PAGE];
+        if page >= end {
+            return Ok(data);
+        }
         match volume.read(page * PAGE as u64, &mut data) {
             Ok(()) => Ok(data),
             Err(error) => Err(error.to_string()),
         }
     };
-    (0..pages).map(read).collect()
+    (0..PAGES_MAX).map(read).collect()
 }

@@ -30,6 +30,8 @@ pub struct CrashReport {
     pub packed_segments: u64,
     /// Images of the map that were completed.
     pub images: u64,
+    /// Volumes that were made larger or smaller.
+    pub resizes: u64,
     /// The first violations; the harness stops at the tenth.
     pub violations: Vec<CrashViolation>,
 }
@@ -46,6 +48,7 @@ impl CrashReport {
         self.ios += other.ios;
         self.packed_segments += other.packed_segments;
         self.images += other.images;
+        self.resizes += other.resizes;
         self.violations.extend(other.violations);
     }
 }

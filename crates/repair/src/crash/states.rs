@@ -287,7 +287,7 @@ impl Explorer<'_> {
         self.report.states += 1;
         let mut history = history.clone();
         history.truncate(found);
-        let pages = self.run.layout.options.logical_pages;
+        let pages = volume.layout().options.logical_pages;
         let mut flushed = found;
         for version in 0..1 + self.random.below(12) {
             let page = self.random.below(pages);

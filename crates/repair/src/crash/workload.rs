@@ -6,7 +6,7 @@ use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::Device;
 
 use super::file_histories::FileHistories;
-use super::history::{Content, History, PAGE, read_pages};
+use super::history::{Content, History, PAGE, PAGES_MAX, read_pages};
 use super::media::{CrashMedia, LoggedIo};
 use super::scatter::Scatter;
 use crate::append_and_pack::AppendAndPackPolicy;
@@ -48,6 +48,7 @@ pub(crate) struct Run {
     pub histories: Vec<History>,
     pub packed_segments: u64,
     pub images: u64,
+    pub resizes: u64,
     /// A promise that was broken without a crash.
     pub broken: Option<String>,
     /// What is expected of files, in a scenario with files.
@@ -65,6 +66,7 @@ impl Run {
             histories: vec![History::default()],
             packed_segments: 0,
             images: 0,
+            resizes: 0,
             broken: None,
             files: None,
         }
@@ -132,7 +134,8 @@ pub(crate) fn layout_of(logical_pages: u64, segments: u32) -> VolumeLayout {
 }
 
 fn new_media(layout: &VolumeLayout) -> Vec<u8> {
-    let capacity = layout.options.capacity.0 as usize;
+    // The device is larger than the volume, which grows when it is resized.
+    let capacity = (layout.options.capacity + Bytes(3 * SEGMENT.0)).0 as usize;
     let mut media = CrashMedia::new(Arc::new(vec![0; capacity]), Vec::new());
     Volume::create(&mut media, UUID, layout.options).expect("the harness makes possible volumes");
     media.into_content()
@@ -165,6 +168,14 @@ pub(crate) fn run(seed: Seed, bug: Option<SeededBug>) -> Run {
         host.run.log = volume.abandon().log;
     }
     host.run
+}
+
+/// How a server ends.
+enum End {
+    Closed,
+    Killed,
+    /// Resizing closes the volume.
+    Resized,
 }
 
 /// The host, its volume and its expectations.
@@ -202,9 +213,10 @@ impl Host {
             62..66 => self.write_part(),
             66..84 => self.flush(),
             84..92 => self.discard(),
-            92..97 => self.idle(),
-            97 => self.restart(true),
-            _ => self.restart(false),
+            92..96 => self.idle(),
+            96 => self.resize(),
+            97 => self.restart(End::Closed),
+            _ => self.restart(End::Killed),
         };
         self.mark();
         match done {
@@ -229,8 +241,12 @@ impl Host {
         self.volume.as_mut().expect("the volume is open")
     }
 
+    fn pages(&self) -> u64 {
+        self.volume.as_ref().map_or(0, |volume| volume.layout().options.logical_pages)
+    }
+
     fn page(&mut self) -> u64 {
-        let pages = self.run.layout.options.logical_pages;
+        let pages = self.pages();
         // Most writes go to a quarter of the pages, so that segments differ in their live pages.
         let hot = (pages / 4).max(1);
         if self.random.below(10) < 7 { self.random.below(hot) } else { self.random.below(pages) }
@@ -244,7 +260,7 @@ impl Host {
 
     fn write(&mut self) -> Result<(), RepairError> {
         let first = self.page();
-        let pages = self.run.layout.options.logical_pages;
+        let pages = self.pages();
         let count = (1 + self.random.below(4)).min(pages - first);
         let mut data = Vec::new();
         for page in first..first + count {
@@ -273,7 +289,7 @@ impl Host {
 
     fn discard(&mut self) -> Result<(), RepairError> {
         let first = self.page();
-        let pages = self.run.layout.options.logical_pages;
+        let pages = self.pages();
         let count = (1 + self.random.below(6)).min(pages - first);
         (first..first + count).for_each(|page| self.history().push(page, None));
         self.volume().discard(first * PAGE as u64, count * PAGE as u64)
@@ -297,10 +313,31 @@ impl Host {
         volume.poison().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// Ends the server, in order or not, and mounts the volume anew.
-    fn restart(&mut self, in_order: bool) -> Result<(), RepairError> {
+    /// Makes the volume larger or smaller, and mounts it anew. Pages behind the new end are discarded before.
+    fn resize(&mut self) -> Result<(), RepairError> {
+        let (before, after) = (self.pages(), 15 + self.random.below(PAGES_MAX - 15));
+        if after < before {
+            (after..before).for_each(|page| self.history().push(page, None));
+            self.volume().discard(after * PAGE as u64, (before - after) * PAGE as u64)?;
+        }
+        match self.volume().resize(Bytes(after * PAGE as u64)) {
+            Ok(()) => {
+                self.mark();
+                self.flushed = self.history().len();
+                self.run.resizes += 1;
+                self.restart(End::Resized)
+            }
+            // It has too little slack for that.
+            Err(RepairError::Options(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Ends the server and mounts the volume anew.
+    fn restart(&mut self, end: End) -> Result<(), RepairError> {
         let Some(volume) = self.volume.take() else { return Ok(()) };
-        let media = if in_order { volume.close()? } else { volume.abandon() };
+        let in_order = !matches!(end, End::Killed);
+        let media = if matches!(end, End::Closed) { volume.close()? } else { volume.abandon() };
         let mut volume = mount(media, self.run.seed, self.bug)?;
         let pages = read_pages(&mut volume);
         self.volume = Some(volume);

@@ -54,6 +54,7 @@ impl Superblock {
         fields.u64(self.layout.ring.0).u64(self.layout.images[0].0).u64(self.layout.images[1].0);
         fields.u64(self.layout.segments.0).u32(self.layout.segment_count).u32(self.layout.record_pages_max);
         fields.u64(self.image).u64(self.first_checkpoint).u64(self.first_position);
+        fields.u64(self.layout.made_on.0);
         let checksum = checksum(block);
         block[12..16].copy_from_slice(&checksum.to_le_bytes());
     }
@@ -85,15 +86,16 @@ impl Superblock {
             checkpoint_interval: Bytes(fields.u64()),
         };
         let impossible = |why: String| RepairError::Damaged { what: "the superblock", offset, why };
-        let layout = VolumeLayout::new(options).map_err(|error| impossible(error.to_string()))?;
-        let places = [layout.ring, layout.images[0], layout.images[1], layout.segments];
-        if places.iter().any(|place| fields.u64() != place.0)
-            || fields.u32() != layout.segment_count
-            || fields.u32() != layout.record_pages_max
+        let places: [u64; 4] = std::array::from_fn(|_| fields.u64());
+        let counts = [fields.u32(), fields.u32()];
+        let (image, first_checkpoint, first_position) = (fields.u64(), fields.u64(), fields.u64());
+        let layout = VolumeLayout::resized(options, Bytes(fields.u64()))
+            .map_err(|error| impossible(error.to_string()))?;
+        if places != [layout.ring, layout.images[0], layout.images[1], layout.segments].map(|place| place.0)
+            || counts != [layout.segment_count, layout.record_pages_max]
         {
             return Err(impossible("its places do not follow from its geometry".to_owned()));
         }
-        let (image, first_checkpoint, first_position) = (fields.u64(), fields.u64(), fields.u64());
         if first_position > layout.ring_length.0 || !first_position.is_multiple_of(BLOCK.0) {
             return Err(impossible(format!("the ring has no byte {first_position}")));
         }

@@ -66,7 +66,7 @@ impl Device for SharedMemory {
                 }
             }
         }
-        self.now = self.now + Nanos(1000);
+        self.now += Nanos(1000);
         let (submitted, completed) = (self.now, self.now);
         self.done =
             Some(Completion { tag: request.tag, submitted, completed, result, buffer: request.buffer });

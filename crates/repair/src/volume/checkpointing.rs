@@ -141,7 +141,7 @@ impl<D: Device> Volume<D> {
 
     /// Begins an image, unless one is being written. Recovery will apply the checkpoints from this one on, which is the
     /// last in the ring.
-    fn begin_image(&mut self, checkpoint: u64) {
+    pub(super) fn begin_image(&mut self, checkpoint: u64) {
         if self.image.is_none()
             && let Some(last) = self.ring.last().filter(|last| last.number == checkpoint)
         {
@@ -155,7 +155,7 @@ impl<D: Device> Volume<D> {
     }
 
     /// Writes the next chunks of the image, if one is being written.
-    fn write_chunks(&mut self, most: u64) -> Result<(), RepairError> {
+    pub(super) fn write_chunks(&mut self, most: u64) -> Result<(), RepairError> {
         let Some(image) = &self.image else { return Ok(()) };
         let (number, first) = (image.number, image.next_chunk);
         let end = first.saturating_add(most).min(self.chunk_count());
@@ -192,7 +192,7 @@ impl<D: Device> Volume<D> {
     }
 
     /// Makes the complete image the one that recovery begins with.
-    fn complete_image(&mut self) -> Result<(), RepairError> {
+    pub(super) fn complete_image(&mut self) -> Result<(), RepairError> {
         let Some(image) = self.image.take() else { return Ok(()) };
         self.io.flush()?;
         self.superblock.image = image.number;
