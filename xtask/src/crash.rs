@@ -51,14 +51,16 @@ pub fn crash(arguments: &Crash) -> anyhow::Result<()> {
         println!("{}", json(&report));
     } else {
         println!(
-            "{} crash states ({} of them damaged) of {} scenarios with {} IOs, {} packed segments and {} images of the \
-             map: {} violations",
+            "{} crash states ({} of them damaged) of {} scenarios with {} IOs, {} packed segments, {} images of the \
+             map, {} resized volumes and {} IOs that failed: {} violations",
             report.states,
             report.damaged,
             report.scenarios,
             report.ios,
             report.packed_segments,
             report.images,
+            report.resizes,
+            report.errors,
             report.violations.len()
         );
     }
@@ -78,6 +80,8 @@ fn json(report: &CrashReport) -> serde_json::Value {
         "damaged_states": report.damaged,
         "scenarios": report.scenarios,
         "ios": report.ios,
+        "resizes": report.resizes,
+        "failed_ios": report.errors,
         "packed_segments": report.packed_segments,
         "images": report.images,
     })

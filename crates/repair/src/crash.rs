@@ -11,8 +11,11 @@
 //!    random ones beyond, with torn writes; others in addition with damage: flipped bits, lost and misdirected writes.
 //! 3. Each state is mounted and read. What is read has to be the state after some write of the host, not before the last flush.
 //!    Of a damaged state a mount or a page may fail, but no wrong page may be returned.
-//! 4. Of some states: recovering a second time gives the same; a power failure while recovering is one more state; and a
-//!    write after recovery survives the next mount.
+//! 4. Of some states: recovering a second time gives the same; a power failure while recovering is one more state; an IO that
+//!    fails while recovering makes no wrong page; and a write after recovery survives the next mount.
+//!
+//! In some scenarios reads, writes and flushes of the device fail; the volume is opened anew after an error of a write or
+//! a flush, and the scenario goes on.
 //!
 //! Each sixth scenario is one of files: the host makes, writes, renames and removes them, and syncs. What is mounted has to be
 //! the directory after some step of its operations, not before the last sync.
@@ -76,6 +79,7 @@ fn scenario(seed: Seed, bug: Option<SeededBug>, report: &mut CrashReport) {
     report.packed_segments += run.packed_segments;
     report.images += run.images;
     report.resizes += run.resizes;
+    report.errors += run.errors;
     if let Some(what) = &run.broken {
         let (state, what) = ("no crash".to_owned(), what.clone());
         report.violations.push(CrashViolation { seed, io: run.log.len(), state, what });

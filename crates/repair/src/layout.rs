@@ -99,7 +99,7 @@ impl VolumeLayout {
         let record_pages_max =
             record::entries_max(page).min(RECORD_MAX.0 / page.0 - 1).min(pages_per_segment - 1);
         // The tables are sized for as many segments as the whole device has.
-        if made_on > capacity || made_on.0 < segment.0 {
+        if made_on > capacity {
             return wrong(format!("the volume was made on a device of {made_on}, and now has {capacity}"));
         }
         let segments_bound = made_on.0 / segment.0;
@@ -127,13 +127,6 @@ impl VolumeLayout {
             segment_count: segment_count as u32,
             record_pages_max: record_pages_max as u32,
         };
-        if image::length(logical_pages, segment_count) > image_length {
-            return wrong(format!(
-                "the map of {} of data on {capacity} needs more space than the volume has for it, because it was made on \
-                 {made_on}: give a smaller size, or make a new volume",
-                Bytes(logical_pages.saturating_mul(page.0))
-            ));
-        }
         let possible = layout.logical_pages_max();
         if logical_pages == 0 || logical_pages > possible {
             return wrong(format!(
@@ -141,6 +134,13 @@ impl VolumeLayout {
                  at most {}; give a lower fill, smaller segments or a larger device",
                 Bytes(logical_pages.saturating_mul(page.0)),
                 Bytes(possible * page.0),
+            ));
+        }
+        if image::length(logical_pages, segment_count) > image_length {
+            return wrong(format!(
+                "the map of {} of data on {capacity} needs more space than the volume has for it, because it was made on \
+                 {made_on}: give a smaller size, or make a new volume",
+                Bytes(logical_pages.saturating_mul(page.0))
             ));
         }
         Ok(layout)

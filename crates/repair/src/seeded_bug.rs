@@ -22,11 +22,15 @@ pub enum SeededBug {
     ForgottenDiscard,
     /// The size of a file is recorded before the data that it covers is written.
     SizeBeforeData,
+    /// Resizing names the new image of the map before it is durable.
+    EarlyImage,
+    /// Recovery takes a record that cannot be read for the end of the log.
+    ReadErrorEndsLog,
 }
 
 impl SeededBug {
     /// All of them.
-    pub const ALL: [SeededBug; 8] = [
+    pub const ALL: [SeededBug; 10] = [
         SeededBug::FlushDoesNothing,
         SeededBug::EarlyReuse,
         SeededBug::EpochStays,
@@ -35,6 +39,8 @@ impl SeededBug {
         SeededBug::TornRecordsCount,
         SeededBug::ForgottenDiscard,
         SeededBug::SizeBeforeData,
+        SeededBug::EarlyImage,
+        SeededBug::ReadErrorEndsLog,
     ];
 
     /// Whether `bug` is this one; false in builds without bugs.
@@ -55,6 +61,8 @@ impl fmt::Display for SeededBug {
             SeededBug::TornRecordsCount => "torn-records-count",
             SeededBug::ForgottenDiscard => "forgotten-discard",
             SeededBug::SizeBeforeData => "size-before-data",
+            SeededBug::EarlyImage => "early-image",
+            SeededBug::ReadErrorEndsLog => "read-error-ends-log",
         })
     }
 }

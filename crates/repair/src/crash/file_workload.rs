@@ -30,9 +30,12 @@ const SEGMENTS: u32 = 21;
 pub(crate) fn run(seed: Seed, bug: Option<SeededBug>) -> Run {
     let mut random = Prng::new(seed.derive("crash of files", 0));
     let layout = workload::layout_of(LOGICAL_PAGES + random.below(12), SEGMENTS + random.below(3) as u32);
-    let fails_at = (random.below(4) == 0).then(|| 20 + random.below(200) as usize);
+    let has_error = random.below(4) == 0;
     let mut run = Run::new(seed, layout);
-    let media = CrashMedia::new(Arc::new(run.new_media()), Vec::new()).failing(fails_at);
+    let media = CrashMedia::new(Arc::new(run.new_media()), Vec::new());
+    if has_error {
+        media.fail_after(20 + random.below(200));
+    }
     let opened = run.mount(media, bug).and_then(Files::open);
     let mut host = match opened.and_then(|mut files| Ok((FileModel::read(&mut files, Vec::new())?, files))) {
         Ok((model, files)) => FileHost::new(files, model, random, bug, run.layout.clone(), seed),
@@ -137,7 +140,7 @@ impl FileHost {
 
     fn failed(&mut self, error: &RepairError) -> bool {
         let Some(files) = &mut self.files else { return false };
-        if !files.volume().device().has_failed {
+        if !files.volume().device().has_failed() {
             self.broken = Some(format!("an operation failed on a device without faults: {error}"));
         } else if files.sync(false).is_ok() {
             self.broken = Some(format!("a sync succeeds after this error: {error}"));

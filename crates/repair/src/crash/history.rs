@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use flashlab_device::Device;
 
-use super::media::CrashMedia;
 use crate::volume::Volume;
 
 /// The page size of all scenarios.
@@ -95,7 +94,7 @@ fn equals(read: &[u8], content: Option<&[u8]>) -> bool {
 
 /// Reads the pages below [`PAGES_MAX`], each by itself. Those behind the volume's end count as zeroes: a volume that was not
 /// resized, or was made smaller, must have nothing there.
-pub(crate) fn read_pages(volume: &mut Volume<CrashMedia>) -> Vec<Result<Vec<u8>, String>> {
+pub(crate) fn read_pages<D: Device>(volume: &mut Volume<D>) -> Vec<Result<Vec<u8>, String>> {
     let end = volume.geometry().capacity.0 / PAGE as u64;
     let read = |page| {
         let mut data = vec![0; PAGE];

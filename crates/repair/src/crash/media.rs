@@ -3,7 +3,10 @@
 //! # Model
 //! The content is a base, which many states share, under layers of later writes. While nobody else has the base, writes go
 //! into it.
+//!
+//! A fault is armed through a shared reference, because a volume owns the device. Each happens once.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use flashlab_base::{Bytes, Identity, Nanos, Operation};
@@ -99,9 +102,11 @@ pub(crate) struct CrashMedia {
     pub log: Vec<LoggedIo>,
     queue: VirtualQueue,
     /// The recorded IO that fails with EIO.
-    fails_at: Option<usize>,
-    /// Whether that has happened.
-    pub has_failed: bool,
+    fails_at: Cell<Option<usize>>,
+    /// Reads until the one that fails with EIO.
+    read_fails_after: Cell<Option<u64>>,
+    /// Whether an IO has failed.
+    has_failed: Cell<bool>,
 }
 
 impl CrashMedia {
@@ -112,14 +117,40 @@ impl CrashMedia {
             layers,
             log: Vec::new(),
             queue: VirtualQueue::new(DEPTH),
-            fails_at: None,
-            has_failed: false,
+            fails_at: Cell::new(None),
+            read_fails_after: Cell::new(None),
+            has_failed: Cell::new(false),
         }
     }
 
-    /// The same device; the write or flush with this number will fail.
-    pub fn failing(self, at: Option<usize>) -> CrashMedia {
-        CrashMedia { fails_at: at, ..self }
+    /// Lets the write, discard or flush fail that comes after this number of them.
+    pub fn fail_after(&self, ios: u64) {
+        self.fails_at.set(Some(self.log.len() + ios as usize));
+    }
+
+    /// Lets the read fail that comes after this number of them. `None`: none.
+    pub fn fail_read_after(&self, reads: Option<u64>) {
+        self.read_fails_after.set(reads);
+    }
+
+    /// Ends all faults. Returns whether an IO has failed since the last call.
+    pub fn heal(&self) -> bool {
+        self.fails_at.set(None);
+        self.read_fails_after.set(None);
+        self.has_failed.replace(false)
+    }
+
+    /// Whether an IO has failed.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.get()
+    }
+
+    /// Whether this read fails.
+    fn read_fails(&self) -> bool {
+        let Some(left) = self.read_fails_after.get() else { return false };
+        self.read_fails_after.set(left.checked_sub(1));
+        self.has_failed.set(self.has_failed.get() || left == 0);
+        left == 0
     }
 
     /// What the device holds.
@@ -135,6 +166,7 @@ impl CrashMedia {
             self.geometry().check(request.offset, request.size)?;
         }
         let io = match request.operation {
+            Operation::Read if self.read_fails() => return Err(IoError::IO),
             Operation::Read => {
                 let target = &mut request.buffer[..size];
                 target.copy_from_slice(&self.base[offset as usize..offset as usize + size]);
@@ -145,13 +177,14 @@ impl CrashMedia {
             Operation::Discard => LoggedIo::Discard { offset, size },
             Operation::Flush => LoggedIo::Flush,
         };
-        if self.fails_at == Some(self.log.len()) && !self.has_failed {
-            self.has_failed = true;
+        let fails = self.fails_at.get() == Some(self.log.len());
+        if fails {
+            self.fails_at.set(None);
+            self.has_failed.set(true);
             // It may have reached the medium all the same; a failed flush made nothing durable.
-            if !matches!(io, LoggedIo::Flush) {
-                self.log.push(io);
+            if matches!(io, LoggedIo::Flush) || self.log.len().is_multiple_of(2) {
+                return Err(IoError::IO);
             }
-            return Err(IoError::IO);
         }
         if let Some(layer) = Layer::of(&io, u128::MAX) {
             match Arc::get_mut(&mut self.base) {
@@ -160,7 +193,7 @@ impl CrashMedia {
             }
         }
         self.log.push(io);
-        Ok(())
+        if fails { Err(IoError::IO) } else { Ok(()) }
     }
 }
 

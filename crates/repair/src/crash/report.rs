@@ -32,6 +32,8 @@ pub struct CrashReport {
     pub images: u64,
     /// Volumes that were made larger or smaller.
     pub resizes: u64,
+    /// Reads, writes and flushes of the device that failed while the volumes were used.
+    pub errors: u64,
     /// The first violations; the harness stops at the tenth.
     pub violations: Vec<CrashViolation>,
 }
@@ -49,6 +51,7 @@ impl CrashReport {
         self.packed_segments += other.packed_segments;
         self.images += other.images;
         self.resizes += other.resizes;
+        self.errors += other.errors;
         self.violations.extend(other.violations);
     }
 }

@@ -226,6 +226,7 @@ impl Explorer<'_> {
             0 => self.check_twice(volume, &pages),
             1 => self.check_crash_while_recovering(&state.layers, volume, history, (low, mark.issued)),
             2 => self.check_use(volume, history, found),
+            3 | 4 => self.check_errors(&state.layers, history, (low, mark.issued)),
             _ => Ok(()),
         }
     }
@@ -275,6 +276,34 @@ impl Explorer<'_> {
         let pages = read_pages(&mut volume);
         let checked = history.check(&pages, range, false);
         checked.map(drop).map_err(|what| format!("after a crash at IO {end} of recovering: {what}"))
+    }
+
+    /// A read, write or flush fails while the volume recovers, or soon after it. What can be read is right, and without the fault
+    /// everything is.
+    fn check_errors(
+        &mut self,
+        layers: &[Layer],
+        history: &History,
+        range: (usize, usize),
+    ) -> Result<(), String> {
+        self.report.states += 1;
+        let mut media = CrashMedia::new(Arc::clone(&self.base), layers.to_vec());
+        match self.random.below(2) {
+            0 => media.fail_read_after(Some(self.random.below(60))),
+            _ => media.fail_after(self.random.below(10)),
+        }
+        if let Ok(mut volume) = self.run.mount(&mut media, self.bug) {
+            let pages = read_pages(&mut volume);
+            let what = |what| format!("while an IO fails: {what}");
+            history.check(&pages, range, true).map_err(what)?;
+        }
+        media.heal();
+        let mut volume = self
+            .run
+            .mount(&mut media, self.bug)
+            .map_err(|error| format!("after an error it is not mounted: {error}"))?;
+        let pages = read_pages(&mut volume);
+        history.check(&pages, range, false).map(drop).map_err(|what| format!("after an error: {what}"))
     }
 
     /// What is written and flushed after recovery survives the next power failure, which loses what was not flushed.

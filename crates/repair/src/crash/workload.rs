@@ -49,6 +49,7 @@ pub(crate) struct Run {
     pub packed_segments: u64,
     pub images: u64,
     pub resizes: u64,
+    pub errors: u64,
     /// A promise that was broken without a crash.
     pub broken: Option<String>,
     /// What is expected of files, in a scenario with files.
@@ -67,6 +68,7 @@ impl Run {
             packed_segments: 0,
             images: 0,
             resizes: 0,
+            errors: 0,
             broken: None,
             files: None,
         }
@@ -78,21 +80,17 @@ impl Run {
     }
 
     /// Mounts what a crash left.
-    pub fn mount(
-        &self,
-        media: CrashMedia,
-        bug: Option<SeededBug>,
-    ) -> Result<Volume<CrashMedia>, RepairError> {
+    pub fn mount<D: Device>(&self, media: D, bug: Option<SeededBug>) -> Result<Volume<D>, RepairError> {
         mount(media, self.seed, bug)
     }
 }
 
 /// Mounts a volume with the policy of a scenario.
-pub(crate) fn mount(
-    media: CrashMedia,
+pub(crate) fn mount<D: Device>(
+    media: D,
     seed: Seed,
     bug: Option<SeededBug>,
-) -> Result<Volume<CrashMedia>, RepairError> {
+) -> Result<Volume<D>, RepairError> {
     let options = MountOptions { bug, discard_rate: Bytes::mib(64), ..MountOptions::default() };
     Volume::open(media, options, |layout| policy(seed, layout))
 }
@@ -145,16 +143,19 @@ fn new_media(layout: &VolumeLayout) -> Vec<u8> {
 pub(crate) fn run(seed: Seed, bug: Option<SeededBug>) -> Run {
     let mut random = Prng::new(seed.derive("crash workload", 0));
     let layout = layout(seed, &mut random);
-    // In a quarter of the scenarios one write or flush of the device fails.
-    let fails_at = (random.below(4) == 0).then(|| 20 + random.below(150) as usize);
-    let media = CrashMedia::new(Arc::new(new_media(&layout)), Vec::new()).failing(fails_at);
+    let media = CrashMedia::new(Arc::new(new_media(&layout)), Vec::new());
+    // In a third of the scenarios writes and flushes of the device fail.
+    let has_errors = random.below(3) == 0;
+    if has_errors {
+        media.fail_after(20 + random.below(150));
+    }
     let mut run = Run::new(seed, layout);
     let opened = mount(media, seed, bug);
     let Ok(volume) = opened else {
         run.broken = opened.err().map(|error| format!("a new volume is not mounted: {error}"));
         return run;
     };
-    let mut host = Host { run, volume: Some(volume), random, flushed: 0, version: 0, bug };
+    let mut host = Host { run, volume: Some(volume), random, flushed: 0, version: 0, bug, has_errors };
     host.mark();
     let operations = if has_several_logs(seed) { OPERATIONS_SEVERAL_LOGS } else { OPERATIONS };
     for _ in 0..operations {
@@ -186,6 +187,7 @@ struct Host {
     flushed: usize,
     version: u64,
     bug: Option<SeededBug>,
+    has_errors: bool,
 }
 
 impl Host {
@@ -213,7 +215,9 @@ impl Host {
             62..66 => self.write_part(),
             66..84 => self.flush(),
             84..92 => self.discard(),
-            92..96 => self.idle(),
+            92..94 => self.idle(),
+            94 => self.read_with_error(),
+            95 => self.idle_with_error(),
             96 => self.resize(),
             97 => self.restart(End::Closed),
             _ => self.restart(End::Killed),
@@ -225,16 +229,31 @@ impl Host {
         }
     }
 
-    /// After an error nothing may be acknowledged.
+    /// After an error nothing may be acknowledged until the volume is opened anew. False: the scenario ends.
     fn failed(&mut self, error: &RepairError) -> bool {
+        // A mount that fails takes the device with it.
         let Some(volume) = &mut self.volume else { return false };
-        if !volume.device().has_failed {
+        if !volume.device().has_failed() {
             self.run.broken = Some(format!("an operation failed on a device without faults: {error}"));
-        } else if volume.flush().is_ok() {
-            self.run.broken = Some(format!("a flush succeeds after this error: {error}"));
+            return false;
         }
+        if volume.flush().is_ok() {
+            self.run.broken = Some(format!("a flush succeeds after this error: {error}"));
+            return false;
+        }
+        self.run.errors += 1;
         self.mark();
-        false
+        self.volume().device().heal();
+        let reopened = self.restart(End::Killed);
+        if let Err(error) = &reopened {
+            self.run.broken = Some(format!("after an error and without a fault it is not mounted: {error}"));
+            return false;
+        }
+        if self.has_errors && self.random.below(2) == 0 {
+            let after = 10 + self.random.below(150);
+            self.volume().device().fail_after(after);
+        }
+        true
     }
 
     fn volume(&mut self) -> &mut Volume<CrashMedia> {
@@ -331,6 +350,37 @@ impl Host {
             Err(RepairError::Options(_)) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// A read of the device fails: the page is an error, or right; and right at the next read. Nothing is poisoned.
+    fn read_with_error(&mut self) -> Result<(), RepairError> {
+        let (page, after) = (self.page(), self.random.below(2));
+        let expected = self.content(page);
+        let mut data = vec![0; PAGE];
+        let volume = self.volume();
+        volume.device().fail_read_after(Some(after));
+        let first = volume.read(page * PAGE as u64, &mut data);
+        let is_right = first.is_err() || data == expected;
+        volume.device().fail_read_after(None);
+        let second = volume.read(page * PAGE as u64, &mut data);
+        if !is_right || second.is_err() || data != expected || volume.poison().is_some() {
+            self.run.broken =
+                Some(format!("page {page} around a read that fails: {first:?}, then {second:?}"));
+        }
+        self.run.errors += u64::from(first.is_err());
+        Ok(())
+    }
+
+    /// A read of packing fails. The segment is not packed until the volume is opened anew.
+    fn idle_with_error(&mut self) -> Result<(), RepairError> {
+        let after = self.random.below(6);
+        self.volume().device().fail_read_after(Some(after));
+        let idle = self.idle();
+        self.volume().device().fail_read_after(None);
+        idle?;
+        let is_damaged = self.volume().damaged_segments() > 0;
+        self.run.errors += u64::from(is_damaged);
+        if is_damaged { self.restart(End::Closed) } else { Ok(()) }
     }
 
     /// Ends the server and mounts the volume anew.

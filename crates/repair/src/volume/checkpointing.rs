@@ -15,6 +15,7 @@ use crate::format::BLOCK;
 use crate::format::checkpoint::{Checkpoint, QUEUE_MAX};
 use crate::format::image::{self, ChunkContent};
 use crate::ring::Placed;
+use crate::seeded_bug::SeededBug;
 use crate::segment_table::{LogId, SegmentId};
 use crate::superblock_io::write_superblock;
 
@@ -194,7 +195,9 @@ impl<D: Device> Volume<D> {
     /// Makes the complete image the one that recovery begins with.
     pub(super) fn complete_image(&mut self) -> Result<(), RepairError> {
         let Some(image) = self.image.take() else { return Ok(()) };
-        self.io.flush()?;
+        if !self.has_bug(SeededBug::EarlyImage) {
+            self.io.flush()?;
+        }
         self.superblock.image = image.number;
         self.superblock.first_checkpoint = image.first_checkpoint;
         self.superblock.first_position = image.first_position;
