@@ -2,7 +2,7 @@
 //!
 //! # Model
 //! (Stoica et al., "Evaluating and Repairing Write Performance on Flash Devices", DaMoN 2009, section 3: a library with
-//! `pread` and `pwrite`.) Each function checks its arguments, calls the [`SharedVolume`], and turns an error into `errno`
+//! `pread` and `pwrite`.) Each function checks its arguments, calls the [`SharedVolume`](flashlab_repair::SharedVolume), and turns an error into `errno`
 //! and a message of the thread. A thread of the volume packs while no call comes.
 //!
 //! # Invariants
