@@ -18,6 +18,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -101,10 +102,18 @@ pub fn caretaker() -> Result<()> {
         remove_disk(&mount);
     }
     // A directory that is not empty stays, because its content is not ours.
-    let _ = fs::remove_file(directory.join("control"));
+    remove_sockets(&directory);
     let _ = fs::remove_dir(directory.join("mount"));
     let _ = fs::remove_dir(&directory);
     Ok(())
+}
+
+/// Removes the sockets of the server.
+fn remove_sockets(directory: &Path) {
+    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+    for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket())) {
+        let _ = fs::remove_file(entry.path());
+    }
 }
 
 /// Detaches the loop devices on the mount, and unmounts it. It retries for a while, because the kernel may be

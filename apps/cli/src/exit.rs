@@ -169,6 +169,8 @@ fn of_repair(error: &RepairError) -> u8 {
         RepairError::NoVolume
         | RepairError::NoSuperblock
         | RepairError::OtherVersion(_)
+        | RepairError::NoFiles
+        | RepairError::OtherFilesVersion(_)
         | RepairError::Truncated { .. }
         | RepairError::Options(_)
         | RepairError::Memory { .. }

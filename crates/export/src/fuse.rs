@@ -49,10 +49,10 @@ const THREADS: usize = 16;
 /// The most read buffers that are kept for later reads.
 const SPARE_BUFFERS_MAX: usize = 64;
 
-/// A mounted disk; dropping it unmounts it.
+/// A mounted disk, or the files of a volume; dropping it unmounts it.
 pub struct FuseMount {
     session: Option<BackgroundSession>,
-    file: PathBuf,
+    directory: PathBuf,
 }
 
 impl FuseMount {
@@ -61,6 +61,13 @@ impl FuseMount {
     /// # Errors
     /// When FUSE is missing or not permitted, or `directory` is no directory or busy.
     pub fn new(disk: Arc<LiveDisk>, directory: &Path, lead: Nanos) -> io::Result<FuseMount> {
+        // A model answers at once when an IO is due, and its IOs begin in the order of their arrival.
+        let threads = if disk.is_in_wall_time() { THREADS } else { 1 };
+        FuseMount::of(Export::new(disk, lead), directory, threads)
+    }
+
+    /// Mounts a file system on the directory.
+    pub(crate) fn of(filesystem: impl Filesystem, directory: &Path, threads: usize) -> io::Result<FuseMount> {
         let mut config = Config::default();
         config.mount_options = vec![
             MountOption::FSName(NAME.to_owned()),
@@ -72,15 +79,19 @@ impl FuseMount {
         let root = rustix::process::geteuid().is_root();
         // Only root may always let other users in; for others it depends on /etc/fuse.conf.
         config.acl = if root { SessionACL::All } else { SessionACL::Owner };
-        // A model answers at once when an IO is due, and its IOs begin in the order of their arrival.
-        config.n_threads = Some(if disk.is_in_wall_time() { THREADS } else { 1 });
-        let session = Session::new(Export::new(disk, lead), directory, &config)?;
-        Ok(FuseMount { session: Some(session.spawn()?), file: directory.join(FILE) })
+        config.n_threads = Some(threads);
+        let session = Session::new(filesystem, directory, &config)?;
+        Ok(FuseMount { session: Some(session.spawn()?), directory: directory.to_owned() })
     }
 
-    /// The path of the file.
-    pub fn file(&self) -> &Path {
-        &self.file
+    /// The path of the disk's file.
+    pub fn file(&self) -> PathBuf {
+        self.directory.join(FILE)
+    }
+
+    /// Where it is mounted.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Whether it is still mounted: nobody else unmounted it.
@@ -94,7 +105,7 @@ impl FuseMount {
     /// When the system refuses for another reason.
     pub fn try_end(&mut self) -> io::Result<bool> {
         let Some(session) = &self.session else { return Ok(true) };
-        if !session.guard.is_finished() && !unmount(self.directory(), false)? {
+        if !session.guard.is_finished() && !unmount(&self.directory, false)? {
             return Ok(false);
         }
         // The kernel ends the session a moment later, and not while the disk is mounted at another place too.
@@ -112,15 +123,11 @@ impl FuseMount {
     /// Unmounts the disk while programs use it. Their IOs fail after this process has ended.
     pub fn abandon(mut self) {
         // If it cannot be unmounted it stays mounted, as after a killed server.
-        let _ = unmount(self.directory(), true);
+        let _ = unmount(&self.directory, true);
         // Dropping the session would wait for those programs.
         if let Some(session) = self.session.take() {
             std::mem::forget(session);
         }
-    }
-
-    fn directory(&self) -> &Path {
-        self.file.parent().unwrap_or(Path::new("/"))
     }
 }
 

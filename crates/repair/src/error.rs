@@ -134,6 +134,8 @@ pub enum FileRefusal {
     NoSpace,
     /// The catalogue takes no more files, names or extents.
     CatalogueFull,
+    /// Files of a volume cannot do this.
+    NotSupported,
 }
 
 impl FileRefusal {
@@ -149,6 +151,7 @@ impl FileRefusal {
             FileRefusal::NoSpace | FileRefusal::CatalogueFull => 28,
             FileRefusal::NameTooLong => 36,
             FileRefusal::NotEmpty => 39,
+            FileRefusal::NotSupported => 95,
         }
     }
 }
@@ -167,6 +170,7 @@ impl fmt::Display for FileRefusal {
             FileRefusal::NameTooLong => "the name is longer than 255 bytes",
             FileRefusal::TooLarge => "the file would be too large",
             FileRefusal::NoSpace => "all pages of the volume are used by files",
+            FileRefusal::NotSupported => "files of a volume cannot do this",
             FileRefusal::CatalogueFull => {
                 "the catalogue is full: remove files, or make a larger volume, which has a larger catalogue"
             }

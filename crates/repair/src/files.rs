@@ -66,7 +66,7 @@ impl<D: Device> Files<D> {
             None if volume.mapped_pages() == 0 => CatalogueLog::make(&mut volume)?,
             None => return Err(RepairError::NoFiles),
         };
-        let layout = FilesLayout::new(&volume);
+        let layout = log.layout();
         let space = used_space(layout, &catalogue)?;
         let (opens, changed) = Default::default();
         let mut files = Files { volume, layout, log, catalogue, space, opens, changed };

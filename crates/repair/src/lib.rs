@@ -23,6 +23,7 @@ pub mod crash;
 mod device_io;
 mod dump;
 mod error;
+mod file_calls;
 mod files;
 mod format;
 mod header_cache;
@@ -58,6 +59,10 @@ pub use cost_benefit::CostBenefit;
 pub use counters::VolumeCounters;
 pub use dump::{DumpReport, dump};
 pub use error::{FileRefusal, RepairError};
+pub use file_calls::{
+    AnswerHeader, CALL_BYTES_MAX, CALLS_PATTERNS, CALLS_SOCKET, CallHeader, CallStatus, DESCRIPTOR_NAME,
+    FileCall, path_matches,
+};
 pub use files::{FileAttributes, FileId, FileKind, FileStatus, Files, FilesUsage};
 pub use format::superblock::Superblock;
 pub use format::{FILES_VERSION, VERSION, VolumeUuid};

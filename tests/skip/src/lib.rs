@@ -23,6 +23,12 @@ pub enum Need {
     Nbdkit,
     /// Programs of every Linux distribution: mkfs, gzip, taskset.
     Programs,
+    /// PostgreSQL's server, with a user postgres.
+    Postgresql,
+    /// MariaDB's server.
+    Mariadb,
+    /// The program strace, and the permission to trace.
+    Strace,
     /// The papers' tables beside the project.
     Reference,
     /// A feature of the kernel or a file system that flashlab does not need.
@@ -31,13 +37,16 @@ pub enum Need {
 
 impl Need {
     /// All of them, with their names in `FLASHLAB_REQUIRE`.
-    const ALL: [(Need, &str); 8] = [
+    const ALL: [(Need, &str); 11] = [
         (Need::Root, "root"),
         (Need::Fuse, "fuse"),
         (Need::Chromium, "chromium"),
         (Need::Python, "python"),
         (Need::Nbdkit, "nbdkit"),
         (Need::Programs, "programs"),
+        (Need::Postgresql, "postgresql"),
+        (Need::Mariadb, "mariadb"),
+        (Need::Strace, "strace"),
         (Need::Reference, "reference"),
         (Need::Kernel, "kernel"),
     ];

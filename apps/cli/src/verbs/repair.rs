@@ -5,9 +5,13 @@ mod counters_status;
 mod create;
 mod dump;
 mod erase;
+mod files_options;
 mod log_row;
+mod mount;
 mod opened;
+mod placeholders;
 mod resize;
+mod run_program;
 mod serve;
 mod served_status;
 mod simulate;
@@ -27,6 +31,8 @@ pub struct Repair {
 enum RepairTask {
     Create(create::Create),
     Serve(serve::ServeVolume),
+    Mount(mount::MountFiles),
+    Run(run_program::RunProgram),
     Status(status::Status),
     Check(check::Check),
     Dump(dump::Dump),
@@ -41,6 +47,8 @@ impl Repair {
         match self.task {
             RepairTask::Create(create) => create.run(),
             RepairTask::Serve(serve) => serve.run(),
+            RepairTask::Mount(mount) => mount.run(),
+            RepairTask::Run(run) => run.run(),
             RepairTask::Status(status) => status.run(),
             RepairTask::Check(check) => check.run(),
             RepairTask::Dump(dump) => dump.run(),

@@ -214,7 +214,7 @@ impl Transport {
         caretaker.will_mount(&directory)?;
         let mount = mount(disk, &directory, lead)?;
         let loop_device = front.loop_device.then(|| {
-            LoopDevice::attach(mount.file(), disk.geometry().block).with_context(|| {
+            LoopDevice::attach(&mount.file(), disk.geometry().block).with_context(|| {
                 format!(
                     "cannot put a loop device over {}: it needs root, and a free loop device",
                     mount.file().display()
@@ -260,7 +260,7 @@ impl Transport {
     pub fn path(&self) -> PathBuf {
         match self {
             Transport::Files { loop_device: Some(device), .. } => device.path().to_owned(),
-            Transport::Files { loop_device: None, mount } => mount.file().to_owned(),
+            Transport::Files { loop_device: None, mount } => mount.file(),
             Transport::Ublk(ublk) => ublk.path(),
         }
     }
@@ -346,11 +346,10 @@ fn no_ublk(error: std::io::Error, recover: Option<u32>) -> anyhow::Error {
 }
 
 /// Refuses a directory whose files or mounts the new mount would hide.
-fn empty(directory: &Path) -> Result<PathBuf> {
+pub fn empty(directory: &Path) -> Result<PathBuf> {
     let name = directory.display();
-    let mut entries = std::fs::read_dir(directory).map_err(|error| {
-        Usage(format!("cannot mount on {name}: {error}; give an empty directory to --fuse"))
-    })?;
+    let mut entries = std::fs::read_dir(directory)
+        .map_err(|error| Usage(format!("cannot mount on {name}: {error}; give an empty directory")))?;
     if entries.next().is_some() {
         bail!(Usage(format!("cannot mount on {name}: it is not empty, or a disk is mounted there already")));
     }

@@ -9,6 +9,7 @@ mod determinism;
 mod documents;
 mod em;
 mod expectations;
+mod files;
 mod help;
 mod infer;
 mod interruption;

@@ -15,7 +15,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-fn new_volume(directory: &Directory, size: &str) -> String {
+pub fn new_volume(directory: &Directory, size: &str) -> String {
     let volume = directory.path("volume").to_str().unwrap().to_owned();
     let made =
         directory.succeeds(&["repair", "create", &volume, "--size", size, "--segment", "1MiB", "--json"]);
@@ -432,7 +432,7 @@ fn a_database_keeps_what_it_committed_when_the_server_is_killed() {
 }
 
 /// Commits rows with consecutive numbers, calls `kill` after some, and returns the last row that was acknowledged.
-fn insert_until(database: &Path, journal: &str, rows: u64, kill: impl FnOnce()) -> u64 {
+pub fn insert_until(database: &Path, journal: &str, rows: u64, kill: impl FnOnce()) -> u64 {
     // Below `extra`, SQLite does not sync the directory after it removed the journal, and a power failure may undo the last
     // commit.
     let script = format!(

@@ -349,7 +349,7 @@ fn what_cannot_be_served_is_told() {
     ");
     insta::assert_snapshot!(told(&["sim:zeus", "--size", "1GiB", "--fuse", "nowhere"]), @r#"
         exit 2
-        flashlab: cannot mount on nowhere: No such file or directory (os error 2); give an empty directory to --fuse
+        flashlab: cannot mount on nowhere: No such file or directory (os error 2); give an empty directory
         "#);
     insta::assert_snapshot!(told(&["sim:zeus", "--size", "1GiB", "--fuse", "."]), @r#"
         exit 2

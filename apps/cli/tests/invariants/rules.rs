@@ -25,7 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("infer", &["base", "plan", "device", "samples", "engine", "analysis"]),
     ("model", &["base", "plan", "device", "sim", "samples", "engine", "analysis", "bench", "infer"]),
     ("report", &["base", "plan", "analysis"]),
-    ("export", &["base", "device", "host", "sim", "samples"]),
+    ("export", &["base", "device", "host", "sim", "repair", "samples"]),
     ("repair", &["base", "device"]),
     (
         "reproduce",
@@ -182,6 +182,14 @@ fn nothing_depends_on_an_app() {
             assert!(app.is_none(), "{} depends on the app {app:?}: apps are leaves", folder.display());
         }
     }
+}
+
+#[test]
+fn the_library_in_programs_uses_repair_and_libc_alone() {
+    // It is loaded into any program: what it brings along, the program has, too.
+    let manifest = manifest(&workspace().join("apps/preload"));
+    let used: Vec<&String> = manifest["dependencies"].as_table().unwrap().keys().collect();
+    assert_eq!(used, ["flashlab-repair", "libc"]);
 }
 
 #[test]

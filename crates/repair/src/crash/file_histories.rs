@@ -38,8 +38,7 @@ impl FileHistories {
             Err(_) if is_damaged => return Ok(0),
             Err(error) => return Err(format!("the files cannot be read: {error}")),
         };
-        let low = if is_damaged { 0 } else { range.0 };
-        if newest(digests, (low, range.1), read.digest()).is_none() && low > 0 {
+        if !is_damaged && newest(digests, range, read.digest()).is_none() {
             return Err(match newest(digests, (0, range.0), read.digest()) {
                 Some(steps) => {
                     format!("the files are those after step {steps}, but {} were flushed", range.0)

@@ -90,14 +90,19 @@ impl CatalogueLog {
 
     /// Reads the newest log. `None`: page 0 is empty.
     pub fn load<D: Device>(volume: &mut Volume<D>) -> Result<Option<(CatalogueLog, Catalogue)>, RepairError> {
-        let layout = FilesLayout::new(volume);
+        let mut layout = FilesLayout::new(volume);
         let seed = volume.superblock().uuid.seed();
         let mut page = vec![0; layout.page as usize];
         volume.read(0, &mut page)?;
         if page.iter().all(|&byte| byte == 0) {
             return Ok(None);
         }
-        let (generation, complete) = decode_header(&page, seed, layout)?;
+        let (generation, complete, log_pages) = decode_header(&page, seed)?;
+        // It stays when the volume is resized.
+        layout.log_pages = log_pages;
+        if log_pages < LOG_PAGES_MIN || log_pages > LOG_PAGES_MAX || layout.pages <= layout.data() {
+            return Err(damaged("the header of the catalogue", 0, "its log does not fit the volume"));
+        }
         let mut log = CatalogueLog { layout, seed, generation, index: 0, changes: Vec::new() };
         let mut catalogue = Catalogue::new(layout.page);
         let mut index = 0;
@@ -118,6 +123,11 @@ impl CatalogueLog {
             return Err(damaged("the catalogue of files", 0, "pages of its log are missing"));
         }
         Ok(Some((log, catalogue)))
+    }
+
+    /// Where everything lies.
+    pub fn layout(&self) -> FilesLayout {
+        self.layout
     }
 
     /// Appends changes, which are recovered together or not at all. `catalogue` is the one before them.
@@ -194,8 +204,8 @@ impl CatalogueLog {
     }
 }
 
-/// The generation of the newest log, and the pages with which it was begun.
-fn decode_header(page: &[u8], seed: u32, layout: FilesLayout) -> Result<(u64, u64), RepairError> {
+/// The generation of the newest log, the pages with which it was begun, and the pages that it has.
+fn decode_header(page: &[u8], seed: u32) -> Result<(u64, u64, u64), RepairError> {
     let mut from = Decoder::new(page);
     if from.array::<8>() != *HEADER_MAGIC {
         return Err(RepairError::NoFiles);
@@ -210,10 +220,7 @@ fn decode_header(page: &[u8], seed: u32, layout: FilesLayout) -> Result<(u64, u6
         return Err(damaged("the header of the catalogue", 0, "its checksum is wrong"));
     }
     let (generation, log_pages, complete) = (from.u64(), from.u64(), from.u64());
-    if log_pages != layout.log_pages {
-        return Err(damaged("the header of the catalogue", 0, "it is that of a volume of another size"));
-    }
-    Ok((generation, complete))
+    Ok((generation, complete, log_pages))
 }
 
 /// The changes of a page. `None`: it is none of this log.

@@ -10,6 +10,7 @@ use flashlab_device::Device;
 use flashlab_repair::{LayoutOptions, Volume, VolumeLayout, VolumeUuid};
 use serde::Serialize;
 
+use super::files_options::random_name;
 use super::opened;
 use crate::arguments::{self, ConsentOptions};
 use crate::exit::Usage;
@@ -141,9 +142,8 @@ impl Create {
 }
 
 fn random_uuid() -> Result<VolumeUuid> {
-    const SOURCE: &str = "/proc/sys/kernel/random/uuid";
-    let text = std::fs::read_to_string(SOURCE).with_context(|| format!("cannot read {SOURCE}"))?;
+    let text = random_name()?;
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    let number = u128::from_str_radix(&digits, 16).with_context(|| format!("{SOURCE} has no UUID"))?;
+    let number = u128::from_str_radix(&digits, 16).context("the kernel's random UUID is none")?;
     Ok(VolumeUuid(number.to_be_bytes()))
 }

@@ -1,0 +1,97 @@
+//! `flashlab repair mount`.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use flashlab_export::files_fuse::mount_files;
+use flashlab_export::fuse::FuseMount;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::files_options::{FilesOptions, work_while_idle};
+use crate::caretaker::Caretaker;
+use crate::daemon;
+use crate::verbs::serve::{empty, ready};
+
+/// How often the server looks for signals, and whether the directory is still mounted.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Mount a directory whose files live on a volume, until a signal comes or it is unmounted
+#[derive(Args)]
+pub struct MountFiles {
+    /// A block device, or a regular file
+    volume: PathBuf,
+    /// An empty directory
+    directory: PathBuf,
+    #[command(flatten)]
+    options: FilesOptions,
+    /// Return when the directory is mounted; the server goes on until it is unmounted
+    #[arg(long)]
+    daemon: bool,
+    /// Where the server's messages go with --daemon; a file in the temporary directory if not given
+    #[arg(long, value_name = "FILE", requires = "daemon")]
+    log: Option<PathBuf>,
+    /// Print one line of JSON when the directory is mounted
+    #[arg(long)]
+    json: bool,
+}
+
+impl MountFiles {
+    /// Serves the files until a signal comes or the directory is unmounted.
+    pub fn run(self) -> Result<()> {
+        if self.daemon {
+            return daemon::start(self.log.as_deref());
+        }
+        let directory = empty(&self.directory)?;
+        // Before anything is made that a signal would leave behind.
+        let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
+        let files = self.options.open(&self.volume)?;
+        let mut caretaker = Caretaker::start()?;
+        caretaker.will_mount(&directory)?;
+        let mount = mount_files(files.clone(), &directory).with_context(|| {
+            format!(
+                "cannot mount on {}: it has to be a directory of yours, and FUSE needs /dev/fuse and root or the program \
+                 fusermount3",
+                directory.display()
+            )
+        })?;
+        let ends = AtomicBool::new(false);
+        let served = std::thread::scope(|scope| {
+            scope.spawn(|| work_while_idle(&files, &ends));
+            let served = ready(self.json, &directory, None).and_then(|()| {
+                while signals.pending().next().is_none() && mount.is_mounted() {
+                    std::thread::sleep(LOOK);
+                }
+                close(mount, &mut signals)
+            });
+            ends.store(true, Ordering::Relaxed);
+            served
+        });
+        let finished =
+            files.shut_down().context("the volume was not closed in order; the next mount recovers it");
+        served.and(finished)
+    }
+}
+
+/// Unmounts the directory as soon as no program uses it. A second signal does not wait for the programs.
+fn close(mut mount: FuseMount, signals: &mut Signals) -> Result<()> {
+    let path = mount.directory().display().to_string();
+    let mut is_said = false;
+    while !mount.try_end().with_context(|| format!("cannot unmount {path}"))? {
+        if signals.pending().next().is_some() {
+            mount.abandon();
+            bail!("{path} was in use: what its users have not synced may be lost");
+        }
+        if !is_said {
+            tell!(
+                "{path} is in use: it is served until the last program has closed its files; a second signal ends it"
+            );
+            is_said = true;
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
+}

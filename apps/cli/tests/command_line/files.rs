@@ -1,0 +1,312 @@
+//! `flashlab repair mount`: files on a volume, and databases in the directory whose server is killed.
+
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use flashlab_skip::{Need, skip};
+
+use crate::live_disk::{pattern, send};
+use crate::repair::{insert_until, new_volume};
+use crate::support::{Directory, program};
+
+/// A directory that every user may reach, with the mount in it.
+pub struct Place(tempfile::TempDir);
+
+impl Place {
+    pub fn new() -> Place {
+        let place = tempfile::tempdir().unwrap();
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir(place.path().join("m")).unwrap();
+        Place(place)
+    }
+
+    pub fn mount(&self) -> PathBuf {
+        self.0.path().join("m")
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+}
+
+/// A mounted volume.
+struct Mounted {
+    child: Child,
+    directory: PathBuf,
+}
+
+impl Mounted {
+    /// Mounts it. `None`: not possible here.
+    fn begin(directory: &Directory, volume: &str, place: &Place) -> Option<Mounted> {
+        let mount = place.mount();
+        let mut command = directory.command(&["repair", "mount", volume, mount.to_str().unwrap()]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let mut reason = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut reason).unwrap();
+            child.wait().unwrap();
+            assert!(reason.contains("FUSE needs"), "{reason}");
+            skip(Need::Fuse, &reason);
+            return None;
+        }
+        assert_eq!(Path::new(line.trim()), mount.canonicalize().unwrap());
+        Some(Mounted { child, directory: mount })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    fn end(mut self) {
+        send(&self.child, "TERM");
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{said}");
+    }
+
+    /// Waits for the end of a server that was killed.
+    fn reap(mut self) {
+        self.child.wait().unwrap();
+        let begin = Instant::now();
+        let is_mounted = || {
+            let mounts = fs::read_to_string("/proc/mounts").unwrap();
+            mounts.contains(&format!(" {} ", self.directory.display()))
+        };
+        while is_mounted() {
+            assert!(
+                begin.elapsed() < Duration::from_secs(60),
+                "{} is still mounted",
+                self.directory.display()
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // A program may have made a file in the directory that the mount had hidden.
+        fs::remove_dir_all(&self.directory).unwrap();
+        fs::create_dir(&self.directory).unwrap();
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            send(&self.child, "KILL");
+            let _ = self.child.wait();
+        }
+    }
+}
+
+#[test]
+fn files_are_what_programs_expect_of_files_and_are_there_after_the_next_mount() {
+    let (directory, place) = (Directory::new(), Place::new());
+    let volume = new_volume(&directory, "64MiB");
+    let Some(mounted) = Mounted::begin(&directory, &volume, &place) else { return };
+    let data = pattern(1, 3 << 20);
+    fs::create_dir_all(mounted.path("a/b")).unwrap();
+    fs::write(mounted.path("a/b/new"), &data).unwrap();
+    fs::write(mounted.path("a/old"), b"old").unwrap();
+    let open = OpenOptions::new().read(true).write(true).open(mounted.path("a/old")).unwrap();
+    fs::rename(mounted.path("a/b/new"), mounted.path("a/old")).unwrap();
+    // The file that was replaced lives while it is open.
+    open.write_all_at(b"still", 0).unwrap();
+    let mut read = [0; 5];
+    open.read_exact_at(&mut read, 0).unwrap();
+    assert_eq!(&read, b"still");
+    drop(open);
+    fs::hard_link(mounted.path("a/old"), mounted.path("other name")).unwrap();
+    assert_eq!(fs::metadata(mounted.path("a/old")).unwrap().nlink(), 2);
+    let file = OpenOptions::new().write(true).open(mounted.path("other name")).unwrap();
+    file.set_len(5 << 20).unwrap();
+    file.write_all_at(b"end", (5 << 20) - 3).unwrap();
+    fs::set_permissions(mounted.path("other name"), fs::Permissions::from_mode(0o640)).unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    assert_eq!(fs::remove_dir(mounted.path("a")).unwrap_err().kind(), std::io::ErrorKind::DirectoryNotEmpty);
+    fs::remove_dir(mounted.path("a/b")).unwrap();
+    for number in 0..300 {
+        fs::write(mounted.path(&format!("a/{number}")), number.to_string()).unwrap();
+    }
+    mounted.end();
+    let mounted = Mounted::begin(&directory, &volume, &place).unwrap();
+    let mut expected = data;
+    expected.resize((5 << 20) - 3, 0);
+    expected.extend_from_slice(b"end");
+    assert!(fs::read(mounted.path("a/old")).unwrap() == expected);
+    assert_eq!(fs::metadata(mounted.path("a/old")).unwrap().mode() & 0o777, 0o640);
+    assert_eq!(fs::read_dir(mounted.path("a")).unwrap().count(), 301);
+    assert_eq!(fs::read_to_string(mounted.path("a/299")).unwrap(), "299");
+    fs::remove_dir_all(mounted.path("a")).unwrap();
+    fs::remove_file(mounted.path("other name")).unwrap();
+    assert_eq!(fs::read_dir(&mounted.directory).unwrap().count(), 0);
+    mounted.end();
+    let served = directory.flashlab(&["repair", "mount", &volume, "/proc"]);
+    assert!(served.code == Some(2) && served.err.contains("not empty"), "{}", served.err);
+}
+
+#[test]
+fn a_database_keeps_what_it_committed_when_the_server_of_its_files_is_killed() {
+    let (directory, place) = (Directory::new(), Place::new());
+    if program("sh", &["-c", "command -v sqlite3"]).is_err() {
+        return skip(Need::Programs, "sqlite3 is not installed");
+    }
+    let volume = new_volume(&directory, "96MiB");
+    for journal in ["delete", "wal"] {
+        let Some(mounted) = Mounted::begin(&directory, &volume, &place) else { return };
+        let database = mounted.path(journal);
+        let committed = insert_until(&database, journal, 30, || send(&mounted.child, "KILL"));
+        mounted.reap();
+        let mounted = Mounted::begin(&directory, &volume, &place).unwrap();
+        let query = "pragma integrity_check; select count(*) from t; select max(i) from t;";
+        let found = program("sqlite3", &[database.to_str().unwrap(), query]).unwrap();
+        let lines: Vec<&str> = found.lines().collect();
+        assert_eq!((lines[0], lines[1]), ("ok", lines[2]), "{journal}");
+        // The commit that was under way may have been durable.
+        let last: u64 = lines[2].parse().unwrap();
+        assert!(last == committed || last == committed + 1, "{journal}: {last}, acknowledged {committed}");
+        mounted.end();
+    }
+    directory.succeeds(&["repair", "check", &volume]);
+}
+
+/// Runs a command of the shell as another user.
+pub fn run_as(user: &str, command: &str) -> Result<String, String> {
+    let output = Command::new("setpriv")
+        .args(["--reuid", user, "--regid", "nogroup", "--clear-groups", "sh", "-c", command])
+        .current_dir("/tmp")
+        .output();
+    let output = output.map_err(|error| format!("setpriv: {error}"))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(format!("{command}: {} {}", text(&output.stdout), text(&output.stderr))),
+    }
+}
+
+/// The folder with PostgreSQL's programs. `None`: it cannot be run here.
+pub fn postgresql() -> Option<String> {
+    let found = program("sh", &["-c", "ls -d /usr/lib/postgresql/*/bin | tail -1"]);
+    match found {
+        Ok(folder) if !folder.is_empty() && run_as("postgres", "true").is_ok() => Some(folder),
+        _ => {
+            skip(Need::Postgresql, "PostgreSQL is not installed, or this user cannot become postgres");
+            None
+        }
+    }
+}
+
+#[test]
+fn postgresql_keeps_what_it_committed_when_the_server_of_its_files_is_killed() {
+    let (directory, place) = (Directory::new(), Place::new());
+    let Some(bin) = postgresql() else { return };
+    let volume = new_volume(&directory, "256MiB");
+    let Some(mounted) = Mounted::begin(&directory, &volume, &place) else { return };
+    let sockets = place.path("sockets");
+    fs::create_dir(&sockets).unwrap();
+    fs::set_permissions(&sockets, fs::Permissions::from_mode(0o777)).unwrap();
+    let data = mounted.path("pg").display().to_string();
+    program("sh", &["-c", &format!("mkdir -m 700 {data} && chown postgres {data}")]).unwrap();
+    let postgres = |command: &str| run_as("postgres", &format!("PGHOST={sockets} {bin}/{command}"));
+    let start = format!("pg_ctl -D {data} -l {sockets}/log -o '-h \"\" -k {sockets}' -w start");
+    postgres(&format!("initdb -D {data} -A trust -N")).unwrap();
+    postgres(&start).unwrap();
+    postgres("pgbench -i -s 1 -q postgres").unwrap();
+    // Each client writes its acknowledged transactions to a log.
+    let log = format!("{sockets}/transactions");
+    let kill = || {
+        std::thread::sleep(Duration::from_millis(1500));
+        send(&mounted.child, "KILL");
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(kill);
+        let ended = postgres(&format!("pgbench -n -c 3 -T 60 -l --log-prefix={log} postgres"));
+        assert!(ended.is_err(), "the server was killed: {ended:?}");
+    });
+    mounted.reap();
+    let _ = run_as("postgres", &format!("kill -9 $(head -1 {sockets}/.s.PGSQL.5432.lock)"));
+    let acknowledged = program("sh", &["-c", &format!("cat {log}.* | wc -l")]).unwrap();
+    let acknowledged: u64 = acknowledged.parse().unwrap();
+    let mounted = Mounted::begin(&directory, &volume, &place).unwrap();
+    fs::remove_file(mounted.path("pg/postmaster.pid")).unwrap();
+    let _ = fs::remove_file(format!("{sockets}/.s.PGSQL.5432.lock"));
+    postgres(&start).unwrap();
+    postgres("pg_amcheck --install-missing --heapallindexed postgres").unwrap();
+    let query = "select count(*) from pgbench_history; \
+                 select (select sum(abalance) from pgbench_accounts) = (select sum(delta) from pgbench_history)";
+    let found = postgres(&format!("psql -At -c '{query}' postgres")).unwrap();
+    postgres(&format!("pg_ctl -D {data} -m fast -w stop")).unwrap();
+    mounted.end();
+    let lines: Vec<&str> = found.lines().collect();
+    let committed: u64 = lines[0].parse().unwrap();
+    assert!(committed >= acknowledged && acknowledged > 0, "{committed} of {acknowledged} transactions");
+    assert!(committed <= acknowledged + 3, "{committed} of {acknowledged} transactions");
+    assert_eq!(lines[1], "t");
+}
+
+#[test]
+fn mariadb_keeps_what_it_committed_when_the_server_of_its_files_is_killed() {
+    let (directory, place) = (Directory::new(), Place::new());
+    if program("sh", &["-c", "command -v mariadbd"]).is_err() || run_as("nobody", "true").is_err() {
+        return skip(Need::Mariadb, "MariaDB is not installed, or this user cannot become nobody");
+    }
+    let volume = new_volume(&directory, "256MiB");
+    let Some(mounted) = Mounted::begin(&directory, &volume, &place) else { return };
+    let data = mounted.path("my").display().to_string();
+    program("sh", &["-c", &format!("mkdir {data} && chown nobody {data}")]).unwrap();
+    let sockets = place.path("sockets");
+    fs::create_dir(&sockets).unwrap();
+    fs::set_permissions(&sockets, fs::Permissions::from_mode(0o777)).unwrap();
+    let install = format!("mariadb-install-db --no-defaults --user=nobody --datadir={data} --skip-test-db");
+    program("sh", &["-c", &install]).unwrap();
+    let mut server = mariadb_start(&data, &sockets, "");
+    let sql = |text: &str| program("mariadb", &["-S", &format!("{sockets}/s"), "-BNe", text]);
+    sql("create database d; create table d.t(i int primary key, s varchar(500)) engine=innodb").unwrap();
+    let insert = format!(
+        "i=1; while mariadb -S {sockets}/s -e \"insert into d.t values($i, repeat('x',400))\" 2>/dev/null; \
+         do echo $i > {sockets}/last; i=$((i+1)); done"
+    );
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(1500));
+            send(&mounted.child, "KILL");
+            // What it has open is gone; it may wait for its storage for ever.
+            std::thread::sleep(Duration::from_millis(300));
+            let _ = server.kill();
+        });
+        let _ = program("sh", &["-c", &insert]);
+    });
+    server.wait().unwrap();
+    mounted.reap();
+    let last: u64 = fs::read_to_string(format!("{sockets}/last")).unwrap().trim().parse().unwrap();
+    let mounted = Mounted::begin(&directory, &volume, &place).unwrap();
+    let mut server = mariadb_start(&data, &sockets, "");
+    program("mariadb-check", &["-S", &format!("{sockets}/s"), "--extended", "d"]).unwrap();
+    let found = sql("select count(*) from d.t; select max(i) from d.t").unwrap();
+    sql("shutdown").unwrap();
+    assert!(server.wait().unwrap().success());
+    mounted.end();
+    let lines: Vec<u64> = found.lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(lines[0], lines[1], "a row in the middle is lost");
+    assert!(lines[0] == last || lines[0] == last + 1, "{lines:?}, acknowledged {last}");
+}
+
+/// Starts MariaDB and waits until it answers.
+pub fn mariadb_start(data: &str, sockets: &str, prefix: &str) -> Child {
+    let command = format!(
+        "exec {prefix} mariadbd --no-defaults --user=nobody --datadir={data} --socket={sockets}/s --skip-networking \
+         --skip-grant-tables --innodb-buffer-pool-size=16M --innodb-use-native-aio=0 --pid-file={sockets}/pid \
+         >> {sockets}/log 2>&1"
+    );
+    let server = Command::new("sh").args(["-c", &command]).stdin(Stdio::null()).spawn().unwrap();
+    let begin = Instant::now();
+    while program("mariadb-admin", &["-S", &format!("{sockets}/s"), "ping"]).is_err() {
+        let log = || fs::read_to_string(format!("{sockets}/log")).unwrap_or_default();
+        assert!(begin.elapsed() < Duration::from_secs(60), "MariaDB does not answer: {}", log());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    server
+}
