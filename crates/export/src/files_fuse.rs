@@ -42,7 +42,11 @@ const SET_GROUP: u32 = 0o2000;
 /// # Errors
 /// When FUSE is missing or not permitted, or `directory` is no directory or busy.
 pub fn mount_files(files: SharedFiles, directory: &Path) -> io::Result<FuseMount> {
-    FuseMount::of(FilesMount { files, listings: Mutex::default(), next_listing: AtomicU64::new(1) }, directory, 1)
+    FuseMount::of(
+        FilesMount { files, listings: Mutex::default(), next_listing: AtomicU64::new(1) },
+        directory,
+        1,
+    )
 }
 
 /// A directory's content as it was when it was opened.

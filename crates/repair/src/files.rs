@@ -189,7 +189,11 @@ fn used_space(layout: FilesLayout, catalogue: &Catalogue) -> Result<Space, Repai
         for (_, pages) in node.extents.iter() {
             if !space.take(pages) {
                 let at = pages.first.saturating_mul(layout.page);
-                return Err(damaged("the catalogue of files", at, "two files have the same page"));
+                return Err(damaged(
+                    "the catalogue of files",
+                    at,
+                    "a file has a page that another file has, or that lies behind the end of the volume",
+                ));
             }
         }
     }

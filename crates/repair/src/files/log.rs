@@ -100,7 +100,7 @@ impl CatalogueLog {
         let (generation, complete, log_pages) = decode_header(&page, seed)?;
         // It stays when the volume is resized.
         layout.log_pages = log_pages;
-        if log_pages < LOG_PAGES_MIN || log_pages > LOG_PAGES_MAX || layout.pages <= layout.data() {
+        if !(LOG_PAGES_MIN..=LOG_PAGES_MAX).contains(&log_pages) || layout.pages <= layout.data() {
             return Err(damaged("the header of the catalogue", 0, "its log does not fit the volume"));
         }
         let mut log = CatalogueLog { layout, seed, generation, index: 0, changes: Vec::new() };
