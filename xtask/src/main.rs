@@ -3,13 +3,17 @@
 mod compare_score;
 mod crash;
 mod foreign;
+#[cfg(test)]
+mod gate;
 mod hidden;
 mod population;
 mod report;
 mod score;
+mod score_page;
 mod truth;
 mod twin_score;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 
@@ -63,6 +67,9 @@ pub struct InferScore {
     /// The devices of flashlab's zoo
     #[arg(long, conflicts_with_all = ["family", "show_profile", "foreign"])]
     zoo: bool,
+    /// Write the tables into this page, between its marks: docs/infer-score.md
+    #[arg(long, value_name = "FILE")]
+    docs: Option<PathBuf>,
     /// How many devices at once
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -119,6 +126,10 @@ fn infer_score(arguments: &InferScore) -> anyhow::Result<()> {
                 eprintln!("error: {error:#}");
             }
         }
+    }
+    if let Some(page) = &arguments.docs {
+        let options = format!("{} --devices {} --seed {}", set.option(), arguments.devices, arguments.seed);
+        score_page::write(page, &format!("cargo xtask infer-score{options}"), &outcomes, &only)?;
     }
     if arguments.json {
         println!("{}", report::json(&outcomes, &only));

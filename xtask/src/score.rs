@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
-use flashlab_infer::{Group, InferenceProgress, InferenceSettings, groups_for, infer_groups, nothing_known};
+use flashlab_infer::{InferenceProgress, InferenceSettings, Probe, infer_probes, nothing_known, probes_for};
 use flashlab_plan::Plan;
 use flashlab_sim::Profile;
 
@@ -162,11 +162,11 @@ struct Timer {
 }
 
 impl InferenceProgress for Timer {
-    fn begin(&mut self, _group: &'static Group, _index: usize, _count: usize) {
+    fn begin(&mut self, _group: &'static Probe, _index: usize, _count: usize) {
         self.begin = Instant::now();
     }
 
-    fn ended(&mut self, group: &'static Group, _known: &Inference, _probes: &Plan) {
+    fn ended(&mut self, group: &'static Probe, _known: &Inference, _probes: &Plan) {
         self.groups.push((group.name, self.begin.elapsed()));
     }
 }
@@ -186,7 +186,7 @@ pub fn inferred(
         interrupt: &AtomicBool::new(false),
     };
     let mut known = nothing_known(device, "hidden");
-    infer_groups(device, &settings, &mut known, progress, groups_for(only));
+    infer_probes(device, &settings, &mut known, progress, probes_for(only));
     for &parameter in Parameter::ALL {
         if known.get(parameter).is_none() {
             known.findings.push(Finding::undetermined(parameter, "no probe answers it"));

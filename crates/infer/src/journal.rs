@@ -7,8 +7,8 @@ use flashlab_engine::{RunOutcome, StopReason};
 use flashlab_plan::{Experiment, Pattern};
 use flashlab_samples::{FailedIo, PROBE_STEPS_VERSION, ProbeRun, ProbeRunEnd, ProbeStep, Sample};
 
-use crate::InferenceProgress;
 use crate::lab::{LabRun, Limits};
+use crate::progress::InferenceProgress;
 
 /// The patterns of the current probe. Steps go to the [`InferenceProgress`] as they are made.
 #[derive(Default)]

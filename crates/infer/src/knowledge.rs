@@ -1,4 +1,4 @@
-//! What was found or is supposed so far, for the groups that follow.
+//! What is known so far, for later probes: findings, and provisional findings where there is none yet.
 
 use flashlab_analysis::inference::{Family, Finding, Inference, Parameter, Value};
 use flashlab_base::Bytes;
@@ -6,17 +6,17 @@ use flashlab_base::Bytes;
 /// Rows of pages that a block has at least.
 pub(crate) const ROWS_LEAST: u64 = 16;
 
-/// What is known of the device: what was found, and where nothing was yet, what is supposed.
+/// What is known of the device: its findings, and provisional findings of parameters without one.
 #[derive(Clone, Copy)]
 pub struct Knowledge<'a>(pub(crate) &'a Inference);
 
 impl Knowledge<'_> {
-    /// What was found of a parameter, or else what is supposed.
+    /// The finding of a parameter, or else its provisional one.
     pub(crate) fn finding(&self, parameter: Parameter) -> Option<&Finding> {
         self.0.get(parameter).or_else(|| self.supposed(parameter))
     }
 
-    /// What is supposed of a parameter.
+    /// The provisional finding of a parameter.
     pub(crate) fn supposed(&self, parameter: Parameter) -> Option<&Finding> {
         self.0.provisional.iter().find(|finding| finding.parameter == parameter)
     }
@@ -31,7 +31,7 @@ impl Knowledge<'_> {
         self.number(parameter).map(|number| Bytes(number.round() as u64))
     }
 
-    /// How sure it is; 0 where nothing is known.
+    /// Its confidence; 0 if nothing is known.
     pub fn confidence(self, parameter: Parameter) -> f64 {
         self.finding(parameter).map_or(0.0, |finding| finding.confidence)
     }
@@ -41,20 +41,20 @@ impl Knowledge<'_> {
         self.number(parameter).map(|number| number.round() as u64)
     }
 
-    /// Whether there is a fast region.
+    /// Whether there is an SLC cache.
     pub fn has_slc_cache(self) -> bool {
         self.number(Parameter::SlcCacheSize).is_some_and(|size| size > 0.0)
     }
 
-    /// Whether pages are likely to lie anywhere: there is a fast region, or dies take single rows in turns. Then writes far apart
-    /// would use up one die's space before that of the others.
+    /// Whether the device probably maps pages: it has an SLC cache, or its chunks are single multi-plane pages. Then writes to one
+    /// die would use up the space of that die before that of the others.
     pub fn is_likely_to_map_pages(self) -> bool {
         let row = self.bytes(Parameter::ReadPageSize).zip(self.count(Parameter::PlanesReadAtOnce));
         self.has_slc_cache()
             || row.is_some_and(|(page, planes)| self.bytes(Parameter::ChunkSize) == Some(page * planes))
     }
 
-    /// Whole pages that are so far apart, or a multiple of that, lie on one die; none where that is not known.
+    /// The distance after which whole pages lie on the same die; `None` if it is not known.
     pub fn whole_stripe(self, page: Bytes) -> Option<Bytes> {
         match self.count(Parameter::ParallelUnits) {
             Some(1) => Some(page),
@@ -62,7 +62,7 @@ impl Knowledge<'_> {
         }
     }
 
-    /// A row of pages of every die, if the pages and the dies are known.
+    /// The size of one multi-plane page of each die, a superpage, if pages and dies are known.
     pub fn row_of_all_dies(self) -> Option<Bytes> {
         let page = self.bytes(Parameter::ReadPageSize)?;
         let planes = self.count(Parameter::PlanesReadAtOnce).unwrap_or(1);
@@ -82,3 +82,6 @@ impl Knowledge<'_> {
         }
     }
 }
+
+/// No die has more logs.
+pub(crate) const LOGS_MOST: f64 = 256.0;

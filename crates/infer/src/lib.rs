@@ -1,108 +1,55 @@
-//! The hidden parameters of a black box: adaptive probing of a [`Device`], each answer with evidence and confidence.
+//! Infers the hidden parameters of a device from outside, each with evidence and confidence.
 //!
 //! # Model
-//! A [`Group`] of probes answers some [`Parameter`]s that are seen by the same signal. It runs patterns on the device
-//! through a session, which counts what is written and how long it takes, decides by the statistics of
-//! `flashlab_analysis::decide`, and concludes a [`Finding`] for each parameter. With consent the
-//! device is filled first, so that what only reads sees data, and data in order; without, it is read as it is. What is
-//! concluded is knowledge for the groups that follow.
+//! A [`Probe`] answers the parameters that one signal shows. It runs patterns on the device, decides by the statistics of
+//! `flashlab_analysis::decide`, and concludes a finding for each of its parameters. Later probes use the findings of earlier
+//! ones.
+//!
+//! # Method
+//! 1. With consent, the first probes fill the device sequentially. So later probes read data, and data in order.
+//! 2. Each probe runs within its share of the write budget and of the time ([`PROBES`] has their order).
+//! 3. Each step of a probe, with its samples, goes to the [`InferenceProgress`], which records it.
+//! 4. A recorded inference can be replayed: a [`RecordedDevice`] answers the same probes from the samples.
 //!
 //! # Invariants
-//! - The device is known by its answers alone: geometry, completions and its clock. This crate does not know the
-//!   simulator.
-//! - Every read and write is one of a pattern, which is kept as a plan that can be run again, with the flushes behind its writes.
-//!   Other flushes, and rests, are in no plan.
+//! - A probe sees only what every host sees: geometry, completions and the device's clock. This crate does not use the simulator.
+//! - Each read and write belongs to a pattern, which is kept as a plan that can be run again, with the flushes after its writes.
+//!   Other flushes and idle times are in the recording only.
 //! - Nothing is written without consent, and never more than the budget.
-//! - A value is "found" only with a confidence that follows from a test, corrected for what was looked at; a probe
-//!   whose figures do not decide says so. Being silent is better than being wrong.
-//! - One group's failure is told by its parameters, and the others go on. When the device is gone, all ends, and what
-//!   was not concluded can be inferred later.
+//! - A value is "found" only with the confidence that a test gives, corrected for the number of looks. If the measurements do
+//!   not decide, the finding is "undetermined": no answer is better than a wrong one.
+//! - If a probe fails, its parameters say why, and the next probe runs. If the device is gone, the inference ends, and what is
+//!   missing can be inferred later.
 
-mod group;
+mod conduct;
+mod findings;
 mod groups;
 mod halt;
 mod journal;
 mod knowledge;
 mod lab;
+mod probe;
+mod probes;
+mod progress;
 mod recorded;
 mod recording;
 mod session;
 mod virtual_disk;
 mod words;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use flashlab_analysis::inference::{Fill, Finding, Inference, Parameter};
-use flashlab_base::{Bytes, Nanos, Seed};
+use flashlab_analysis::inference::{Fill, Inference, Parameter};
+use flashlab_base::Bytes;
 use flashlab_device::Device;
-use flashlab_plan::Plan;
-use flashlab_samples::{ProbeStep, Sample};
 
-pub use group::{GROUPS, Group};
-use halt::Halt;
+use conduct::conduct;
 pub use lab::Limits;
 use lab::{DeviceLab, Lab};
+pub use probe::Probe;
+pub use probes::PROBES;
+pub use progress::{InferenceEnd, InferenceProgress, InferenceSettings};
 pub use recorded::{RecordedDevice, RecordedProbeRun, RecordedStep, RecordedSteps};
-pub use recording::{PROBES, Recording, RecordingError};
+pub use recording::{PROBES_FOLDER, Recording, RecordingError};
 use session::Session;
-
-/// What an inference may do.
-pub struct InferenceSettings<'a> {
-    /// Of everything random.
-    pub seed: Seed,
-    /// How much may be written; `None`: the device is only read.
-    pub write_budget: Option<Bytes>,
-    /// The longest that the groups that only read may take together, on the device's clock; `None`: a minute where small
-    /// reads take 60 us or less, and in proportion longer where they take more, up to ten minutes.
-    pub reading_time: Option<Nanos>,
-    /// The longest that each of the other groups may take, on the device's clock.
-    pub writing_time: Nanos,
-    /// Set it to end; what is known is kept.
-    pub interrupt: &'a AtomicBool,
-}
-
-impl InferenceSettings<'_> {
-    /// The budget where nobody gives another: twice the capacity.
-    pub fn usual_budget(capacity: Bytes) -> Bytes {
-        capacity * 2
-    }
-}
-
-/// Who is told while it goes on.
-pub trait InferenceProgress {
-    /// A group begins; which it is of how many.
-    fn begin(&mut self, _group: &'static Group, _index: usize, _count: usize) {}
-    /// A group that writes is about to, and this is the most. Whether it may: who cannot note it, for an inference that is
-    /// killed and resumed, refuses, and the inference ends as if interrupted.
-    fn may_write(&mut self, _group: &'static Group, _most: Bytes) -> bool {
-        true
-    }
-    /// A parameter has its answer.
-    fn concluded(&mut self, _finding: &Finding) {}
-    /// A group ended; all that is known so far, and the plan of the probes that it ran.
-    fn ended(&mut self, _group: &'static Group, _known: &Inference, _probes: &Plan) {}
-    /// It ended in the middle of a group, whose answers are forgotten; all that is known, and the plan of the probes that it ran.
-    fn abandoned(&mut self, _group: &'static Group, _known: &Inference, _probes: &Plan) {}
-    /// A step was made. A run has samples, process by process; its number is the recorder's to give.
-    fn step(&mut self, _step: ProbeStep, _samples: &[Vec<Sample>]) {}
-    /// The device is left idle, for this much longer.
-    fn idle(&mut self, _left: Nanos) {}
-}
-
-impl InferenceProgress for () {}
-
-/// How an inference ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum InferenceEnd {
-    /// Every parameter has its answer.
-    Done,
-    /// It was interrupted: some parameters have none yet.
-    Interrupted,
-    /// The device is gone, for this reason: some parameters have none yet.
-    Gone(String),
-    /// A replay asked for something that was never done, and this is what: some parameters have no answer.
-    Diverged(String),
-}
 
 /// Infers all parameters that `known` has no finding of, and adds theirs to it.
 pub fn infer(
@@ -111,30 +58,30 @@ pub fn infer(
     known: &mut Inference,
     progress: &mut dyn InferenceProgress,
 ) -> InferenceEnd {
-    infer_groups(device, settings, known, progress, GROUPS)
+    infer_probes(device, settings, known, progress, PROBES)
 }
 
-/// As [`infer`], with the first of the groups only. A group in which it ended leaves in `known` what it did to the device, and
-/// nothing of what it found or supposed.
-pub fn infer_groups(
+/// As [`infer`], with these probes only. A probe in which the inference ended leaves in `known` what it did to the device, and
+/// nothing of what it found.
+pub fn infer_probes(
     device: &mut dyn Device,
     settings: &InferenceSettings<'_>,
     known: &mut Inference,
     progress: &mut dyn InferenceProgress,
-    groups: &'static [Group],
+    probes: &'static [Probe],
 ) -> InferenceEnd {
-    infer_in(&mut DeviceLab::new(device), settings, known, progress, groups)
+    infer_in(&mut DeviceLab::new(device), settings, known, progress, probes)
 }
 
-/// As [`infer_groups`], with answers from a recording. With the settings of the recorded inference the findings are the same.
-pub fn replay_groups(
+/// As [`infer_probes`], with answers from a recording. With the settings of the recorded inference the findings are the same.
+pub fn replay_probes(
     device: &mut RecordedDevice<'_>,
     settings: &InferenceSettings<'_>,
     known: &mut Inference,
     progress: &mut dyn InferenceProgress,
-    groups: &'static [Group],
+    probes: &'static [Probe],
 ) -> InferenceEnd {
-    infer_in(device, settings, known, progress, groups)
+    infer_in(device, settings, known, progress, probes)
 }
 
 fn infer_in(
@@ -142,54 +89,26 @@ fn infer_in(
     settings: &InferenceSettings<'_>,
     known: &mut Inference,
     progress: &mut dyn InferenceProgress,
-    groups: &'static [Group],
+    probes: &'static [Probe],
 ) -> InferenceEnd {
-    progress.step(journal::device_step(lab.limits()), &[]);
-    let mut session = Session::new(lab, settings, known, progress);
-    for (index, group) in groups.iter().enumerate() {
-        let answered = group.parameters.iter().all(|&parameter| session.is_concluded(parameter));
-        if answered && !session.has_to_suppose(group) {
-            continue;
-        }
-        // What is known of a part of a group is found again with the rest of it.
-        session.forget(group);
-        let before = session.inference().clone();
-        session.progress().begin(group, index, groups.len());
-        let share = groups[..=index].iter().map(|group| group.write_share).sum();
-        let halt = session.run_group(group, share);
-        let ended = match &halt {
-            Some(Halt::Gone(reason)) => Some(InferenceEnd::Gone(reason.clone())),
-            Some(Halt::Interrupted) => Some(InferenceEnd::Interrupted),
-            Some(Halt::Diverges(reason)) => Some(InferenceEnd::Diverged(reason.clone())),
-            _ => settings.interrupt.load(Ordering::Relaxed).then_some(InferenceEnd::Interrupted),
-        };
-        session.record_end(group, ended.is_none());
-        if let Some(ended) = ended {
-            session.abandon(before);
-            session.report_abandoned(group);
-            return ended;
-        }
-        session.conclude_rest(group, halt);
-        session.report_end(group);
-    }
-    InferenceEnd::Done
+    conduct(&mut Session::new(lab, settings, known, progress), probes)
 }
 
-/// The groups that have to run for these parameters: those that answer them, and all before them, as a group may
-/// build on what the ones before it found and on the state that they left. All of them for no parameter.
-pub fn groups_for(parameters: &[Parameter]) -> &'static [Group] {
-    let answers = |group: &Group| group.parameters.iter().any(|parameter| parameters.contains(parameter));
-    match GROUPS.iter().rposition(answers) {
-        Some(last) => &GROUPS[..=last],
-        None => GROUPS,
+/// The probes that have to run for these parameters: those that answer them, and all before these, because a probe builds on
+/// earlier findings and on the state of the device that earlier probes left. Without parameters: all probes.
+pub fn probes_for(parameters: &[Parameter]) -> &'static [Probe] {
+    let answers = |probe: &Probe| probe.parameters.iter().any(|parameter| parameters.contains(parameter));
+    match PROBES.iter().rposition(answers) {
+        Some(last) => &PROBES[..=last],
+        None => PROBES,
     }
 }
 
-/// Forgets what was found by writing: the device is another one, in another state. What was written for it counts against
-/// the budget where the disk beneath is the same, and is worn.
+/// Forgets what was found by writing, because the device is another one, or in another state. If the disk under it is the
+/// same, its wear stays, and what was written still counts against the budget.
 pub fn forget_writes(known: &mut Inference, is_worn: bool) {
-    for group in GROUPS.iter().filter(|group| group.writes()) {
-        known.findings.retain(|finding| !group.parameters.contains(&finding.parameter));
+    for probe in PROBES.iter().filter(|probe| probe.writes()) {
+        known.findings.retain(|finding| !probe.parameters.contains(&finding.parameter));
     }
     known.provisional.clear();
     known.row_writes.clear();

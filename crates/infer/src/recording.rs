@@ -11,7 +11,7 @@ use crate::lab::Limits;
 use crate::recorded::{RecordedProbeRun, RecordedStep, RecordedSteps};
 
 /// The folder of the probes' plans, as `probes/07-queue-depth.toml`.
-pub const PROBES: &str = "probes";
+pub const PROBES_FOLDER: &str = "probes";
 /// The largest time and size in a line: sums of them stay within 64 bits.
 const LARGEST: u64 = 1 << 52;
 
@@ -137,10 +137,10 @@ impl Recording {
     /// The patterns of a probe's plan, by their names.
     fn patterns(&self, probe: &str) -> Result<BTreeMap<String, Pattern>, RecordingError> {
         let suffix = format!("-{probe}.toml");
-        for name in self.folder.names(PROBES)? {
+        for name in self.folder.names(PROBES_FOLDER)? {
             let is_plan = name.strip_suffix(&suffix).is_some_and(|number| number.parse::<u32>().is_ok());
             if is_plan {
-                let path = format!("{PROBES}/{name}");
+                let path = format!("{PROBES_FOLDER}/{name}");
                 let plan = Plan::parse(&self.folder.read_text(&path)?, &path)?;
                 return Ok(plan.experiments.into_iter().map(|kept| (kept.name, kept.pattern)).collect());
             }

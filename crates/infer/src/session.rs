@@ -4,56 +4,43 @@
 //! What probes do on the device passes here: the lab runs their patterns, the budget counts what they write and how long they
 //! take, and the journal keeps each step. What they find is in the document, which later probes read as [`Knowledge`].
 
-mod allowance;
+pub(crate) mod allowance;
 mod filling;
 
 use std::fmt;
-use std::mem;
 
-use flashlab_analysis::inference::{Fill, Finding, Inference, Parameter, Verdict};
-use flashlab_base::{Bytes, Mode, Nanos, Operation, Seed};
+use flashlab_analysis::inference::{Finding, Inference, Parameter};
+use flashlab_base::{Bytes, Nanos, Operation, Seed};
 use flashlab_device::IoError;
 use flashlab_engine::{Control, Failure, StopReason};
-use flashlab_plan::{Experiment, Location, ModeRule, Pattern, Plan, Space};
+use flashlab_plan::{ModeRule, Pattern, Space};
 use flashlab_samples::{ProbeStep, Sample};
 
-use crate::group::Group;
-use crate::groups::figures::median;
-use crate::groups::patterns;
+use crate::findings::Findings;
 use crate::halt::Halt;
 use crate::journal::{Journal, record_run};
 use crate::knowledge::Knowledge;
 use crate::lab::{Lab, LabRun, PlacedProbe};
-use crate::virtual_disk::without_its_host;
-use crate::{InferenceProgress, InferenceSettings};
+use crate::progress::{InferenceProgress, InferenceSettings};
 use allowance::Allowance;
 
 /// A group that may write less than this part of the device has too little for any probe.
 const BUDGET_PART: u64 = 100;
-/// If so many reads anywhere fail, nobody answers.
-const LAST_READS: u64 = 8;
-
-/// The usual time for reading where small reads take so long; in proportion more where they take longer, to so many times
-/// as much.
-const READING_TIME: Nanos = Nanos::from_secs(60);
-const USUAL_READ: Nanos = Nanos::from_micros(60);
-const SLOWEST: f64 = 10.0;
-/// So many tell how long.
-const SMALL_READS: u64 = 33;
+/// How long the probes that only read may take together, on a device whose small reads take 60 us or less.
+pub(crate) const READING_TIME: Nanos = Nanos::from_secs(60);
 
 /// A device while it is probed.
 pub struct Session<'d, 's> {
-    lab: &'d mut dyn Lab,
-    settings: &'s InferenceSettings<'s>,
-    inference: &'d mut Inference,
-    progress: &'d mut dyn InferenceProgress,
-    allowance: Allowance,
-    journal: Journal,
+    pub(crate) lab: &'d mut dyn Lab,
+    pub(crate) settings: &'s InferenceSettings<'s>,
+    pub(crate) findings: Findings<'d>,
+    pub(crate) progress: &'d mut dyn InferenceProgress,
+    pub(crate) allowance: Allowance,
+    pub(crate) journal: Journal,
     /// Why nothing is submitted any more: the device is gone, or an IO is in flight for ever, and nobody would know whose answer comes.
     over: Option<Halt>,
     /// How long they may take together.
-    reading_time: Nanos,
-    concluded: Vec<Parameter>,
+    pub(crate) reading_time: Nanos,
 }
 
 impl<'d, 's> Session<'d, 's> {
@@ -66,13 +53,12 @@ impl<'d, 's> Session<'d, 's> {
         Session {
             lab,
             settings,
-            inference,
+            findings: Findings::new(inference),
             progress,
             allowance: Allowance::default(),
             journal: Journal::default(),
             over: None,
             reading_time: settings.reading_time.unwrap_or(READING_TIME),
-            concluded: Vec::new(),
         }
     }
 
@@ -93,12 +79,12 @@ impl<'d, 's> Session<'d, 's> {
 
     /// Whether the device is known to hold data everywhere, and in order. What holds none may be read without the flash.
     pub fn holds_data(&self) -> bool {
-        self.inference.fill.whole_at.is_some()
+        self.findings.inference.fill.whole_at.is_some()
     }
 
     /// What is known by now.
     pub fn known(&self) -> Knowledge<'_> {
-        Knowledge(self.inference)
+        self.findings.known()
     }
 
     /// What the group may still write.
@@ -140,7 +126,7 @@ impl<'d, 's> Session<'d, 's> {
     /// a write takes what a buffer would hide.
     pub(crate) fn look_through(&mut self) {
         let may_be_buffered = self.known().bytes(Parameter::WriteBufferSize) != Some(Bytes::ZERO);
-        self.allowance.through = may_be_buffered && self.inference.fill.flushed_nanos.is_some();
+        self.allowance.through = may_be_buffered && self.findings.inference.fill.flushed_nanos.is_some();
     }
 
     /// Whether each write of the group is flushed.
@@ -191,9 +177,9 @@ impl<'d, 's> Session<'d, 's> {
         record_run(self.progress, (experiment, seed), &run, self.lab.now());
         self.allowance.count(&run.outcome);
         // The journal of a file system is no other's.
-        let own_journal = pattern.write_through && self.inference.identity.file_system.is_some();
+        let own_journal = pattern.write_through && self.findings.inference.identity.file_system.is_some();
         self.allowance.note_others(&run.outcome, own_journal);
-        self.inference.written += run.outcome.written;
+        self.findings.inference.written += run.outcome.written;
         self.over = run.outcome.loss.clone().map(Halt::Gone);
         self.check_over()?;
         self.samples_of(run)
@@ -219,7 +205,7 @@ impl<'d, 's> Session<'d, 's> {
     }
 
     /// The result of a step. After some errors nothing is submitted any more.
-    fn or_over<T>(&mut self, result: Result<T, Halt>) -> Result<T, Halt> {
+    pub(crate) fn or_over<T>(&mut self, result: Result<T, Halt>) -> Result<T, Halt> {
         if let Err(halt @ (Halt::Gone(_) | Halt::Interrupted | Halt::Diverges(_))) = &result {
             self.over = Some(halt.clone());
         }
@@ -232,7 +218,7 @@ impl<'d, 's> Session<'d, 's> {
     }
 
     /// Notes what the group could not do.
-    fn short(&mut self, halt: Halt) -> Halt {
+    pub(crate) fn short(&mut self, halt: Halt) -> Halt {
         self.allowance.short.get_or_insert_with(|| halt.clone());
         halt
     }
@@ -264,236 +250,30 @@ impl<'d, 's> Session<'d, 's> {
         Ok(())
     }
 
-    /// Gives a parameter its answer. What was written since the group's last answer was for this one.
+    /// Gives a parameter its answer. What was written since the probe's last answer was for this one.
     ///
     /// # Panics
     /// If it has one already.
     pub fn conclude(&mut self, finding: Finding) {
-        assert!(!self.is_concluded(finding.parameter), "{} is concluded twice", finding.parameter);
-        let bytes_written = self.take_written(finding.parameter);
-        self.concluded.push(finding.parameter);
-        // What was supposed was doubted when it was.
-        let was_supposed = self
-            .known()
-            .supposed(finding.parameter)
-            .is_some_and(|before| before.evidence == finding.evidence);
-        let finding = self.without_figures(Finding { bytes_written, ..finding });
-        let finding = if was_supposed { finding } else { self.allowance.doubt(finding) };
-        self.inference.findings.push(without_its_host(finding, &self.inference.identity));
+        self.findings.conclude(finding, &mut self.allowance);
     }
 
-    /// Takes this for the answer of a parameter until a later group, whose it is, has looked at it again.
+    /// Takes this for the answer of a parameter until a later probe, whose it is, has looked at it again.
     pub fn suppose(&mut self, finding: Finding) {
-        let bytes_written = self.take_written(finding.parameter);
-        let finding = Finding { bytes_written, ..finding };
-        self.inference.provisional.retain(|supposed| supposed.parameter != finding.parameter);
-        let finding = self.allowance.doubt(finding);
-        self.inference.provisional.push(finding);
+        self.findings.suppose(finding, &mut self.allowance);
     }
 
-    /// What was written for a parameter: since the last answer, and for what is supposed of it.
-    fn take_written(&mut self, parameter: Parameter) -> Bytes {
-        let before = self.known().supposed(parameter).map_or(Bytes::ZERO, |supposed| supposed.bytes_written);
-        before + mem::take(&mut self.allowance.written)
-    }
-
-    /// Where no pattern could be run there is nothing to tell but why: figures of none are none.
-    fn without_figures(&self, finding: Finding) -> Finding {
-        match &self.allowance.short {
-            Some(halt) if !self.allowance.has_run && finding.verdict == Verdict::Undetermined => {
-                Finding { evidence: halt.to_string(), picture: None, ..finding }
-            }
-            _ => finding,
-        }
-    }
-
-    /// Whether what a group supposes is of use: nothing of it is concluded or supposed.
-    pub(crate) fn has_to_suppose(&self, group: &Group) -> bool {
-        !group.supposes.is_empty()
-            && group.supposes.iter().all(|&parameter| self.known().finding(parameter).is_none())
-    }
-
-    /// A group has ended: its answers stand, and nothing has to be supposed of them.
-    fn settle(&mut self, group: &Group) {
-        self.inference.provisional.retain(|supposed| !group.parameters.contains(&supposed.parameter));
-    }
-
-    /// What is supposed of a parameter.
+    /// The provisional finding of a parameter.
     pub fn supposed(&self, parameter: Parameter) -> Option<Finding> {
         self.known().supposed(parameter).cloned()
     }
 
     pub(crate) fn is_concluded(&self, parameter: Parameter) -> bool {
-        self.inference.get(parameter).is_some()
+        self.findings.is_concluded(parameter)
     }
 
     pub(crate) fn inference(&self) -> &Inference {
-        self.inference
-    }
-
-    /// Runs a group's probes; returns why it could not go on, if so. It and the groups before it may write this share of the
-    /// budget.
-    pub(crate) fn run_group(&mut self, group: &'static Group, share: f64) -> Option<Halt> {
-        let begun = self.lab.begin(group.name);
-        if let Err(halt) = self.or_over(begun) {
-            return Some(halt);
-        }
-        let begin = self.lab.now();
-        self.progress.step(ProbeStep::Begin { probe: group.name.to_owned(), now_ns: begin.0 }, &[]);
-        let time = if group.writes() { self.settings.writing_time } else { self.reading_time };
-        self.allowance = Allowance {
-            group: group.seed_label(),
-            writes: if group.writes() { self.rest_of(share) } else { Bytes::ZERO },
-            deadline: begin.saturating_add(time),
-            // What a group wrote that had no answer to give counts for the next one.
-            written: mem::take(&mut self.allowance.written),
-            on_data: self.holds_data(),
-            ..Allowance::default()
-        };
-        if group.writes() && self.settings.write_budget.is_none() {
-            return Some(Halt::Lacks("it needs writes, and flashlab has no consent to write".to_owned()));
-        }
-        if group.writes() && self.allowance.writes < self.block() {
-            self.short(Halt::Budget { needed: self.block(), left: self.allowance.writes });
-        }
-        if group.writes() && !self.progress.may_write(group, self.allowance.writes) {
-            return Some(Halt::Interrupted);
-        }
-        if !group.writes() {
-            if self.settings.reading_time.is_none() {
-                self.reading_time = Nanos((READING_TIME.0 as f64 * self.slowness()) as u64);
-            }
-            self.allowance.deadline =
-                begin.saturating_add(self.reading_time.since(self.inference.reading_used));
-        }
-        let halt = match (group.probe)(self).err() {
-            Some(Halt::Failed(reason)) if self.allowance.failed > 0 && self.is_silent() => {
-                Some(Halt::Gone(reason))
-            }
-            halt => halt,
-        };
-        if !group.writes() {
-            self.inference.reading_used += self.lab.now().since(begin);
-        }
-        self.report_concluded();
-        halt
-    }
-
-    /// How many times as long as usual small reads take. Each group that reads asks again, so that one that is resumed
-    /// takes the same course.
-    fn slowness(&mut self) -> f64 {
-        let anywhere = patterns::ios(Mode::Read, Location::Random, self.block(), SMALL_READS);
-        // Whoever fails here fails again at once.
-        let reads = self.run("small-reads", &anywhere).unwrap_or_default();
-        (median(&patterns::responses(&reads)) / USUAL_READ.0 as f64).clamp(1.0, SLOWEST)
-    }
-
-    /// Whether no read is answered, wherever it goes: of a device whose server is gone the kernel says that IOs fail.
-    fn is_silent(&mut self) -> bool {
-        let anywhere = patterns::ios(Mode::Read, Location::Random, self.block(), 1);
-        let failed = self.allowance.failed;
-        let is_silent = (0..LAST_READS).all(|_| {
-            self.allowance.failed = 0;
-            match self.run("last-read", &anywhere) {
-                Ok(samples) => samples.iter().all(|sample| sample.errno != 0),
-                Err(halt) => matches!(halt, Halt::Gone(_) | Halt::Failed(_)),
-            }
-        });
-        self.allowance.failed = failed;
-        is_silent
-    }
-
-    /// What is left of this share of the budget.
-    fn rest_of(&self, share: f64) -> Bytes {
-        let whole = self.settings.write_budget.unwrap_or_default();
-        Bytes(((whole.0 as f64 * share.min(1.0)) as u64).saturating_sub(self.inference.written.0))
-    }
-
-    /// Concludes what the group left.
-    pub(crate) fn conclude_rest(&mut self, group: &Group, halt: Option<Halt>) {
-        let reason = halt.map_or("The probes came to no decision.".to_owned(), |halt| halt.to_string());
-        for &parameter in group.supposes {
-            if self.known().finding(parameter).is_none() {
-                self.suppose(Finding::undetermined(parameter, reason.clone()));
-            }
-        }
-        for &parameter in group.parameters {
-            if !self.is_concluded(parameter) {
-                let supposed = self.supposed(parameter);
-                self.conclude(supposed.unwrap_or_else(|| Finding::undetermined(parameter, reason.clone())));
-            }
-        }
-        self.settle(group);
-        self.report_concluded();
-    }
-
-    /// Takes a group's answers back.
-    pub(crate) fn forget(&mut self, group: &Group) {
-        self.inference.findings.retain(|finding| !group.parameters.contains(&finding.parameter));
-    }
-
-    /// Takes back all that a group told, `before` which this was known: what it did to the device stays.
-    pub(crate) fn abandon(&mut self, before: Inference) {
-        let Inference { written, fill, .. } = *self.inference;
-        let Fill { unit, full_after, moving_logs, .. } = before.fill;
-        *self.inference =
-            Inference { written, fill: Fill { unit, full_after, moving_logs, ..fill }, ..before };
-    }
-
-    /// The probes that were run since the last time, as a plan.
-    pub(crate) fn take_probes(&mut self, group: &Group) -> Plan {
-        let probes = self.journal.take_experiments();
-        Plan::new(group.name, group.about, &self.how_to_repeat(&probes), probes)
-    }
-
-    /// What the plan of a group does not say: the device's state, and what happened between its patterns.
-    fn how_to_repeat(&self, probes: &[Experiment]) -> String {
-        let Allowance { runs, rests, rested, on_data, .. } = self.allowance;
-        let (state, option) = match on_data {
-            true => ("which it had filled from end to end", " --state sequential"),
-            false if self.fill().until > Bytes::ZERO => ("which it was filling", " --state sequential"),
-            false => ("as it was", ""),
-        };
-        let repeated = match runs.saturating_sub(probes.len() as u64) {
-            0 => String::new(),
-            more => format!(" {more} more runs repeated patterns of this plan."),
-        };
-        let rests = match rests {
-            0 => String::new(),
-            rests => format!(" Between its runs the device was idle {rests} times, {rested} in all."),
-        };
-        format!(
-            "Run by flashlab infer on a device {state}.{repeated}{rests} To run it alone: flashlab run PLAN TARGET{option} --repetitions 1"
-        )
-    }
-
-    fn report_concluded(&mut self) {
-        for parameter in mem::take(&mut self.concluded) {
-            if let Some(finding) = self.inference.get(parameter) {
-                self.progress.concluded(finding);
-            }
-        }
-    }
-
-    /// The end of a group in the recording.
-    pub(crate) fn record_end(&mut self, group: &Group, is_complete: bool) {
-        self.progress.step(ProbeStep::End { probe: group.name.to_owned(), is_complete }, &[]);
-    }
-
-    pub(crate) fn progress(&mut self) -> &mut dyn InferenceProgress {
-        self.progress
-    }
-
-    /// Reports a group's end with all that is known.
-    pub(crate) fn report_end(&mut self, group: &'static Group) {
-        let probes = self.take_probes(group);
-        self.progress.ended(group, self.inference, &probes);
-    }
-
-    /// Reports a group that ended in its middle.
-    pub(crate) fn report_abandoned(&mut self, group: &'static Group) {
-        let probes = self.take_probes(group);
-        self.progress.abandoned(group, self.inference, &probes);
+        self.findings.inference
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use flashlab_analysis::inference::{Finding, Inference};
 use flashlab_base::{Bytes, Nanos};
-use flashlab_infer::{Group, InferenceProgress, PROBES};
+use flashlab_infer::{InferenceProgress, PROBES_FOLDER, Probe};
 use flashlab_plan::Plan;
 use flashlab_samples::{Manifest, ProbeStep, RunFolder, Sample, SamplesError};
 
@@ -110,9 +110,9 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    fn write_plan(&mut self, group: &Group, probes: &Plan) {
+    fn write_plan(&mut self, group: &Probe, probes: &Plan) {
         if !probes.experiments.is_empty() {
-            let name = format!("{PROBES}/{:02}-{}.toml", self.number, group.name);
+            let name = format!("{PROBES_FOLDER}/{:02}-{}.toml", self.number, group.name);
             let written = self.folder.write_text(&name, &probes.to_toml());
             self.note(written);
         }
@@ -132,14 +132,14 @@ impl<'a> Keeper<'a> {
 }
 
 impl InferenceProgress for Keeper<'_> {
-    fn begin(&mut self, group: &'static Group, index: usize, count: usize) {
+    fn begin(&mut self, group: &'static Probe, index: usize, count: usize) {
         self.number = index + 1;
         let is_left_out = group.writes() && self.manifest.settings.write_budget.is_none();
         let about = if is_left_out { "left out: it would have to write" } else { group.about };
         tell!("group {} of {count}: {}: {about}", self.number, group.name);
     }
 
-    fn may_write(&mut self, _: &'static Group, most: Bytes) -> bool {
+    fn may_write(&mut self, _: &'static Probe, most: Bytes) -> bool {
         self.write_pending(most)
     }
 
@@ -151,13 +151,13 @@ impl InferenceProgress for Keeper<'_> {
         }
     }
 
-    fn ended(&mut self, group: &'static Group, known: &Inference, probes: &Plan) {
+    fn ended(&mut self, group: &'static Probe, known: &Inference, probes: &Plan) {
         self.write_plan(group, probes);
         self.estimate(known);
         self.write_known(known);
     }
 
-    fn abandoned(&mut self, group: &'static Group, known: &Inference, probes: &Plan) {
+    fn abandoned(&mut self, group: &'static Probe, known: &Inference, probes: &Plan) {
         self.write_plan(group, probes);
         self.write_known(known);
     }

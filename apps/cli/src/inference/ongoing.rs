@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use flashlab_analysis::inference::{Inference, Parameter};
 use flashlab_base::{Bytes, Identity};
 use flashlab_bench::Settings as BenchSettings;
-use flashlab_infer::{InferenceEnd, PROBES, groups_for};
+use flashlab_infer::{InferenceEnd, PROBES_FOLDER, probes_for};
 use flashlab_report::shell_word;
 use flashlab_samples::{FolderLock, Manifest, RunFolder, SamplesError};
 
@@ -49,7 +49,7 @@ impl OngoingInference {
             ..run_folder::manifest(settings, known.identity.clone(), opened.consent.clone())
         };
         let folder = run_folder::create(output, &manifest, &manifest.settings.target, Content::Samples)?;
-        folder.make_directory(PROBES)?;
+        folder.make_directory(PROBES_FOLDER)?;
         folder.write_json(INFERENCE, &known)?;
         OngoingInference::with(folder, manifest, known)
     }
@@ -192,9 +192,9 @@ impl OngoingInference {
             interrupt: &self.interrupt,
         };
         let mut keeper = Keeper::new(&self.folder, &self.manifest, self.known.written);
-        let groups = groups_for(&chosen.only);
+        let groups = probes_for(&chosen.only);
         let ended =
-            flashlab_infer::infer_groups(device.as_mut(), &settings, &mut self.known, &mut keeper, groups);
+            flashlab_infer::infer_probes(device.as_mut(), &settings, &mut self.known, &mut keeper, groups);
         (ended, keeper.finish(&self.known))
     }
 }

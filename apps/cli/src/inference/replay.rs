@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, bail};
 use flashlab_analysis::inference::{Finding, Inference};
-use flashlab_infer::{InferenceEnd, PROBES, RecordedDevice, Recording, groups_for, replay_groups};
+use flashlab_infer::{InferenceEnd, PROBES_FOLDER, RecordedDevice, Recording, probes_for, replay_probes};
 use flashlab_report::shell_word;
 use flashlab_samples::Manifest;
 
@@ -30,7 +30,7 @@ pub fn replay(run: &Path, output: Option<&Path>, options: &InferencePrintOptions
     let limits = recording.limits();
     let mut known = Inference::begun(&chosen.target, manifest.identity.clone(), limits.capacity);
     let folder = run_folder::create(output, &manifest, &chosen.target, Content::Documents)?;
-    folder.make_directory(PROBES)?;
+    folder.make_directory(PROBES_FOLDER)?;
     folder.write_json(INFERENCE, &known)?;
     let interrupt = AtomicBool::new(false);
     let infer_settings = flashlab_infer::InferenceSettings {
@@ -42,8 +42,8 @@ pub fn replay(run: &Path, output: Option<&Path>, options: &InferencePrintOptions
     };
     let mut keeper = Keeper::without_recorder(&folder, &manifest);
     let mut device = RecordedDevice::new(limits, &mut recording);
-    let groups = groups_for(&chosen.only);
-    let ended = replay_groups(&mut device, &infer_settings, &mut known, &mut keeper, groups);
+    let groups = probes_for(&chosen.only);
+    let ended = replay_probes(&mut device, &infer_settings, &mut known, &mut keeper, groups);
     keeper.finish(&known)?;
     // From the file, where numbers are rounded as those of the recording are.
     report_differences(&recorded, &folder.read_json(INFERENCE)?);

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use flashlab_analysis::inference::{Parameter, UnknownParameter};
 use flashlab_base::{Bytes, Identity, Nanos, Seed};
-use flashlab_infer::groups_for;
+use flashlab_infer::probes_for;
 use serde::{Deserialize, Serialize};
 
 use crate::arguments;
@@ -84,13 +84,13 @@ fn parameters(names: &[String]) -> Result<Vec<Parameter>> {
 impl InferenceSettings {
     /// The parameters that are probed: the requested ones, and those on which they depend.
     pub fn parameters(&self) -> Vec<Parameter> {
-        groups_for(&self.only).iter().flat_map(|group| group.parameters).copied().collect()
+        probes_for(&self.only).iter().flat_map(|group| group.parameters).copied().collect()
     }
 
     /// Prints what will be probed, and for how long or with how many writes. `limit` says what the write
     /// budget is for, for example `by each inference, `.
     pub fn announce(&self, name: &str, identity: &Identity, limit: &str) {
-        let groups = groups_for(&self.only);
+        let groups = probes_for(&self.only);
         let count: usize = groups.iter().map(|group| group.parameters.len()).sum();
         tell!(
             "inferring {count} parameters of {name} ({}) by {} groups of probes",

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use flashlab_analysis::ExpectationKind;
 use flashlab_analysis::inference::Inference;
-use flashlab_infer::PROBES;
+use flashlab_infer::PROBES_FOLDER;
 use flashlab_report::{
     InferenceJson, InferenceRun, Layout, advice, advice_terminal, inference_html, inference_terminal,
     parameter_rows, shell_word,
@@ -130,10 +130,10 @@ fn with_run<T>(
 
 /// The files of the probes, in the order of their numbers.
 fn probes_in(folder: &RunFolder) -> Vec<String> {
-    let entries = std::fs::read_dir(folder.path().join(PROBES)).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(folder.path().join(PROBES_FOLDER)).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut files: Vec<String> =
-        names.filter(|name| name.ends_with(".toml")).map(|name| format!("{PROBES}/{name}")).collect();
+        names.filter(|name| name.ends_with(".toml")).map(|name| format!("{PROBES_FOLDER}/{name}")).collect();
     files.sort();
     files
 }

@@ -19,8 +19,6 @@ fn no_files_use_each_other_in_a_circle() {
     let mut circles: Vec<String> = Vec::new();
     let mut uses = 0;
     let folders = crates().into_iter().map(|name| format!("crates/{name}"));
-    // `infer` has its own order inside: groups, and what they share.
-    let folders = folders.filter(|folder| folder != "crates/infer");
     for folder in folders.chain(["apps/cli".to_owned(), "apps/nbdkit-plugin".to_owned()]) {
         let graph = Graph::of(&modules(&folder));
         uses += graph.uses.len();
@@ -32,6 +30,34 @@ fn no_files_use_each_other_in_a_circle() {
         "files use each other in a circle; move what both need to where it belongs, or to a file of its own:\n\n{}",
         circles.join("\n")
     );
+}
+
+/// A probe is a file of `infer` that defines `PROBE`; its parts are in the folder of its name.
+#[test]
+fn no_probe_uses_another_probe() {
+    const PROBES: &str = "crates/infer/src/groups/";
+    let modules = modules("crates/infer");
+    let is_probe = |module: &Module| module.code.iter().any(|(_, line)| line.contains("const PROBE: Probe"));
+    let probes: BTreeSet<&str> = modules
+        .values()
+        .filter(|module| is_probe(module))
+        .filter_map(|module| module.file.strip_prefix(PROBES)?.strip_suffix(".rs"))
+        .collect();
+    assert!(probes.len() >= 20, "only {} probes were found: the test is broken", probes.len());
+    let probe_of = |file: &str| -> Option<String> {
+        let name = file.strip_prefix(PROBES)?.split(['/', '.']).next()?;
+        probes.contains(name).then(|| name.to_owned())
+    };
+    let graph = Graph::of(&modules);
+    let wrong: Vec<String> = graph
+        .uses
+        .iter()
+        .filter_map(|((from, to), line)| {
+            let (one, other) = (probe_of(from)?, probe_of(to)?);
+            (one != other).then(|| format!("{from}:{line} uses {to}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "move what both probes need to a file of its own:\n{}", wrong.join("\n"));
 }
 
 /// A circle: the files in order, each with the line in which it uses the next one.

@@ -22,18 +22,17 @@ use flashlab_plan::Location;
 
 use super::figures::{mean, median, ranked};
 use super::writes::{apart, costs_of, place, writes};
-use crate::group::Group;
 use crate::halt::Halt;
+use crate::probe::Probe;
 use crate::session::Session;
 use crate::words::duration;
 
-pub(crate) const GROUP: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "buffered-writes",
     about: "parts of a few pages are rewritten repeatedly, of more and more pages: how many does the write buffer hold?",
     parameters: &[Parameter::WriteBufferSize, Parameter::WriteBufferFlush],
     supposes: &[],
     write_share: 0.01,
-    probe,
 };
 
 /// The most that is expected.
@@ -60,7 +59,7 @@ const P: f64 = 1e-3;
 /// What was found before is the same if it is so near.
 const NEAR: f64 = 0.03;
 
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let parameter = Parameter::WriteBufferSize;
     let known = session.known();
     let Some(page) = known.bytes(Parameter::ReadPageSize) else { return Ok(()) };

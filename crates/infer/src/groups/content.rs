@@ -30,18 +30,17 @@ use flashlab_plan::{Content, Location};
 use super::figures::{median, ranked};
 use super::steps::lump;
 use super::writes::{costs_of, place, with_content, writes};
-use crate::group::Group;
 use crate::halt::{Halt, if_affordable};
+use crate::probe::Probe;
 use crate::session::Session;
 use crate::words::duration;
 
-pub(crate) const GROUP: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "content",
     about: "sequential writes of random data, of zeros and of ones, alternating: does the content change the cost?",
     parameters: &[Parameter::ZerosProgramShare, Parameter::OnesProgramShare],
     supposes: &[],
     write_share: 0.015,
-    probe,
 };
 
 /// A content, and what it is called.
@@ -75,7 +74,7 @@ const EXACT: f64 = 0.03;
 /// A turn that differs from the others by more has seen something else.
 const TURN: f64 = 0.05;
 
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let known = session.known();
     let page = known.bytes(Parameter::WritePageSize).or(known.bytes(Parameter::ReadPageSize));
     let size = page.unwrap_or(WHOLE_PAGES).max(session.block());

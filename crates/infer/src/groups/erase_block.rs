@@ -30,18 +30,17 @@ use flashlab_plan::{Location, Pattern};
 use super::figures::{folded, slowest};
 use super::stalls::{Stalls, WRITES_MOST, stalls};
 use super::writes::{costs_of, page_to_write, place, writes};
-use crate::group::Group;
 use crate::halt::Halt;
+use crate::probe::Probe;
 use crate::session::Session;
 use rewrites::rewrite;
 
-pub(crate) const GROUP: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "erase-block",
     about: "small sequential writes, rewrites of one page, and rewrites of whole and half blocks: how often is a write slow?",
     parameters: &[Parameter::EraseBlockSize, Parameter::MappingGranularity],
     supposes: &[],
     write_share: 0.01,
-    probe,
 };
 
 /// Writes that are looked at first; then half as many more, and so on.
@@ -101,7 +100,7 @@ struct Candidate {
     rewritten: Option<bool>,
 }
 
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     session.look_through();
     let family = session.known().family();
     let pages = family.is_some_and(Family::maps_pages);

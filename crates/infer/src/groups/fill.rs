@@ -36,35 +36,25 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Pattern};
 
 use super::figures::{mean, median, over_bytes, slowest, windows};
-use super::large_writes;
+use super::filling::{IOS_OF_A_RUN, fill_up, io_size, reserved, sequential_writes};
 use super::patterns::{ios, responses};
+use super::slc_region::{REGION, no_region};
 use super::steps::{Step, rise};
 use super::writes::writes;
-use crate::group::Group;
 use crate::halt::{Halt, if_affordable};
-use crate::knowledge::ROWS_LEAST;
+use crate::probe::Probe;
 use crate::session::Session;
 use crate::words::duration;
 use refill::{Full, REST, Refill, affordable, first_lump, refilled};
 
-pub(crate) const GROUP: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "fill",
     about: "the whole device is filled sequentially: the state that later probes need; does an SLC cache fill up meanwhile?",
     parameters: &[],
     supposes: &REGION,
     write_share: 0.4625,
-    probe,
 };
 
-/// What is said of a fast region: by the fill, and concluded when the dies are known.
-pub(super) const REGION: [Parameter; 2] = [Parameter::SlcCacheSize, Parameter::SlcCacheRefill];
-
-/// The smallest writes.
-const IO_SIZE: Bytes = Bytes::kib(32);
-/// About so many at the most.
-const IOS_MOST: u64 = 1 << 20;
-/// Writes of one run.
-const IOS_OF_A_RUN: u64 = 1 << 17;
 /// A smaller rise is no end of a fast region.
 const RISE_LEAST: f64 = 1.1;
 /// What a write buffer may take of the fill's beginning, at least, in writes.
@@ -83,8 +73,6 @@ const MOVED: f64 = 0.75;
 /// How sure a region is, and that something that rises and does not come down is none.
 const FOUND: f64 = 0.8;
 const NO_CACHE: f64 = 0.85;
-/// How sure it is that there is none where what is moved at a time is less than blocks of all dies have.
-const REFUTED: f64 = 0.7;
 /// What is made free, if it is more than this part, is all.
 const WHOLE: f64 = 0.93;
 /// What takes less than so many reads waits for no flash.
@@ -109,10 +97,10 @@ const ASKED_OF: u64 = 8;
 const SHOWN: f64 = 1.5;
 const SHOWN_P: f64 = 0.001;
 
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let capacity = session.capacity();
     // The rest shows what large writes cost.
-    let end = capacity - large_writes::reserved(session);
+    let end = capacity - reserved(session);
     let length = end - session.fill().until.min(end);
     if session.writes_left() < length {
         return Err(Halt::Budget { needed: length, left: session.writes_left() });
@@ -234,16 +222,6 @@ fn flushed_nanos(session: &mut Session<'_, '_>) -> Result<Option<f64>, Halt> {
     Ok(waits.then(|| median(&flushed)))
 }
 
-/// Writes until the next multiple of `align`.
-pub(super) fn fill_up(session: &mut Session<'_, '_>, align: Bytes) -> Result<(), Halt> {
-    let begin = session.fill().until;
-    let rest = begin.round_up(align).min(session.capacity()) - begin;
-    let size = io_size(session.capacity(), session.block());
-    sequential_writes(session, "fill", size, begin, rest)?;
-    session.filled(rest);
-    Ok(())
-}
-
 /// Where the costs rise for good, and so many writes before it are not looked at: what rises early and from less than a
 /// read takes, or among the first writes, those that a known buffer takes, is a write buffer that is full.
 fn end_of_region(costs: &[f64], read: f64, buffered: f64) -> (usize, Option<Step>) {
@@ -269,36 +247,6 @@ fn end_of_region(costs: &[f64], read: f64, buffered: f64) -> (usize, Option<Step
 /// Whether writes before a rise take no longer than a read, which is less than programming takes: they wait for no flash.
 fn needs_no_flash(step: &Step, read: f64) -> bool {
     step.before < NO_FLASH * read
-}
-
-/// The size of the writes that fill a device.
-pub(super) fn io_size(capacity: Bytes, block: Bytes) -> Bytes {
-    let least = Bytes((capacity.0 / IOS_MOST).next_power_of_two());
-    IO_SIZE.max(least).max(block)
-}
-
-/// Writes `length` from `begin` on, the last bytes too; the response times.
-pub(super) fn sequential_writes(
-    session: &mut Session<'_, '_>,
-    name: &str,
-    size: Bytes,
-    begin: Bytes,
-    length: Bytes,
-) -> Result<Vec<f64>, Halt> {
-    let mut costs = Vec::with_capacity((length.0 / size.0) as usize);
-    let (mut offset, end) = (begin, begin + length);
-    while end - offset >= size {
-        let part = (size * IOS_OF_A_RUN).min((end - offset).round_down(size));
-        let pattern = ios(Mode::Write, Location::Sequential, size, part.0 / size.0).on_target(offset, part);
-        costs.extend(responses(&session.run(name, &pattern)?));
-        offset += part;
-    }
-    let rest = (end - offset).round_down(session.block());
-    if rest > Bytes::ZERO {
-        let pattern = ios(Mode::Write, Location::Sequential, rest, 1).on_target(offset, rest);
-        session.run(name, &pattern)?;
-    }
-    Ok(costs)
 }
 
 fn picture(begin: Bytes, size: Bytes, costs: &[f64]) -> Picture {
@@ -343,40 +291,6 @@ fn conclude_none(session: &mut Session<'_, '_>, size: Bytes, costs: &[f64], full
     }
     let sure = if even { EVEN } else { UNEVEN };
     no_region(session, sure, evidence, Some(picture));
-}
-
-/// Concludes a region when the dies are known: the blocks of all dies are not smaller than a few pages on each of them, and what comes
-/// back sooner are no blocks that are moved.
-pub(super) fn conclude_supposed(session: &mut Session<'_, '_>) {
-    let known = session.known();
-    let moved = known.supposed(Parameter::EraseBlockSize).and_then(Finding::number);
-    // Not a row of all planes: pages may be programmed one by one.
-    let page_of_each = known.bytes(Parameter::ReadPageSize).zip(known.count(Parameter::ParallelUnits));
-    let least = page_of_each.map_or(Bytes::ZERO, |(page, dies)| page * (dies * ROWS_LEAST));
-    let is_refuted = known.has_slc_cache() && moved.is_some_and(|moved| moved < least.0 as f64);
-    if let Some(region) = session.supposed(Parameter::SlcCacheSize).filter(|_| is_refuted) {
-        let evidence = format!(
-            "{} But a block of all dies holds at least {least}, and these slow writes come back sooner: the device does not relocate \
-             blocks of an SLC cache.",
-            region.evidence
-        );
-        no_region(session, REFUTED, evidence, region.picture);
-        let unknown = "Slow sequential writes come back after less than a block of all dies, and so show no erase block.";
-        session.suppose(Finding::undetermined(Parameter::EraseBlockSize, unknown));
-    }
-    for parameter in REGION {
-        if let Some(supposed) = session.supposed(parameter) {
-            session.conclude(supposed);
-        }
-    }
-}
-
-/// There is no region, and so none that could be refilled.
-fn no_region(session: &mut Session<'_, '_>, sure: f64, evidence: String, picture: Option<Picture>) {
-    let found = Finding::found(Parameter::SlcCacheSize, Bytes::ZERO, sure, evidence);
-    session.suppose(found.seen_in(picture));
-    let none = "There is no SLC cache.";
-    session.suppose(Finding::not_identifiable(Parameter::SlcCacheRefill, sure, none));
 }
 
 /// A region that is too small for a rise of the mean cost: rests put lumps off.

@@ -17,23 +17,21 @@ use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Time};
 
+use super::cost_per_io::cost;
 use super::figures::{mean, median};
 use super::patterns::{ios, responses};
 use super::size_pictures::throughput;
-use super::sizes::{
-    Curve, GROWTH, Kind, LINE_FROM, LINE_TO, PAUSE, READS_OFF, between, cost, fit, growth, lines,
-};
-use crate::group::Group;
+use super::sizes::{Curve, GROWTH, Kind, LINE_FROM, LINE_TO, PAUSE, READS_OFF, between, fit, growth, lines};
 use crate::halt::Halt;
+use crate::probe::Probe;
 use crate::session::Session;
 
-pub(crate) const LARGE_READS: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "large-reads",
     about: "sequential reads of doubling size: what is the fixed cost of a read, and from which size do larger ones not help?",
     parameters: &[Parameter::ReadCostPerIo, Parameter::ReadSaturationSize],
     supposes: &[],
     write_share: 0.0,
-    probe,
 };
 
 /// The largest size.
@@ -73,7 +71,7 @@ const NO_USE: [f64; 2] = [0.12, 0.4];
 /// The confidence of answers on a device that may hold no data.
 const UNSURE: f64 = 0.9;
 
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let begin = session.time_left();
     let limit = (session.reading_time().0 as f64 * TIME_SHARE).min(begin.0 as f64 * TIME_LEFT);
     let curves = first_look(session)?;

@@ -23,35 +23,33 @@ use flashlab_plan::{Location, Time};
 
 use kinds::{LOOK_WRITES, together};
 
+use super::cost_per_io::cost;
 use super::figures::median;
-use super::fill;
+use super::filling;
+use super::filling::{LARGE_WRITES_SHARE, reserved};
+use super::layout::read_pages::page;
+use super::layout::row_writes::row_writes;
 use super::saturation::{Doubling, Saturated, doublings, falls, is_faster_than_a_half, open, saturated};
 use super::size_pictures::{throughput, with_lines};
-use super::sizes::{Curve, Fit, Kind, LINE_FROM, LINE_TO, PAUSE, WRITES_OFF, between, cost, lines};
-use super::structure::read_pages::page;
-use super::structure::row_writes::row_writes;
+use super::sizes::{Curve, Fit, Kind, LINE_FROM, LINE_TO, PAUSE, WRITES_OFF, between, lines};
 use super::writes::{costs_of, writes};
-use crate::group::Group;
 use crate::halt::Halt;
+use crate::probe::Probe;
 use crate::session::Session;
 use crate::words::duration;
 
-pub(crate) const GROUP: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "large-writes",
     about: "sequential writes of doubling size: what is the fixed cost of a write, and from which size do larger ones not help?",
     parameters: &[Parameter::WriteCostPerIo, Parameter::WriteSaturationSize],
     supposes: &[],
-    write_share: 0.075,
-    probe,
+    write_share: LARGE_WRITES_SHARE,
 };
 
-/// The part of the device that is left for this, and the most.
-const PART: u64 = 3;
-const MOST: Bytes = Bytes::mib(512);
 /// Whole pages, nearly always: the smallest writes.
 const WHOLE_PAGES: Bytes = Bytes::kib(16);
 /// The largest writes, and smaller ones where there is no room for them.
-const LARGEST: [Bytes; 3] = [Bytes::mib(1), Bytes::kib(512), Bytes::kib(256)];
+const LARGEST: [Bytes; 3] = [filling::LARGEST, Bytes::kib(512), Bytes::kib(256)];
 /// As much as so many of the largest writes is room.
 const ROOM: u64 = 24;
 /// Of so many runs one more is done before it is looked again what the next ones are to be.
@@ -79,18 +77,12 @@ const UNSURE: f64 = 0.5;
 /// The smallest size of which is asked from when on it saturates.
 const SMALLEST: Bytes = Bytes::kib(4);
 
-/// What is left at the device's end when it is filled.
-pub(super) fn reserved(session: &Session<'_, '_>) -> Bytes {
-    let largest = LARGEST[0];
-    Bytes(session.capacity().0 / PART).min(MOST).round_down(largest) + Bytes(session.capacity().0 % largest.0)
-}
-
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let kinds = fill_the_rest(session);
     // Whatever happened, it is written to its end if it can be.
-    let smallest = fill::io_size(session.capacity(), session.block());
+    let smallest = filling::io_size(session.capacity(), session.block());
     let rest = session.capacity() - session.fill().until;
-    fill::sequential_writes(session, "fill", smallest, session.fill().until, rest)?;
+    filling::sequential_writes(session, "fill", smallest, session.fill().until, rest)?;
     session.filled(rest);
     let kinds = kinds?;
     let [plain, paused] = lines(&kinds);
@@ -290,7 +282,7 @@ impl Rest {
         self.kinds[0].budget.insert(0, 0.0);
         self.last = None;
         self.write(session, (0, 0), SMALLER_WRITES)?;
-        fill::fill_up(session, self.run)
+        filling::fill_up(session, self.run)
     }
 
     /// Writes of a size; after those of another one as many more as it takes until they are as they stay.

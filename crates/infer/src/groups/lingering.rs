@@ -22,19 +22,18 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
 use super::patterns::ios;
-use super::startup::{IO_SIZE, random_writes};
-use crate::group::Group;
+use super::random_writes::{IO_SIZE, random_writes};
 use crate::halt::Halt;
+use crate::probe::Probe;
 use crate::session::Session;
 use crate::words::duration;
 
-pub(crate) const GROUP: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "lingering",
     about: "random reads before and after random writes: how long do the writes slow them down?",
     parameters: &[Parameter::LingeringTime],
     supposes: &[],
     write_share: 0.015,
-    probe,
 };
 
 /// The fewest writes of an experiment, and the most.
@@ -65,7 +64,7 @@ struct Experiment {
     after: Vec<(f64, f64)>,
 }
 
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let size = IO_SIZE.max(session.block());
     let writes = (session.writes_left().0 / size.0 / REPETITIONS).clamp(WRITES.0, WRITES.1);
     session.run("reads-first", &ios(Mode::Read, Location::Random, size, READS_FIRST))?;

@@ -25,18 +25,17 @@ use super::figures::{median, ranked};
 use super::no_faster::FLASH_LEAST;
 use super::sizes::PAUSE;
 use super::writes::{Buffer, buffer, costs_of, shifted, writes};
-use crate::group::Group;
 use crate::halt::{Halt, if_affordable};
+use crate::probe::Probe;
 use crate::session::Session;
 use crate::words::duration;
 
-pub(crate) const GROUP: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "misalignment",
     about: "writes of one page at random offsets in the first MiB, aligned and shifted by half a page: what does misalignment cost?",
     parameters: &[Parameter::MisalignmentPenalty],
     supposes: &[],
     write_share: 0.0065,
-    probe,
 };
 
 /// Where the writes go.
@@ -65,7 +64,7 @@ const OTHER_SHIFTS: u64 = 100;
 const OTHER_SHIFTS_LEAST: u64 = 16;
 const OTHER_SHIFTS_PART: u64 = 2;
 
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let parameter = Parameter::MisalignmentPenalty;
     let Some(page) = session.known().bytes(Parameter::ReadPageSize) else {
         return Err(Halt::Lacks(

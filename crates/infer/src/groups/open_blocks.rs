@@ -20,22 +20,21 @@ use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
 use super::figures::{median, quantile};
-use super::spare::full_logs::LOGS_MOST;
 use super::stalls::{Stalls, stalls};
 use super::writes::{Buffer, buffer, costs_of, dies_in_doubt, page_to_write, place, writes};
-use crate::group::Group;
 use crate::halt::Halt;
+use crate::knowledge::LOGS_MOST;
+use crate::probe::Probe;
 use crate::session::Session;
 use crate::words::{duration, times};
 use recency::recency;
 
-pub(crate) const GROUP: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "open-blocks",
     about: "single pages in many blocks of one die: in how many blocks can the device write without a merge?",
     parameters: &[Parameter::OpenBlocks],
     supposes: &[],
     write_share: 0.04,
-    probe,
 };
 
 /// How sure a number of logs is that was confirmed; where it is close to the number of places; and that was not.
@@ -63,7 +62,7 @@ const AGREE: usize = 2;
 const WHOLE: f64 = 0.06;
 const FILLED: f64 = 0.9;
 
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     session.look_through();
     let known = session.known();
     let family = known.family();

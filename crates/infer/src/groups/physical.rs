@@ -11,18 +11,18 @@
 
 use flashlab_analysis::inference::{Family, Finding, Parameter, Verdict};
 
-use crate::group::Group;
+use super::space::{SPACE, value};
 use crate::halt::Halt;
+use crate::probe::Probe;
 use crate::session::Session;
 
-pub(crate) const GROUP: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "physical-capacity",
     about: "no new IOs: the physical capacity follows from the overwriting and from the translation layer",
-    parameters: &[Parameter::PhysicalCapacity, Parameter::OverProvisioning],
+    parameters: &SPACE,
     supposes: &[],
     // It concludes from what was written, and has no answer without.
     write_share: 0.0005,
-    probe,
 };
 
 /// How sure it is that pages lie anywhere where writes in the middle of units were merged.
@@ -32,7 +32,7 @@ const LOGS_MOST: f64 = 1.0;
 /// Nothing is surer that was not seen again.
 const SUREST: f64 = 0.9;
 
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let known = session.known();
     let block = Parameter::EraseBlockSize;
     let counted = session.fill().unit.filter(|unit| unit.logs.is_some());
@@ -43,7 +43,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let of_logs = known.confidence(Parameter::OpenBlocks).min(of_unit).min(family_sure);
     let capacity = session.capacity().0 as f64;
     let family = known.family();
-    for &parameter in GROUP.parameters {
+    for parameter in SPACE {
         let Some(supposed) = session.supposed(parameter) else { continue };
         let finding = match (family, logs) {
             (Some(family @ (Family::Block | Family::LogBlock)), _)
@@ -86,12 +86,4 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         session.conclude(finding);
     }
     Ok(())
-}
-
-/// What so much space beyond the capacity is as one of the group's parameters, in its unit.
-pub(super) fn value(parameter: Parameter, capacity: f64, spare: f64) -> f64 {
-    match parameter {
-        Parameter::OverProvisioning => spare / capacity,
-        _ => capacity + spare,
-    }
 }

@@ -15,17 +15,16 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_samples::Sample;
 
 use super::reads::Walk;
-use crate::group::Group;
 use crate::halt::Halt;
+use crate::probe::Probe;
 use crate::session::Session;
 
-pub(crate) const QUEUE_DEPTH: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "queue-depth",
     about: "random reads of one page with 1, 2, 4 and more in flight: from where does doubling add less than 2.5 %?",
     parameters: &[Parameter::UsefulQueueDepth],
     supposes: &[],
     write_share: 0.0,
-    probe,
 };
 
 /// The throughput has to grow by this much.
@@ -54,7 +53,7 @@ struct Curve {
     times: Vec<Vec<f64>>,
 }
 
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let begin = session.time_left();
     let limit = Nanos((begin.0 as f64 * TIME_SHARE) as u64);
     let page = session.known().bytes(Parameter::ReadPageSize);

@@ -32,19 +32,18 @@ use flashlab_samples::Sample;
 
 use super::figures::{mean, windows};
 use super::patterns::{ios, responses};
-use crate::group::Group;
 use crate::halt::{Halt, if_affordable};
+use crate::probe::Probe;
 use crate::session::Session;
 use crate::words::{duration, times};
 use level::{Level, SLOWED, STRETCHES};
 
-pub(crate) const GROUP: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "recovery",
     about: "sequential writes before and after bursts of random writes: how long are they slower, and does rewriting help?",
     parameters: &[Parameter::RecoveryTime, Parameter::RecoveryEnds, Parameter::RewriteCures],
     supposes: &[],
     write_share: 0.02,
-    probe,
 };
 
 /// The size of the random writes: the small ones of the paper, of which some devices suffer that bear larger ones.
@@ -184,7 +183,7 @@ impl After {
     }
 }
 
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let sizes = sizes(session)?;
     if sizes.in_order {
         order(session, "in-order", &sizes)?;

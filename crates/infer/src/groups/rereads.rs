@@ -20,28 +20,30 @@
 //! though it was never read before.
 
 mod read_ahead;
+mod reread;
 
 use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
-use flashlab_analysis::inference::{Axis, Family, Finding, Parameter, Picture, Style};
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
 use super::figures::{median, ranked};
 use super::no_faster::{ALPHA, FAST_MAX, is_faster, nothing};
 use super::patterns::{in_turn, ios};
+use super::read_buffer::AT_HAND;
 use super::reads::{Walk, compare, how_many_times, in_order, room};
-use crate::group::Group;
 use crate::halt::Halt;
+use crate::probe::Probe;
 use crate::session::Session;
 use crate::words::{duration, times};
+use reread::{Kept, Reread};
 
-pub(crate) const REREADS: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "read-cache",
     about: "repeated reads, and reads after a short sequential run: do a read cache and read-ahead answer them?",
     parameters: &[Parameter::ReadAheadSize],
     supposes: &[Parameter::ReadBufferSize],
     write_share: 0.0,
-    probe,
 };
 
 /// Further apart than any row of pages.
@@ -56,10 +58,6 @@ const TWO_DIES: f64 = 0.92;
 const SAME_MAP_PAGE: u64 = 64;
 /// The share of the time that the search may take.
 const TIME_SHARE: f64 = 0.15;
-/// What was supposed of a buffer that may be none ends so.
-const AT_HAND: &str = "Something else may have been cached, for example their part of the map.";
-/// How sure it is at most that this was the map.
-const MAP_AT_HAND: f64 = 0.8;
 /// How sure it is that something is kept where more is saved than is left, and that a single granule is.
 const SAVED_MORE: f64 = 0.96;
 const ONE_GRANULE: f64 = 0.8;
@@ -68,25 +66,7 @@ const TWO_PLACES: &str = "two offsets, repeatedly";
 /// The confidence that a buffer keeps what the register of the only die may keep as well.
 const EITHER: f64 = 0.6;
 
-/// Concludes the buffer when the family of the translation layer is known: a map on the flash is what may have been at hand.
-pub(super) fn conclude_buffer(session: &mut Session<'_, '_>) {
-    let Some(supposed) = session.supposed(Parameter::ReadBufferSize) else { return };
-    let family = session.inference().get(Parameter::TranslationFamily);
-    let of_map = family.filter(|_| session.known().family() == Some(Family::DemandCachedPage));
-    session.conclude(match of_map {
-        Some(family) if supposed.evidence.ends_with(AT_HAND) => {
-            let evidence = format!(
-                "{} The device keeps its map on the flash and reads it on demand, so it was the map.",
-                supposed.evidence
-            );
-            let sure = family.confidence.min(MAP_AT_HAND);
-            Finding::found(supposed.parameter, Bytes::ZERO, sure, evidence).seen_in(supposed.picture)
-        }
-        _ => supposed,
-    });
-}
-
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let least = session.known().bytes(Parameter::ReadPageSize).unwrap_or(Bytes::kib(16)).max(session.block());
     let apart = Bytes(session.capacity().0 / 512).round_down(least).min(APART);
     if apart < least {
@@ -96,30 +76,12 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let middle = Bytes(session.capacity().0 / 2).round_down(apart);
     let places = READS.min(middle.0 / 2 / apart.0);
     let fresh = footprint(session, "fresh-reads", (middle, apart, places), 1)?;
-    let mut probe = Probe { apart, fresh, next: Bytes::ZERO };
+    let mut probe = Rereading { apart, fresh, next: Bytes::ZERO };
     let reread = probe.buffer(session)?;
     read_ahead::probe(session, &reread)
 }
 
-/// What reading again showed.
-pub(super) struct Reread {
-    /// The fastest reads known to come from the flash.
-    pub(super) flash: Vec<f64>,
-    pub(super) kept: Option<Kept>,
-}
-
-/// What is answered without the flash.
-#[derive(Clone, Copy)]
-pub(super) struct Kept {
-    /// What is kept at once.
-    pub(super) granule: Option<Bytes>,
-    /// What a read of it takes, in nanoseconds.
-    pub(super) time: f64,
-    /// How sure it is that it is kept.
-    pub(super) sure: f64,
-}
-
-struct Probe {
+struct Rereading {
     apart: Bytes,
     /// Reads of the flash.
     fresh: Vec<f64>,
@@ -141,7 +103,7 @@ fn footprint(
     Ok(in_order(&session.run(name, &pattern)?, 0))
 }
 
-impl Probe {
+impl Rereading {
     /// Reads of a footprint after it was read once. Each footprint lies elsewhere: of a buffer that gives up what came
     /// first, what it held before would decide what stays.
     fn again(

@@ -20,18 +20,17 @@ use flashlab_plan::Pattern;
 use super::figures::median;
 use super::patterns::in_turn;
 use super::reads::{Walk, compare_each, how_many_times};
-use crate::group::Group;
 use crate::halt::Halt;
+use crate::probe::Probe;
 use crate::session::Session;
 use crate::words::{duration, percent, times};
 
-pub(crate) const SEGMENT_GROUPS: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "segment-groups",
     about: "reads that alternate between two offsets: at which distance does a seek begin to cost time?",
     parameters: &[Parameter::SegmentGroups, Parameter::SegmentGroupSpan],
     supposes: &[],
     write_share: 0.0,
-    probe,
 };
 
 /// Near enough for one group, and far enough for what is near to be at hand anyway.
@@ -43,7 +42,7 @@ const COST_MIN: f64 = 1.03;
 /// The most spans that are looked at.
 const SPANS_MAX: u64 = 512;
 
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let mut curve = Vec::new();
     let (mut fast, mut slow) = (NEAR, None);
     let mut distance = NEAR * 2;

@@ -19,12 +19,9 @@
 use flashlab_analysis::decide::level::centre;
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::decide::weighted_line::{WeightedLine, WeightedPoint, weighted_line, weights};
-use flashlab_analysis::inference::{Finding, Parameter};
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::Bytes;
 
 use statrs::distribution::{ContinuousCDF, Normal};
-
-use super::size_pictures::beginning;
 
 /// The throughput has to grow by this much.
 pub(super) const GROWTH: f64 = 1.025;
@@ -52,9 +49,6 @@ pub(super) const WRITES_OFF: [f64; 2] = [0.0, 0.0];
 const VAGUE: f64 = 4.0;
 /// In so many steps a figure is looked for between two.
 const STEPS: u32 = 64;
-/// An answer is more often right than wrong; how sure a line of the definition's sizes is at most, one of others, and what is
-/// no line of a part of them.
-const CHANCE_LEAST: f64 = 0.5;
 const OF_DEFINITION: f64 = 0.9;
 const OF_OTHERS: f64 = 0.8;
 const OF_PART: f64 = 0.5;
@@ -188,7 +182,7 @@ impl Told {
     }
 
     /// How sure A is at most: what is no line hangs on all its sizes.
-    fn most(&self) -> f64 {
+    pub(super) fn most(&self) -> f64 {
         match self.fit.is_line {
             true => OF_OTHERS,
             false if self.points[self.fit.to].x == LINE_TO.0 as f64 => OF_DEFINITION,
@@ -211,7 +205,7 @@ impl Told {
         self.fit.line.slope
     }
 
-    fn words(&self) -> String {
+    pub(super) fn words(&self) -> String {
         let Interval { estimate, low, high } = self.fit.line.intercept;
         format!(
             "a line through the medians of {} to {} begins at {:.1} us (95 % interval: {:.1} to {:.1} us)",
@@ -288,35 +282,6 @@ pub(super) fn between(
     };
     let figures = (0..=STEPS).map(|step| first + (last - first) * f64::from(step) / f64::from(STEPS));
     figures.map(chance).max_by(|a, b| a.1.total_cmp(&b.1))
-}
-
-/// The cost of each IO; `what` they are, as "sequential reads".
-pub(super) fn cost(
-    parameter: Parameter,
-    what: &str,
-    plain: Option<&Told>,
-    paused: Option<&Told>,
-    off: [f64; 2],
-) -> Finding {
-    let Some((estimate, chance)) = between(plain, paused, off, [1.0; 2]) else {
-        return Finding::undetermined(parameter, format!("There are too few sizes of {what} to fit a line."));
-    };
-    let words = [(plain, "without pauses"), (paused, "with pauses")];
-    let words = words.map(|(told, how)| told.map(|told| format!("{how} {}", told.words())));
-    let evidence = format!(
-        "The time of {what} grows linearly with their size: {}.",
-        words.into_iter().flatten().collect::<Vec<_>>().join(", and ")
-    );
-    if chance < CHANCE_LEAST {
-        return Finding::undetermined(parameter, evidence).with(beginning(what, plain, paused, None));
-    }
-    let most = [plain, paused].into_iter().flatten().map(Told::most).fold(1.0, f64::min);
-    Finding::found(parameter, Nanos(estimate as u64), most * chance, evidence).with(beginning(
-        what,
-        plain,
-        paused,
-        Some(estimate),
-    ))
 }
 
 #[cfg(test)]

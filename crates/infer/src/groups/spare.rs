@@ -40,15 +40,15 @@ mod row_cycles;
 mod single_pages;
 mod unit_rows;
 
-use flashlab_analysis::inference::{Finding, Parameter, Picture, ReclaimUnit};
+use flashlab_analysis::inference::{Finding, Parameter, ReclaimUnit};
 use flashlab_base::Bytes;
 
 use super::figures::median;
-use super::fill;
-use super::physical;
+use super::slc_region;
+use super::space::{SPACE, suppose_space, sure_within};
 use super::writes::{Buffer, buffer, dies, planes};
-use crate::group::Group;
 use crate::halt::{Halt, if_affordable};
+use crate::probe::Probe;
 use crate::session::Session;
 use crate::words::{duration, times};
 use emptied_together::emptied_at_once;
@@ -59,13 +59,12 @@ use onset::Onset;
 use overwriting::{Overwriting, begin, overwrite};
 use single_pages::{Logs, SinglePages};
 
-pub(crate) const GROUP: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "over-provisioning",
     about: "the filled device is overwritten sequentially: after how much does garbage collection begin?",
-    parameters: &fill::REGION,
-    supposes: physical::GROUP.parameters,
+    parameters: &slc_region::REGION,
+    supposes: &SPACE,
     write_share: 0.11,
-    probe,
 };
 
 /// How sure the number of logs is, where nothing was in them before, and where something was; and how sure their size is.
@@ -97,14 +96,9 @@ const OF_PAGES: [f64; 2] = [0.8, 0.65];
 const MERGES: f64 = 0.9;
 /// Before room is made for the first time the share of stalls is less than so large a part of that behind it.
 const FEW_BEFORE: f64 = 0.4;
-/// The size of the writes while the device counts.
-pub(super) const IO_SIZE: Bytes = Bytes::kib(16);
-/// The error up to which the physical capacity is told, and the space beyond the capacity.
-const PHYSICAL_ERROR: f64 = 0.03;
-const SPARE_ERROR: f64 = 0.1;
 
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    fill::conclude_supposed(session);
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    slc_region::conclude_supposed(session);
     // Blocks that can be erased at once are not, as long as there are others.
     let since_fill =
         |session: &Session<'_, '_>| Ok::<_, Halt>(session.written_since_fill()? + session.fill().in_place);
@@ -351,32 +345,6 @@ fn suppose_more_stalls(
     suppose_space(session, spare.0 as f64, sure, &evidence, &picture);
 }
 
-/// Supposes the space beyond the capacity: how sure the physical capacity is, and that space; `None` where it is not told.
-pub(super) fn suppose_space(
-    session: &mut Session<'_, '_>,
-    spare: f64,
-    sure: [Option<f64>; 2],
-    evidence: &str,
-    picture: &Picture,
-) {
-    let capacity = session.capacity().0 as f64;
-    for (&parameter, sure) in physical::GROUP.parameters.iter().zip(sure) {
-        let finding = match sure {
-            Some(sure) => {
-                Finding::found(parameter, physical::value(parameter, capacity, spare), sure, evidence)
-            }
-            None => Finding::undetermined(parameter, evidence),
-        };
-        session.suppose(finding.with(picture.clone()));
-    }
-}
-
-/// How sure both are, as far as they are known well enough: within `error` of `spare`.
-pub(super) fn sure_within(capacity: Bytes, spare: f64, error: f64, sure: [f64; 2]) -> [Option<f64>; 2] {
-    let physical = error / (capacity.0 as f64 + spare) <= PHYSICAL_ERROR;
-    [physical.then_some(sure[0]), (error / spare <= SPARE_ERROR).then_some(sure[1])]
-}
-
 /// Logs that all blocks share are full: they are whole units, of which so many are emptied at once, if that was seen.
 fn suppose_shared(
     session: &mut Session<'_, '_>,
@@ -431,7 +399,7 @@ fn merged(session: &mut Session<'_, '_>, pages: &SinglePages) {
         duration(late),
         times(late / (session.fill().nanos_per_byte * pages.size.0 as f64).max(1.0)),
     );
-    for &parameter in physical::GROUP.parameters {
+    for parameter in SPACE {
         let finding = Finding::not_identifiable(parameter, MERGES, evidence.clone());
         session.suppose(finding.with(pages.picture()));
     }

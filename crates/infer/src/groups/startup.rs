@@ -29,33 +29,27 @@ mod pause;
 
 use flashlab_analysis::decide::change::{Change, Direction, change};
 use flashlab_analysis::findings::Phases;
-use flashlab_analysis::inference::{Axis, Family, Finding, Parameter, Picture, Style};
-use flashlab_analysis::phases;
-use flashlab_base::{Bytes, Mode, Nanos};
-use flashlab_plan::{Location, Pattern};
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_base::Nanos;
 
 use super::figures::{mean, medians};
-use super::patterns::{ios, responses};
-use crate::group::Group;
+use super::patterns::responses;
+use super::random_writes::{IO_SIZE, REST, is_page_map, phases_of, random_writes};
 use crate::halt::Halt;
+use crate::probe::Probe;
 use crate::session::Session;
 use crate::words::duration;
 use cheap_beginning::cheap_beginning;
 use full_region::{fast_pages, of_blocks, of_region, until_region_is_full};
 
-pub(crate) const GROUP: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "random-writes",
     about: "random writes after idle time, then with pauses: how long is the start-up phase, do costs oscillate, do pauses help?",
     parameters: &[Parameter::StartupIos, Parameter::PeriodIos, Parameter::PauseBenefit],
     supposes: &[],
     write_share: 0.045,
-    probe,
 };
 
-/// The size of the writes.
-pub(crate) const IO_SIZE: Bytes = Bytes::kib(4);
-/// How long the device rests before each run.
-pub(super) const REST: Nanos = Nanos::from_secs(60);
 /// How many runs there are of either kind.
 const RUNS: usize = 4;
 /// The writes of the runs with pauses, in sixteenths of those without: each run begins another number of writes after the one
@@ -88,12 +82,7 @@ const DIFFERENCE_LEAST: f64 = 1.1;
 const DIFFERENCE_CLEAR: f64 = 2.0;
 const SHORT: usize = 64;
 
-/// Random writes on the whole device.
-pub(crate) fn random_writes(session: &Session<'_, '_>, count: u64) -> Pattern {
-    ios(Mode::Write, Location::Random, IO_SIZE.max(session.block()), count)
-}
-
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let size = IO_SIZE.max(session.block());
     let runs = 2 * RUNS as u64;
     // A quarter of a run is for finding out how long they take.
@@ -133,11 +122,6 @@ fn counts(most: u64, in_time: u64, fast_pages: f64) -> (u64, u64) {
     (long, usual.min((all - long) / (2 * RUNS as u64 - 1)).max(WRITES.0))
 }
 
-/// Whether every page may lie anywhere.
-pub(super) fn is_page_map(session: &Session<'_, '_>) -> bool {
-    session.known().family().is_some_and(Family::maps_pages)
-}
-
 /// What a write takes: the mean of the dearest of more and more writes, `most` of them at most, as a buffer hides what the
 /// first ones cost.
 fn how_long(session: &mut Session<'_, '_>, most: u64) -> Result<f64, Halt> {
@@ -160,10 +144,6 @@ fn after_rest(session: &mut Session<'_, '_>, count: u64) -> Result<Vec<f64>, Hal
     session.rest(REST)?;
     let pattern = random_writes(session, count);
     Ok(responses(&session.run("after-a-rest", &pattern)?))
-}
-
-fn phases_of(run: &[f64]) -> Phases {
-    phases(&run.iter().map(|&cost| cost as u64).collect::<Vec<_>>())
 }
 
 /// Whether two counts are the same but for 3 %.

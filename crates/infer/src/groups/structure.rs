@@ -4,27 +4,16 @@
 //! 1. The page, by reads across boundaries, one at a time.
 //! 2. All of it, by reads of many sizes that a layout has to explain.
 
-mod crossings;
-mod explained;
-mod fitting;
-mod layouts;
-mod likely;
-mod programs;
-pub(super) mod read_pages;
-pub(crate) mod replay;
-pub(super) mod row_writes;
-mod traces;
-
 use flashlab_analysis::inference::{Finding, Parameter};
 
+use super::layout::explained::explained;
+use super::layout::read_pages::{odd_page, page};
 use super::no_faster::HOLDS_NO_DATA;
-use crate::group::Group;
 use crate::halt::Halt;
+use crate::probe::Probe;
 use crate::session::Session;
-use explained::explained;
-use read_pages::{odd_page, page};
 
-pub(crate) const STRUCTURE: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "structure",
     about: "small reads across boundaries, and reads of many sizes that wait for each other: how are pages, planes and dies laid out?",
     parameters: &[
@@ -37,13 +26,12 @@ pub(crate) const STRUCTURE: Group = Group {
     ],
     supposes: &[],
     write_share: 0.0,
-    probe,
 };
 
 /// How sure it is of a page of no power of two that boundaries alone tell.
 const UNEXPLAINED: f64 = 0.85;
 
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let writes = session.take_row_writes();
     let mut found = page(session)?;
     if let Ok(page) = &found {
@@ -53,7 +41,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     if explained.is_none()
         && let Some(mut page) = odd_page(session)?
     {
-        explained = match self::explained::explained(session, Some(&page), &writes) {
+        explained = match self::explained(session, Some(&page), &writes) {
             // What is read to be explained goes by the page and its half, which may be no whole blocks.
             Err(Halt::Misfit(_)) => None,
             other => other?,
@@ -76,7 +64,7 @@ fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         explained.conclude(session);
         return Ok(());
     }
-    for &parameter in STRUCTURE.parameters.iter().filter(|&&other| other != Parameter::ReadPageSize) {
+    for &parameter in PROBE.parameters.iter().filter(|&&other| other != Parameter::ReadPageSize) {
         let mut evidence =
             "No layout of pages on dies that was tried explains the times of reads of many sizes.".to_owned();
         if !session.holds_data() {

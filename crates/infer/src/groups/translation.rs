@@ -53,10 +53,11 @@ mod sustained;
 use flashlab_analysis::inference::{Family, Finding, Parameter};
 use flashlab_base::Bytes;
 
-use super::rereads;
+use super::merges::{CHEAP, MERGE, MERGE_LEAST, MERGING};
+use super::read_buffer::conclude_buffer;
 use super::writes::{dies_in_doubt, page_on_die};
-use crate::group::Group;
 use crate::halt::Halt;
+use crate::probe::Probe;
 use crate::session::Session;
 use crate::words::duration;
 use beginnings::suppose_unit;
@@ -67,24 +68,16 @@ use orders::orders;
 use owed::owed;
 use sustained::{Sustained, sustained};
 
-pub(crate) const GROUP: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "translation",
     about: "single pages in sequence, repeatedly to one offset, and at random: which of them cost a merge?",
     parameters: &[Parameter::TranslationFamily, Parameter::ReadBufferSize],
     supposes: &[],
     write_share: 0.06,
-    probe,
 };
 
-/// Up to so many times the cost in sequence a write is as cheap, and from so many times on it costs a merge: a block
-/// has 16 pages at least, each of which is read and written. Between the two nothing is sure.
-const CHEAP: f64 = 3.0;
-pub(super) const MERGE: f64 = 5.0;
 /// Means anywhere: up to here it is collecting pages, from here on merging a block for each page.
 const COLLECTING: f64 = 9.0;
-const MERGING: f64 = 16.0;
-/// No merge takes less: it copies sixteen rows of pages or more, each of which takes a hundred microseconds to be read and programmed.
-pub(super) const MERGE_LEAST: f64 = 1.5e6;
 /// Where merges are put off, a part of them is done before each write, which takes so many times as long.
 const PUT_OFF_COSTS: f64 = 1.5;
 /// More dies than a device has.
@@ -137,10 +130,10 @@ fn level(ratio: f64, cheap: f64, merge: f64) -> Level {
     Level { merges: ratio > (cheap * merge).sqrt(), clear: ratio <= cheap || ratio >= merge }
 }
 
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     session.look_through();
     conclude_family(session)?;
-    rereads::conclude_buffer(session);
+    conclude_buffer(session);
     Ok(())
 }
 

@@ -22,6 +22,7 @@
 //!   neither in the buffer nor on the flash;
 //! - before each burst the device rests longer than it would take to write all of the last one.
 
+mod bursts;
 mod held;
 mod landing;
 mod queue;
@@ -29,26 +30,24 @@ mod single_writes;
 
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
-use flashlab_plan::Location;
 
-use super::figures::{mean, median, medians, quantile};
-use super::writes::{costs_of, writes};
-use crate::group::Group;
+use super::figures::{median, quantile};
 use crate::halt::Halt;
+use crate::probe::Probe;
 use crate::session::Session;
 use crate::words::duration;
+use bursts::{Bursts, REST_LEAST, SMALL, SUSTAINED, WAITS, rest_for, write_behind};
 use held::held;
 use landing::{Landed, Landing, landing};
 use queue::queue;
 use single_writes::jump;
 
-pub(crate) const GROUP: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "write-buffer",
     about: "bursts of sequential writes after idle time, read back at once: is there a write buffer, and how large is it?",
     parameters: &[],
     supposes: &[Parameter::WriteBufferSize, Parameter::WriteBufferFlush],
     write_share: 0.1,
-    probe,
 };
 
 /// The size of the writes.
@@ -60,86 +59,14 @@ const BURST_LEAST: u64 = 32;
 const BURST_MOST: u64 = 8192;
 /// Bursts of each length.
 const REPETITIONS: u64 = 5;
-/// A rest is so many times as long as the burst before it,
-const REST_FACTOR: u64 = 3;
-/// and at least this long.
-const REST_LEAST: Nanos = Nanos::from_millis(200);
-/// A burst is long enough if it is so many times as long as what passes before the first wait.
-const SUSTAINED: usize = 4;
-/// A write that takes so many times as long as the first ones waits.
-const WAITS: f64 = 1.25;
 /// Bursts of more writes are not done with small ones, too.
 const SMALL_FOR: usize = 512;
-/// The size of small reads and writes.
-pub(super) const SMALL: Bytes = Bytes::kib(4);
 /// A queue fits if its writes are done at the same time as the burst's, but for this part of [`IO_SIZE`] on average.
 const FITS: f64 = 0.25;
 /// Small writes are taken if they take so many times as long in the sustained part.
 const CONTRAST: f64 = 1.5;
-/// What bursts of one length showed.
-pub(super) struct Bursts {
-    /// The size of the writes.
-    pub(super) size: Bytes,
-    /// The medians of the response times, write by write.
-    pub(super) costs: Vec<f64>,
-    /// The same, added up.
-    pub(super) done: Vec<f64>,
-    /// What a write takes in the sustained part.
-    pub(super) sustained: f64,
-    /// What a write takes to come in.
-    pub(super) come_in: f64,
-}
 
-impl Bursts {
-    pub(super) fn of(size: Bytes, runs: &[Vec<f64>]) -> Bursts {
-        let costs = medians(runs);
-        let done: Vec<f64> = costs
-            .iter()
-            .scan(0.0, |sum, cost| {
-                *sum += cost;
-                Some(*sum)
-            })
-            .collect();
-        // The first may wait already, in a small buffer.
-        let come_in = quantile(&costs[..4], 0.25);
-        let mut bursts = Bursts { size, sustained: mean(&costs[costs.len() / 2..]), costs, done, come_in };
-        // From a wait to a wait, where there are several.
-        if let Some((first, last)) = bursts.late_waits() {
-            bursts.sustained = (bursts.done[last] - bursts.done[first]) / (last - first) as f64;
-        }
-        bursts
-    }
-
-    /// Whether a write waits.
-    fn waits(&self, index: usize) -> bool {
-        self.costs[index] > WAITS * self.come_in
-    }
-
-    /// How many writes pass before the first wait; none waits: `None`.
-    fn before_waiting(&self) -> Option<usize> {
-        (0..self.costs.len()).find(|&index| self.waits(index))
-    }
-
-    /// Whether most of the burst came after the first wait.
-    fn is_sustained(&self) -> bool {
-        self.before_waiting().is_some_and(|before| SUSTAINED * (before + 1) <= self.costs.len())
-    }
-
-    /// By how many writes the sustained part is ahead of one without a buffer.
-    fn lead(&self) -> f64 {
-        let ahead = |index: usize| (index + 1) as f64 - self.done[index] / self.sustained;
-        median(&(self.costs.len() / 2..self.costs.len()).map(ahead).collect::<Vec<_>>())
-    }
-
-    /// The first and the last wait in the second half, if there are several.
-    fn late_waits(&self) -> Option<(usize, usize)> {
-        let waits: Vec<usize> =
-            (self.costs.len() / 2..self.costs.len()).filter(|&index| self.waits(index)).collect();
-        (waits.len() >= 3).then(|| (waits[0], waits[waits.len() - 1]))
-    }
-}
-
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let landed = landing(session)?;
     match landed.landing {
         Landing::Before => conclude_none(session, &landed),
@@ -232,32 +159,6 @@ fn until_sustained(session: &mut Session<'_, '_>, mut bursts: Bursts) -> Result<
         bursts = run_bursts(session, bursts.size, length)?;
     }
     Ok(bursts)
-}
-
-/// How long the device rests behind what took so long.
-pub(super) fn rest_for(cost: f64) -> Nanos {
-    REST_LEAST.max(Nanos(cost as u64) * REST_FACTOR)
-}
-
-/// `count` writes of `size` behind what was written, as a part of filling the device: what they took.
-pub(super) fn write_behind(
-    session: &mut Session<'_, '_>,
-    name: &str,
-    size: Bytes,
-    count: u64,
-) -> Result<Vec<f64>, Halt> {
-    let (place, length) = (session.fill().until, size * count);
-    if place + length > session.capacity() {
-        return Err(Halt::Misfit(format!("it has no space for bursts of {length}")));
-    }
-    let costs = costs_of(session, name, &writes(Location::Sequential, size, count, place, length))?;
-    session.filled(length);
-    Ok(costs)
-}
-
-/// One write behind what was written: what it took.
-pub(super) fn write_one(session: &mut Session<'_, '_>, name: &str, size: Bytes) -> Result<f64, Halt> {
-    Ok(write_behind(session, name, size, 1)?.first().copied().unwrap_or(0.0))
 }
 
 fn run_bursts(session: &mut Session<'_, '_>, size: Bytes, length: u64) -> Result<Bursts, Halt> {

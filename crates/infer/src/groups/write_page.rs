@@ -23,21 +23,20 @@ use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
 use super::figures::median;
-use super::fill::io_size;
-use super::translation::MERGE_LEAST;
+use super::filling::io_size;
+use super::merges::MERGE_LEAST;
 use super::writes::{Buffer, buffer, costs_of, dies, filled_on_die, flushed, place, planes, writes};
-use crate::group::Group;
 use crate::halt::Halt;
+use crate::probe::Probe;
 use crate::session::Session;
 use crate::words::duration;
 
-pub(crate) const GROUP: Group = Group {
+pub(crate) const PROBE: Probe = Probe {
     name: "write-page",
     about: "aligned sequential writes of doubling size: the page is the size that takes less time than its half",
     parameters: &[Parameter::WritePageSize],
     supposes: &[],
     write_share: 0.03,
-    probe,
 };
 
 /// The largest size that is tried.
@@ -66,7 +65,7 @@ struct Timed {
     times: Vec<f64>,
 }
 
-fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     session.look_through();
     if session.block() * 2 > LARGEST {
         return Ok(());

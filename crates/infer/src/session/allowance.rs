@@ -18,47 +18,47 @@ const CONFIDENCE_DISTURBED: f64 = 0.8;
 
 /// What a group has.
 #[derive(Default)]
-pub(super) struct Allowance {
-    pub(super) group: &'static str,
+pub(crate) struct Allowance {
+    pub(crate) group: &'static str,
     /// What it may still write.
-    pub(super) writes: Bytes,
+    pub(crate) writes: Bytes,
     /// Until when it may submit IOs.
-    pub(super) deadline: Nanos,
+    pub(crate) deadline: Nanos,
     /// What was written since it concluded a parameter.
-    pub(super) written: Bytes,
+    pub(crate) written: Bytes,
     /// The IOs that it did.
-    pub(super) ios: u64,
+    pub(crate) ios: u64,
     /// Of these, the ones that failed.
-    pub(super) failed: u64,
+    pub(crate) failed: u64,
     /// What they moved, and what others moved on the disk meanwhile.
-    pub(super) moved: Bytes,
-    pub(super) moved_by_others: Bytes,
+    pub(crate) moved: Bytes,
+    pub(crate) moved_by_others: Bytes,
     /// How long they took, and how long of that the program waited for a processor.
-    pub(super) took: Nanos,
-    pub(super) waited: Nanos,
+    pub(crate) took: Nanos,
+    pub(crate) waited: Nanos,
     /// Whether it ran one of them to its end.
-    pub(super) has_run: bool,
+    pub(crate) has_run: bool,
     /// Why it could not do the first of those that it could not do, if for want of time or budget.
-    pub(super) short: Option<Halt>,
+    pub(crate) short: Option<Halt>,
     /// The patterns that it ran: makes each run's seed its own.
-    pub(super) runs: u64,
+    pub(crate) runs: u64,
     /// Whether the device was full of data when it began.
-    pub(super) on_data: bool,
+    pub(crate) on_data: bool,
     /// How often it let the device rest, and how long in all.
-    pub(super) rests: u64,
-    pub(super) rested: Nanos,
+    pub(crate) rests: u64,
+    pub(crate) rested: Nanos,
     /// Whether each of its writes is flushed.
-    pub(super) through: bool,
+    pub(crate) through: bool,
 }
 
 impl Allowance {
     /// How many of the next IOs may fail.
-    pub(super) fn failures(&self, ios: u64) -> u64 {
+    pub(crate) fn failures(&self, ios: u64) -> u64 {
         (1 + (self.ios + ios) / IOS_PER_FAILURE).saturating_sub(self.failed).min(FAILURES_MAX)
     }
 
     /// Counts the IOs of a run.
-    pub(super) fn count(&mut self, outcome: &RunOutcome) {
+    pub(crate) fn count(&mut self, outcome: &RunOutcome) {
         self.writes = Bytes(self.writes.0.saturating_sub(outcome.written.0));
         self.written += outcome.written;
         self.ios += outcome.ios;
@@ -67,7 +67,7 @@ impl Allowance {
 
     /// Notes what others did on the disk and with the processor.
     /// Nobody else's is what writes that are flushed make a file system write, as `own_journal` says.
-    pub(super) fn note_others(&mut self, outcome: &RunOutcome, own_journal: bool) {
+    pub(crate) fn note_others(&mut self, outcome: &RunOutcome, own_journal: bool) {
         let own = outcome.read + outcome.written;
         let traffic = outcome.disturbance.device_traffic.unwrap_or_default();
         self.moved += own;
@@ -79,7 +79,7 @@ impl Allowance {
     }
 
     /// The finding, less sure where IOs of the group failed, or where others used the disk or the processor meanwhile.
-    pub(super) fn doubt(&self, finding: Finding) -> Finding {
+    pub(crate) fn doubt(&self, finding: Finding) -> Finding {
         self.with_disturbance(self.with_failures(finding))
     }
 

@@ -8,7 +8,7 @@ use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{
     Completion, Device, FaultyDevice, InjectedFault, IoError, MemoryDevice, Operation, Request,
 };
-use flashlab_infer::{GROUPS, Group, InferenceEnd, InferenceSettings, infer, nothing_known};
+use flashlab_infer::{InferenceEnd, InferenceSettings, PROBES, Probe, infer, nothing_known};
 use flashlab_sim::{Profile, SimulatedDevice};
 
 const SMALL: Bytes = Bytes::mib(16);
@@ -18,7 +18,7 @@ fn inferred(device: &mut dyn Device) -> Inference {
     let (known, ended) = inferred_until_the_end(device);
     assert_eq!(ended, InferenceEnd::Done);
     let answered: Vec<_> = known.findings.iter().map(|finding| finding.parameter).collect();
-    for group in GROUPS {
+    for group in PROBES {
         for parameter in group.parameters {
             assert_eq!(answered.iter().filter(|one| *one == parameter).count(), 1, "{parameter}");
         }
@@ -41,7 +41,7 @@ fn inferred_until_the_end(device: &mut dyn Device) -> (Inference, InferenceEnd) 
     (known, ended)
 }
 
-fn of<'a>(known: &'a Inference, group: &Group) -> Vec<&'a Finding> {
+fn of<'a>(known: &'a Inference, group: &Probe) -> Vec<&'a Finding> {
     group.parameters.iter().map(|&parameter| known.get(parameter).unwrap()).collect()
 }
 
@@ -83,7 +83,7 @@ fn many_ios_that_fail_cost_their_group_and_no_other() {
     let failed = |finding: &&Finding| finding.evidence.contains("Input/output error");
     assert!(known.findings.iter().filter(failed).all(|finding| finding.verdict == Verdict::Undetermined));
     assert!(known.findings.iter().any(|finding| failed(&finding)));
-    for group in GROUPS.iter().filter(|group| !group.writes()) {
+    for group in PROBES.iter().filter(|group| !group.writes()) {
         assert!(of(&known, group).iter().all(|finding| !failed(finding)));
     }
 }
@@ -188,13 +188,13 @@ fn a_device_that_disappears_leaves_what_was_known_and_nothing_else() {
 
 /// How many IOs are done on a small device in memory until the end of the first group that answers something, and which
 /// that is.
-fn first_that_answers() -> (u64, &'static Group) {
+fn first_that_answers() -> (u64, &'static Probe) {
     use flashlab_infer::InferenceProgress;
     use std::cell::Cell;
     /// Notes how many IOs there were when it ended.
-    struct First<'a>(&'a Cell<u64>, Option<(u64, &'static Group)>);
+    struct First<'a>(&'a Cell<u64>, Option<(u64, &'static Probe)>);
     impl InferenceProgress for First<'_> {
-        fn ended(&mut self, group: &'static Group, _: &Inference, _: &flashlab_plan::Plan) {
+        fn ended(&mut self, group: &'static Probe, _: &Inference, _: &flashlab_plan::Plan) {
             if self.1.is_none() && !group.parameters.is_empty() {
                 self.1 = Some((self.0.get(), group));
             }
@@ -228,7 +228,7 @@ fn a_device_that_wears_out_in_the_middle_says_so_for_what_is_written_later() {
     let worn: Vec<_> = worn.collect();
     assert!(!worn.is_empty());
     assert!(worn.iter().all(|finding| finding.verdict == Verdict::Undetermined));
-    for group in GROUPS.iter().filter(|group| !group.writes()) {
+    for group in PROBES.iter().filter(|group| !group.writes()) {
         assert!(of(&known, group).iter().all(|finding| !finding.evidence.contains("Read-only")));
     }
 }
@@ -245,7 +245,7 @@ fn a_simulated_device_that_wears_out_is_read_all_the_same() {
         let worn =
             |finding: &&Finding| finding.evidence.contains("the device takes no writes any more, because");
         assert!(known.findings.iter().any(|finding| worn(&finding)), "{endurance}");
-        let read_only = || GROUPS.iter().filter(|group| !group.writes());
+        let read_only = || PROBES.iter().filter(|group| !group.writes());
         assert!(read_only().all(|group| !of(&known, group).iter().any(worn)), "{endurance}");
         let is_found = |finding: &&Finding| finding.verdict == Verdict::Found;
         assert!(

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use flashlab_analysis::inference::{Fill, Finding, Inference, Parameter, ReclaimUnit, TimedIo, Unit};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
-use flashlab_infer::{GROUPS, InferenceEnd, InferenceSettings, infer, nothing_known};
+use flashlab_infer::{InferenceEnd, InferenceSettings, PROBES, infer, nothing_known};
 use flashlab_sim::{Profile, SimulatedDevice};
 
 const CAPACITY: Bytes = Bytes::mib(24);
@@ -51,7 +51,7 @@ fn whole() -> Inference {
 /// What the first groups found of it.
 fn until(whole: &Inference, groups: usize) -> Inference {
     let mut known = whole.clone();
-    let is_of_them = |parameter| GROUPS[..groups].iter().any(|group| group.parameters.contains(&parameter));
+    let is_of_them = |parameter| PROBES[..groups].iter().any(|group| group.parameters.contains(&parameter));
     known.findings.retain(|finding| is_of_them(finding.parameter));
     known.written = CAPACITY;
     known.fill.whole_at = Some(CAPACITY);
@@ -75,7 +75,7 @@ fn with(mut known: Inference, parameter: Parameter, value: f64) -> Inference {
 fn no_number_that_passes_makes_a_group_panic() {
     let whole = whole();
     for parameter in numbers() {
-        let group = GROUPS.iter().position(|group| group.parameters.contains(&parameter)).unwrap();
+        let group = PROBES.iter().position(|group| group.parameters.contains(&parameter)).unwrap();
         for value in ABSURD {
             eprintln!("{parameter} = {value}");
             resumed(with(until(&whole, group + 1), parameter, value));

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use flashlab_analysis::inference::{Finding, Inference, Parameter};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
-use flashlab_infer::{GROUPS, InferenceSettings, infer_groups, nothing_known};
+use flashlab_infer::{InferenceSettings, PROBES, infer_probes, nothing_known};
 use flashlab_sim::Profile;
 
 /// What is found until the groups that ask for the family, of a device with these sections beside the usual ones.
@@ -27,8 +27,8 @@ fn inferred(controller: &str, sections: &str) -> Inference {
         interrupt: &AtomicBool::new(false),
     };
     let mut known = nothing_known(&device, "test");
-    let last = GROUPS.iter().position(|group| group.name == "open-blocks").unwrap();
-    infer_groups(&mut device, &settings, &mut known, &mut (), &GROUPS[..=last]);
+    let last = PROBES.iter().position(|group| group.name == "open-blocks").unwrap();
+    infer_probes(&mut device, &settings, &mut known, &mut (), &PROBES[..=last]);
     known
 }
 

@@ -7,7 +7,7 @@ use crate::made_up::MadeUp;
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Device, Operation, Request};
-use flashlab_infer::{InferenceEnd, InferenceSettings, groups_for, infer, infer_groups, nothing_known};
+use flashlab_infer::{InferenceEnd, InferenceSettings, infer, infer_probes, nothing_known, probes_for};
 
 fn inferred(device: &mut dyn Device, seed: u64) -> Inference {
     inferred_by_transport(device, seed, None)
@@ -204,8 +204,8 @@ fn finds_pages_of(page: Bytes, block: Bytes) {
         interrupt: &AtomicBool::new(false),
     };
     let mut known = nothing_known(&device, "no flash");
-    let groups = groups_for(&[Parameter::WritePageSize]);
-    infer_groups(&mut device, &settings, &mut known, &mut (), groups);
+    let groups = probes_for(&[Parameter::WritePageSize]);
+    infer_probes(&mut device, &settings, &mut known, &mut (), groups);
     for parameter in [Parameter::ReadPageSize, Parameter::WritePageSize] {
         let found = known.get(parameter).unwrap();
         let right = Some(page.0 as f64);

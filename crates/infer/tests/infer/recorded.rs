@@ -8,8 +8,8 @@ use flashlab_analysis::inference::Inference;
 use flashlab_base::{Nanos, Seed};
 use flashlab_device::Device;
 use flashlab_infer::{
-    Group, InferenceEnd, InferenceProgress, InferenceSettings, Limits, RecordedDevice, RecordedProbeRun,
-    RecordedStep, RecordedSteps, infer, nothing_known, replay_groups,
+    InferenceEnd, InferenceProgress, InferenceSettings, Limits, Probe, RecordedDevice, RecordedProbeRun,
+    RecordedStep, RecordedSteps, infer, nothing_known, replay_probes,
 };
 use flashlab_plan::{Pattern, Plan};
 use flashlab_samples::{ProbeStep, Sample};
@@ -35,7 +35,7 @@ impl InferenceProgress for Memory {
         self.current.push((step, samples.concat()));
     }
 
-    fn ended(&mut self, group: &'static Group, _: &Inference, probes: &Plan) {
+    fn ended(&mut self, group: &'static Probe, _: &Inference, probes: &Plan) {
         let pattern = |name: &str| -> Pattern {
             probes.experiments.iter().find(|kept| kept.name == name).unwrap().pattern.clone()
         };
@@ -89,7 +89,7 @@ fn replayed(memory: &mut Memory, limits: Limits, seed: u64) -> (InferenceEnd, In
     let mut known = nothing_known(&device(), "test");
     let settings = settings(seed, &interrupt, limits.capacity);
     let mut recorded = RecordedDevice::new(limits, memory);
-    let ended = replay_groups(&mut recorded, &settings, &mut known, &mut (), flashlab_infer::GROUPS);
+    let ended = replay_probes(&mut recorded, &settings, &mut known, &mut (), flashlab_infer::PROBES);
     (ended, known)
 }
 

@@ -7,8 +7,8 @@ use flashlab_analysis::inference::{Finding, Inference, Parameter};
 use flashlab_base::{Nanos, Seed};
 use flashlab_device::{Device, Request};
 use flashlab_infer::{
-    GROUPS, Group, InferenceEnd, InferenceProgress, InferenceSettings, forget_writes, groups_for, infer,
-    infer_groups, nothing_known,
+    InferenceEnd, InferenceProgress, InferenceSettings, PROBES, Probe, forget_writes, infer, infer_probes,
+    nothing_known, probes_for,
 };
 use flashlab_plan::Plan;
 use flashlab_sim::{Profile, SimulatedDevice};
@@ -31,20 +31,20 @@ struct Interrupts<'a> {
 }
 
 impl InferenceProgress for Interrupts<'_> {
-    fn begin(&mut self, group: &'static Group, _: usize, _: usize) {
+    fn begin(&mut self, group: &'static Probe, _: usize, _: usize) {
         let is_first = !self.begun.contains(&group.name);
         self.begun.push(group.name);
         self.interrupt.fetch_or(self.as_it_begins && is_first, Ordering::Relaxed);
     }
 
-    fn ended(&mut self, _: &'static Group, _: &Inference, _: &Plan) {
+    fn ended(&mut self, _: &'static Probe, _: &Inference, _: &Plan) {
         self.interrupt.fetch_or(!self.as_it_begins, Ordering::Relaxed);
     }
 }
 
 /// What is known in the end, and how often it was interrupted.
 fn inferred(as_it_begins: Option<bool>) -> (Inference, u64) {
-    inferred_of(&mut device(), as_it_begins, Nanos::from_secs(60), GROUPS)
+    inferred_of(&mut device(), as_it_begins, Nanos::from_secs(60), PROBES)
 }
 
 /// The same of this device, by these groups, with so much time for reading.
@@ -52,7 +52,7 @@ fn inferred_of(
     device: &mut dyn Device,
     as_it_begins: Option<bool>,
     reading_time: Nanos,
-    groups: &'static [Group],
+    groups: &'static [Probe],
 ) -> (Inference, u64) {
     let budget = InferenceSettings::usual_budget(device.geometry().capacity);
     let interrupt = AtomicBool::new(false);
@@ -73,12 +73,12 @@ fn inferred_of(
     loop {
         let progress: &mut dyn InferenceProgress =
             if as_it_begins.is_some() { &mut interrupts } else { &mut () };
-        match infer_groups(device, &settings, &mut known, progress, groups) {
+        match infer_probes(device, &settings, &mut known, progress, groups) {
             InferenceEnd::Done => break,
             ended => assert_eq!(ended, InferenceEnd::Interrupted),
         }
         times += 1;
-        assert!(times <= GROUPS.len() as u64, "it never ends");
+        assert!(times <= PROBES.len() as u64, "it never ends");
         interrupt.store(false, Ordering::Relaxed);
         known = as_a_file_keeps_it(&known);
     }
@@ -105,7 +105,7 @@ fn who_is_interrupted_after_each_group_finds_the_same() {
     let (whole, never) = inferred(None);
     let (resumed, times) = inferred(Some(false));
     // After the last one there is nothing to interrupt.
-    assert_eq!((never, times), (0, GROUPS.len() as u64 - 1));
+    assert_eq!((never, times), (0, PROBES.len() as u64 - 1));
     assert_eq!(answers(&resumed), answers(&whole));
     assert_eq!(resumed.written, whole.written);
 }
@@ -119,7 +119,7 @@ fn what_writes_told_of_planes_while_the_device_was_filled_is_known_after_an_inte
          \"27MB/s\"\n[controller]\nwrite_command = \"80us\"\nread_command = \"80us\"\nread_bandwidth = \
          \"21MB/s\"\nwrite_bandwidth = \"26MB/s\"\n[controller.write_buffer]\nsize = \"256KiB\"\n";
     let device = || Profile::parse(text, "test.toml").unwrap().device().unwrap();
-    let groups = groups_for(&[Parameter::PlanesReadAtOnce]);
+    let groups = probes_for(&[Parameter::PlanesReadAtOnce]);
     let time = Nanos::from_secs(60);
     let (whole, _) = inferred_of(&mut device(), None, time, groups);
     let (resumed, _) = inferred_of(&mut device(), Some(false), time, groups);
@@ -131,13 +131,13 @@ fn what_writes_told_of_planes_while_the_device_was_filled_is_known_after_an_inte
 #[test]
 fn the_time_for_reading_is_for_all_groups_together_in_however_many_parts() {
     let little = Nanos::from_secs(3);
-    let (whole, _) = inferred_of(&mut device(), None, little, GROUPS);
+    let (whole, _) = inferred_of(&mut device(), None, little, PROBES);
     assert!(
         whole.findings.iter().any(|finding| finding.evidence.contains("time for this")),
         "{:?}",
         answers(&whole)
     );
-    let (resumed, _) = inferred_of(&mut device(), Some(false), little, GROUPS);
+    let (resumed, _) = inferred_of(&mut device(), Some(false), little, PROBES);
     assert_eq!(answers(&resumed), answers(&whole));
 }
 
@@ -178,14 +178,14 @@ struct Notes<'a> {
 }
 
 impl InferenceProgress for Notes<'_> {
-    fn begin(&mut self, group: &'static Group, _: usize, _: usize) {
+    fn begin(&mut self, group: &'static Probe, _: usize, _: usize) {
         if group.name == self.of {
             self.begun += 1;
             self.before.get_or_insert(self.last.clone());
         }
     }
 
-    fn ended(&mut self, group: &'static Group, known: &Inference, _: &Plan) {
+    fn ended(&mut self, group: &'static Probe, known: &Inference, _: &Plan) {
         self.last = known.clone();
         if group.name == self.of {
             self.ios = self.count.get();
@@ -227,7 +227,7 @@ fn who_is_interrupted_when_a_group_has_told_what_it_supposes_begins_it_again() {
 fn who_is_interrupted_in_each_group_begins_it_again() {
     let (whole, _) = inferred(None);
     let (resumed, times) = inferred(Some(true));
-    assert_eq!(times, GROUPS.len() as u64);
+    assert_eq!(times, PROBES.len() as u64);
     let parameters = |known: &Inference| known.findings.iter().map(|one| one.parameter).collect::<Vec<_>>();
     assert_eq!(parameters(&resumed), parameters(&whole));
 }
@@ -245,8 +245,8 @@ fn what_a_replaced_scratch_file_got_is_not_taken_for_space() {
         interrupt: &interrupt,
     };
     let mut known = nothing_known(&device(), "test");
-    let until_spare = GROUPS.iter().position(|group| group.name == "over-provisioning").unwrap();
-    infer_groups(&mut device(), &settings, &mut known, &mut (), &GROUPS[..until_spare]);
+    let until_spare = PROBES.iter().position(|group| group.name == "over-provisioning").unwrap();
+    infer_probes(&mut device(), &settings, &mut known, &mut (), &PROBES[..until_spare]);
     assert!(known.written >= capacity, "{}", known.written);
     forget_writes(&mut known, true);
     assert_eq!(infer(&mut device(), &settings, &mut known, &mut ()), InferenceEnd::Done);

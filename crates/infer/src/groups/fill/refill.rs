@@ -16,11 +16,10 @@ use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
-use super::sequential_writes;
 use crate::InferenceSettings;
 use crate::groups::cycles::{Cycle, cycles};
 use crate::groups::figures::{deviation, mean, median};
-use crate::groups::large_writes;
+use crate::groups::filling::{LARGE_WRITES_SHARE, reserved, sequential_writes};
 use crate::groups::patterns::{ios, responses};
 use crate::groups::steps::{Lump, lump_distance, lump_worth};
 use crate::halt::Halt;
@@ -160,9 +159,8 @@ fn first_of_any(costs: &[f64], place: usize, lump: Lump, distance: usize) -> usi
 
 /// What may be written yet, so that the rest of the device can be filled, which takes more than the share of those who do that.
 pub(super) fn affordable(session: &Session<'_, '_>) -> Bytes {
-    let share =
-        InferenceSettings::usual_budget(session.capacity()).0 as f64 * large_writes::GROUP.write_share;
-    let kept = large_writes::reserved(session).0.saturating_sub(share as u64);
+    let share = InferenceSettings::usual_budget(session.capacity()).0 as f64 * LARGE_WRITES_SHARE;
+    let kept = reserved(session).0.saturating_sub(share as u64);
     Bytes(session.writes_left().0.saturating_sub(kept))
 }
 

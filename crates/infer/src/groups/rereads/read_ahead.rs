@@ -8,7 +8,7 @@
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 
-use super::Reread;
+use super::reread::Reread;
 use crate::groups::figures::{median, ranked};
 use crate::groups::no_faster::{is_faster, nothing};
 use crate::groups::reads::{Walk, how_many_times, in_order};
@@ -35,7 +35,7 @@ const SUREST: f64 = 0.96;
 const MANY: u64 = 20;
 const FEW: u64 = 7;
 
-struct Probe {
+struct Rereading {
     piece: Bytes,
     rest: Nanos,
     /// The next place for a start of sequential reads.
@@ -51,7 +51,7 @@ pub(super) fn probe(session: &mut Session<'_, '_>, reread: &Reread) -> Result<()
     let granule = kept.and_then(|kept| kept.granule).or(page);
     let piece = granule.unwrap_or(PIECE).max(session.block());
     let rest = Nanos((flash * 300.0) as u64).min(Nanos::from_millis(25));
-    let mut probe = Probe { piece, rest, next: 0 };
+    let mut probe = Rereading { piece, rest, next: 0 };
     let [alone, behind @ ..] = probe.behind(session, STARTS.map(|start| (start, Bytes::ZERO)), MANY)?;
     let slow = median(&alone);
     let picture = ranked(
@@ -97,7 +97,7 @@ pub(super) fn probe(session: &mut Session<'_, '_>, reread: &Reread) -> Result<()
     Ok(())
 }
 
-impl Probe {
+impl Rereading {
     /// Reads at distances behind so many sequential ones, in turns, each time elsewhere.
     fn behind<const N: usize>(
         &mut self,
@@ -143,7 +143,7 @@ impl Probe {
         let (mut held, mut not) = (0, 1);
         let mut curve = vec![(0.0, fast)];
         let mut hit =
-            |probe: &mut Probe, session: &mut Session<'_, '_>, distance: u64| -> Result<bool, Halt> {
+            |probe: &mut Rereading, session: &mut Session<'_, '_>, distance: u64| -> Result<bool, Halt> {
                 let [times] = probe.behind(session, [(start, grain * distance)], FEW)?;
                 let time = median(&times);
                 curve.push(((grain * distance).0 as f64, time));

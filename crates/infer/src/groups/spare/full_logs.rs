@@ -10,6 +10,7 @@
 //! - what is told was seen three times, as many pages apart.
 
 use crate::groups::figures::{gain_of_two, median, off_grid, quantile, running};
+use crate::knowledge::LOGS_MOST;
 
 /// Rows of pages that a log takes at least.
 pub(super) const ROWS_LEAST: usize = 14;
@@ -17,8 +18,6 @@ pub(super) const ROWS_LEAST: usize = 14;
 const SEEN: usize = 3;
 pub(super) const MANY: usize = 7;
 const ELSEWHERE: f64 = 0.34;
-/// No die has more logs.
-pub(crate) const LOGS_MOST: f64 = 256.0;
 /// Stalls that are tried as the first one, and those behind it as the second one.
 const TRIED: usize = 8;
 /// So many writes that take longer than the first ones have to wait.

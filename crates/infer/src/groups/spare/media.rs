@@ -13,9 +13,9 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
-use super::{IO_SIZE, suppose_space, sure_within};
 use crate::groups::figures::median;
 use crate::groups::patterns::ios;
+use crate::groups::space::{IO_SIZE, suppose_space, sure_within};
 use crate::halt::Halt;
 use crate::session::Session;
 

@@ -12,8 +12,8 @@
 
 use flashlab_analysis::inference::Parameter;
 
-use super::{IO_SIZE, phases_of};
 use crate::groups::figures::median;
+use crate::groups::random_writes::{IO_SIZE, phases_of};
 use crate::session::Session;
 
 /// A run shows an oscillation that comes so often in it.

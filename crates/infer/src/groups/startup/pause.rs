@@ -29,9 +29,9 @@ use flashlab_base::Nanos;
 use flashlab_plan::Time;
 use statrs::distribution::{Continuous, ContinuousCDF, StudentsT};
 
-use super::{REST, is_page_map, random_writes};
 use crate::groups::figures::{mean, medians, quantile, windows};
 use crate::groups::patterns::responses;
+use crate::groups::random_writes::{REST, is_page_map, random_writes};
 use crate::groups::steps::{Lump, lump};
 use crate::groups::writes::{Buffer, buffer};
 use crate::halt::Halt;

@@ -15,8 +15,8 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern};
 use flashlab_samples::Sample;
 
-use super::MERGE;
 use crate::groups::figures::median;
+use crate::groups::merges::MERGE;
 use crate::groups::patterns::responses;
 use crate::groups::writes::{Buffer, apart, buffer, pace, pace_of_groups, page_to_write, place, writes};
 use crate::halt::Halt;

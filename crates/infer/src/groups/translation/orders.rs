@@ -19,8 +19,8 @@ use flashlab_analysis::inference::Parameter;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
-use super::{CHEAP, MERGE, MERGE_LEAST};
 use crate::groups::figures::median;
+use crate::groups::merges::{CHEAP, MERGE, MERGE_LEAST};
 use crate::groups::patterns::{in_turn, responses};
 use crate::groups::writes::{apart, page_to_write, place, writes};
 use crate::halt::{Halt, if_affordable};

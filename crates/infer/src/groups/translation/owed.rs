@@ -20,8 +20,8 @@ use flashlab_analysis::inference::Family;
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Pattern};
 
-use super::{MERGE, MERGE_LEAST, MERGING};
 use crate::groups::figures::{mean, median};
+use crate::groups::merges::{MERGE, MERGE_LEAST, MERGING};
 use crate::groups::patterns::{ios, responses};
 use crate::groups::writes::{apart, page_takes, page_to_write, place, shifted, writes};
 use crate::halt::{Halt, if_affordable};

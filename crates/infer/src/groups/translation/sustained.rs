@@ -16,9 +16,9 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
-use super::MERGE_LEAST;
 use super::depths::{Depths, GAIN_LEAST, Trace, UNITS_LEAST};
 use crate::groups::figures::quantile;
+use crate::groups::merges::MERGE_LEAST;
 use crate::groups::patterns::responses;
 use crate::groups::writes::{
     Buffer, apart, buffer, dies, dies_in_doubt, page_takes, page_to_write, shifted, writes,

@@ -14,7 +14,7 @@
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
-use super::{SMALL, write_behind};
+use super::bursts::{SMALL, write_behind};
 use crate::groups::figures::off_grid;
 use crate::groups::patterns::ios;
 use crate::halt::Halt;

@@ -18,7 +18,7 @@ use flashlab_analysis::inference::Picture;
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 
-use super::{SMALL, rest_for, write_behind, write_one};
+use super::bursts::{SMALL, rest_for, write_behind, write_one};
 use crate::groups::figures::{median, ranked};
 use crate::groups::patterns::{ios, responses};
 use crate::halt::Halt;

@@ -9,7 +9,7 @@
 //! - buffers are tried out between the lead and what passes before the first wait, between which the true one lies: the
 //!   lead counts what is in the dies as gone, and before the first wait some may be gone.
 
-use super::{Bursts, SMALL};
+use super::bursts::{Bursts, SMALL};
 
 /// Units of [`SMALL`] of a row.
 const ROWS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];

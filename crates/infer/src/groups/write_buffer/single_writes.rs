@@ -14,7 +14,7 @@
 
 use flashlab_base::Bytes;
 
-use super::{rest_for, write_one};
+use super::bursts::{rest_for, write_one};
 use crate::groups::figures::median;
 use crate::halt::Halt;
 use crate::session::Session;

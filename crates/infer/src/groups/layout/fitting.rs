@@ -10,8 +10,8 @@
 use std::mem::swap;
 use std::ops::ControlFlow;
 
-use super::replay::Io;
 use crate::groups::figures::deviation;
+use flashlab_analysis::inference::TimedIo as Io;
 
 /// Command, sense or program of a row, transfer of a page, a page on the link, in nanoseconds.
 pub(crate) type Times = [f64; 4];

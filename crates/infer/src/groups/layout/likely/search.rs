@@ -6,7 +6,7 @@ use super::super::crossings::Crossings;
 use super::super::fitting::{Model, Times};
 use super::super::layouts::{around, changed, unusual, within};
 use super::super::replay::{Layout, Replay, Run, nanos};
-use super::{FAR, Scored, TURNS};
+use super::scored::{FAR, Scored, TURNS};
 use crate::groups::figures::median;
 
 /// So many reads are replayed at most, each some twenty times.

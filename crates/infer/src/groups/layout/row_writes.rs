@@ -19,7 +19,7 @@ use super::fitting::SIGMA_MIN;
 use super::replay::{Run, nanos};
 use super::traces::run;
 use crate::groups::figures::{deviation, median, quantile};
-use crate::groups::fill;
+use crate::groups::filling;
 use crate::groups::patterns::responses;
 use crate::groups::sizes::PAUSE;
 use crate::groups::writes::writes;
@@ -68,7 +68,7 @@ pub(crate) fn row_writes(
     let mut runs = Vec::new();
     let mut pause = Nanos::ZERO;
     for _ in 0..turns {
-        fill::fill_up(session, largest)?;
+        filling::fill_up(session, largest)?;
         // The largest come first: so all of them are aligned.
         for (size, count) in sizes(largest) {
             let run = match buffer {
@@ -78,7 +78,7 @@ pub(crate) fn row_writes(
             runs.push(run);
         }
     }
-    fill::fill_up(session, align)?;
+    filling::fill_up(session, align)?;
     Ok(runs)
 }
 

@@ -7,9 +7,11 @@
 //! device, which had no part in finding the layout, have to say so as well. What crossing boundaries costs (`crossings`) counts as
 //! what is known before: no page is larger than the smallest boundary that costs something.
 
+mod scored;
 mod search;
 mod writes;
 
+use scored::{FAR, Scored, TURNS};
 use search::Search;
 
 use super::crossings::Crossings;
@@ -20,12 +22,8 @@ use crate::groups::figures::{deviation, median};
 
 /// The part of each run that the grid is tried on.
 const PART: usize = 7;
-/// How often changes begin.
-const TURNS: usize = 5;
 /// Where the planes or the dies are less clear, all simple layouts are tried.
 const DOUBTFUL: f64 = 6.0;
-/// What is so much less likely on a part of the reads is not tried on all.
-const FAR: f64 = 30.0;
 const NEAR: f64 = 12.0;
 /// The most layouts that are fitted to all reads.
 const FITTED: usize = 80;
@@ -37,25 +35,6 @@ const HOPELESS: f64 = 3.5;
 const DOUBT: i32 = 3;
 /// How much more than one kind reads scatter that are answered by a buffer.
 const MISFIT_BUFFER: f64 = 1.6;
-
-/// A layout, the times with which it fits best, and how unlikely it is, as a logarithm.
-#[derive(Clone, Copy, Debug)]
-struct Scored {
-    layout: Layout,
-    times: Times,
-    loss: f64,
-    /// Of that, how unusual it is before, and how unlikely what was seen besides.
-    prior: f64,
-}
-
-impl Scored {
-    /// Its times for pages of another size.
-    fn times_of(&self, page: u64) -> Times {
-        let [command, sense, transfer, link] = self.times;
-        let ratio = page as f64 / self.layout.page as f64;
-        [command, sense, transfer * ratio, link * ratio]
-    }
-}
 
 /// The layouts that may be right.
 #[derive(Clone, Debug)]

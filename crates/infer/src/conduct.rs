@@ -1,0 +1,214 @@
+//! Runs the probes in their order, each within its share of the budget and its time.
+//!
+//! # Method
+//! 1. A probe whose parameters all have their answers is left out.
+//! 2. The probe gets its part of the budget and its deadline, and runs.
+//! 3. What it did not conclude becomes undetermined, with the reason for which it ended.
+//! 4. Its findings and the plan of its patterns are reported.
+//!
+//! # Invariants
+//! - An inference that ends within a probe forgets what that probe found.
+
+use std::mem;
+use std::sync::atomic::Ordering;
+
+use flashlab_analysis::inference::Finding;
+use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_plan::{Experiment, Location, Plan};
+use flashlab_samples::ProbeStep;
+
+use crate::groups::figures::median;
+use crate::groups::patterns;
+use crate::halt::Halt;
+use crate::journal;
+use crate::probe::Probe;
+use crate::probes::function_of;
+use crate::progress::InferenceEnd;
+use crate::session::allowance::Allowance;
+use crate::session::{READING_TIME, Session};
+
+/// If this number of reads at random offsets fails, the device does not answer any more.
+const LAST_READS: u64 = 8;
+/// The reading time of [`READING_TIME`] is that of devices whose small reads take this long. It grows in proportion, up to ten
+/// times.
+const USUAL_READ: Nanos = Nanos::from_micros(60);
+const SLOWEST: f64 = 10.0;
+/// Small reads whose median decides.
+const SMALL_READS: u64 = 33;
+
+/// Runs these probes, except those whose parameters have their answers.
+pub(crate) fn conduct(session: &mut Session<'_, '_>, probes: &'static [Probe]) -> InferenceEnd {
+    session.progress.step(journal::device_step(session.lab.limits()), &[]);
+    for (index, probe) in probes.iter().enumerate() {
+        if is_answered(session, probe) {
+            continue;
+        }
+        // What is known of a part of a probe is found again with the rest of it.
+        session.findings.forget(probe.parameters);
+        let before = session.inference().clone();
+        session.progress.begin(probe, index, probes.len());
+        let share = probes[..=index].iter().map(|probe| probe.write_share).sum();
+        let halt = run(session, probe, share);
+        let ended = match &halt {
+            Some(Halt::Gone(reason)) => Some(InferenceEnd::Gone(reason.clone())),
+            Some(Halt::Interrupted) => Some(InferenceEnd::Interrupted),
+            Some(Halt::Diverges(reason)) => Some(InferenceEnd::Diverged(reason.clone())),
+            _ => session.settings.interrupt.load(Ordering::Relaxed).then_some(InferenceEnd::Interrupted),
+        };
+        let step = ProbeStep::End { probe: probe.name.to_owned(), is_complete: ended.is_none() };
+        session.progress.step(step, &[]);
+        if let Some(ended) = ended {
+            session.findings.abandon(before);
+            let plan = plan_of(session, probe);
+            session.progress.abandoned(probe, session.findings.inference, &plan);
+            return ended;
+        }
+        conclude_rest(session, probe, halt);
+        let plan = plan_of(session, probe);
+        session.progress.ended(probe, session.findings.inference, &plan);
+    }
+    InferenceEnd::Done
+}
+
+/// Whether a probe has nothing to find: all it answers is concluded, and some provisional finding of it is known.
+fn is_answered(session: &Session<'_, '_>, probe: &Probe) -> bool {
+    let is_known = |&parameter| session.known().finding(parameter).is_some();
+    probe.parameters.iter().all(|&parameter| session.is_concluded(parameter))
+        && (probe.supposes.is_empty() || probe.supposes.iter().any(is_known))
+}
+
+/// Runs a probe; returns why it could not go on, if so. It and the probes before it may write this share of the budget.
+fn run(session: &mut Session<'_, '_>, probe: &'static Probe, share: f64) -> Option<Halt> {
+    let begun = session.lab.begin(probe.name);
+    if let Err(halt) = session.or_over(begun) {
+        return Some(halt);
+    }
+    let begin = session.lab.now();
+    session.progress.step(ProbeStep::Begin { probe: probe.name.to_owned(), now_ns: begin.0 }, &[]);
+    let time = if probe.writes() { session.settings.writing_time } else { session.reading_time };
+    session.allowance = Allowance {
+        group: probe.seed_label(),
+        writes: if probe.writes() { writes_left(session, share) } else { Bytes::ZERO },
+        deadline: begin.saturating_add(time),
+        // What a probe without an answer wrote counts for the next answer.
+        written: mem::take(&mut session.allowance.written),
+        on_data: session.holds_data(),
+        ..Allowance::default()
+    };
+    if probe.writes() {
+        refusal(session, probe).or_else(|| probe_device(session, probe))
+    } else {
+        if session.settings.reading_time.is_none() {
+            session.reading_time = Nanos((READING_TIME.0 as f64 * slowness(session)) as u64);
+        }
+        let left = session.reading_time.since(session.findings.inference.reading_used);
+        session.allowance.deadline = begin.saturating_add(left);
+        let halt = probe_device(session, probe);
+        session.findings.inference.reading_used += session.lab.now().since(begin);
+        halt
+    }
+}
+
+/// Why a probe that writes cannot begin, if so.
+fn refusal(session: &mut Session<'_, '_>, probe: &'static Probe) -> Option<Halt> {
+    if session.settings.write_budget.is_none() {
+        return Some(Halt::Lacks("it needs writes, and flashlab has no consent to write".to_owned()));
+    }
+    let (left, block) = (session.allowance.writes, session.block());
+    if left < block {
+        session.short(Halt::Budget { needed: block, left });
+    }
+    (!session.progress.may_write(probe, left)).then_some(Halt::Interrupted)
+}
+
+fn probe_device(session: &mut Session<'_, '_>, probe: &'static Probe) -> Option<Halt> {
+    let halt = match function_of(probe)(session).err() {
+        Some(Halt::Failed(reason)) if session.allowance.failed > 0 && is_silent(session) => {
+            Some(Halt::Gone(reason))
+        }
+        halt => halt,
+    };
+    report_concluded(session);
+    halt
+}
+
+/// How many times as long as usual small reads take. Each probe that reads measures it, so that a resumed inference does the
+/// same.
+fn slowness(session: &mut Session<'_, '_>) -> f64 {
+    let random = patterns::ios(Mode::Read, Location::Random, session.block(), SMALL_READS);
+    // What fails here fails again at once.
+    let reads = session.run("small-reads", &random).unwrap_or_default();
+    (median(&patterns::responses(&reads)) / USUAL_READ.0 as f64).clamp(1.0, SLOWEST)
+}
+
+/// Whether no read is answered, wherever it goes. If a device's server is gone, the kernel reports failed IOs.
+fn is_silent(session: &mut Session<'_, '_>) -> bool {
+    let random = patterns::ios(Mode::Read, Location::Random, session.block(), 1);
+    let failed = session.allowance.failed;
+    let is_silent = (0..LAST_READS).all(|_| {
+        session.allowance.failed = 0;
+        match session.run("last-read", &random) {
+            Ok(samples) => samples.iter().all(|sample| sample.errno != 0),
+            Err(halt) => matches!(halt, Halt::Gone(_) | Halt::Failed(_)),
+        }
+    });
+    session.allowance.failed = failed;
+    is_silent
+}
+
+/// What is left of this share of the budget.
+fn writes_left(session: &Session<'_, '_>, share: f64) -> Bytes {
+    let whole = session.settings.write_budget.unwrap_or_default();
+    Bytes(((whole.0 as f64 * share.min(1.0)) as u64).saturating_sub(session.inference().written.0))
+}
+
+/// Concludes what a probe left.
+fn conclude_rest(session: &mut Session<'_, '_>, probe: &Probe, halt: Option<Halt>) {
+    let reason = halt.map_or("The probes came to no decision.".to_owned(), |halt| halt.to_string());
+    for &parameter in probe.supposes {
+        if session.known().finding(parameter).is_none() {
+            session.suppose(Finding::undetermined(parameter, reason.clone()));
+        }
+    }
+    for &parameter in probe.parameters {
+        if !session.is_concluded(parameter) {
+            let provisional = session.supposed(parameter);
+            session.conclude(provisional.unwrap_or_else(|| Finding::undetermined(parameter, reason.clone())));
+        }
+    }
+    session.findings.settle(probe.parameters);
+    report_concluded(session);
+}
+
+fn report_concluded(session: &mut Session<'_, '_>) {
+    for finding in session.findings.take_concluded() {
+        session.progress.concluded(&finding);
+    }
+}
+
+/// The patterns that a probe ran, as a plan.
+fn plan_of(session: &mut Session<'_, '_>, probe: &Probe) -> Plan {
+    let experiments = session.journal.take_experiments();
+    Plan::new(probe.name, probe.about, &how_to_repeat(session, &experiments), experiments)
+}
+
+/// What the plan of a probe does not show: the device's state, and what happened between its patterns.
+fn how_to_repeat(session: &Session<'_, '_>, experiments: &[Experiment]) -> String {
+    let Allowance { runs, rests, rested, on_data, .. } = session.allowance;
+    let (state, option) = match on_data {
+        true => ("which it had filled from end to end", " --state sequential"),
+        false if session.fill().until > Bytes::ZERO => ("which it was filling", " --state sequential"),
+        false => ("as it was", ""),
+    };
+    let repeated = match runs.saturating_sub(experiments.len() as u64) {
+        0 => String::new(),
+        more => format!(" {more} more runs repeated patterns of this plan."),
+    };
+    let idle = match rests {
+        0 => String::new(),
+        rests => format!(" Between its runs the device was idle {rests} times, {rested} in all."),
+    };
+    format!(
+        "Run by flashlab infer on a device {state}.{repeated}{idle} To run it alone: flashlab run PLAN TARGET{option} --repetitions 1"
+    )
+}

@@ -1,0 +1,106 @@
+//! The findings of an inference while it goes on: one place that answers a parameter, once.
+//!
+//! # Model
+//! A probe concludes a finding, or takes a provisional one for the answer until a later probe has looked again. Both go through
+//! [`Findings`], which counts what was written for them, and lowers their confidence where the measurement was disturbed or the
+//! disk is virtual.
+//!
+//! # Invariants
+//! - Each parameter is concluded once.
+//! - What an abandoned probe found is forgotten. What it did to the device is not.
+
+use std::mem;
+
+use flashlab_analysis::inference::{Fill, Finding, Inference, Parameter, Verdict};
+use flashlab_base::Bytes;
+
+use crate::knowledge::Knowledge;
+use crate::session::allowance::Allowance;
+use crate::virtual_disk::without_its_host;
+
+/// The document of an inference, and which of its findings are new.
+pub(crate) struct Findings<'d> {
+    pub(crate) inference: &'d mut Inference,
+    concluded: Vec<Parameter>,
+}
+
+impl<'d> Findings<'d> {
+    pub(crate) fn new(inference: &'d mut Inference) -> Findings<'d> {
+        Findings { inference, concluded: Vec::new() }
+    }
+
+    pub(crate) fn known(&self) -> Knowledge<'_> {
+        Knowledge(self.inference)
+    }
+
+    pub(crate) fn is_concluded(&self, parameter: Parameter) -> bool {
+        self.inference.get(parameter).is_some()
+    }
+
+    /// Gives a parameter its answer. What was written since the last answer was for this one.
+    ///
+    /// # Panics
+    /// If it has one already.
+    pub(crate) fn conclude(&mut self, finding: Finding, allowance: &mut Allowance) {
+        assert!(!self.is_concluded(finding.parameter), "{} is concluded twice", finding.parameter);
+        let bytes_written = self.take_written(finding.parameter, allowance);
+        self.concluded.push(finding.parameter);
+        // A provisional finding was doubted when it was made.
+        let was_provisional = self
+            .known()
+            .supposed(finding.parameter)
+            .is_some_and(|before| before.evidence == finding.evidence);
+        let finding = without_figures(Finding { bytes_written, ..finding }, allowance);
+        let finding = if was_provisional { finding } else { allowance.doubt(finding) };
+        self.inference.findings.push(without_its_host(finding, &self.inference.identity));
+    }
+
+    /// Takes a finding for the answer until a later probe has looked again.
+    pub(crate) fn suppose(&mut self, finding: Finding, allowance: &mut Allowance) {
+        let bytes_written = self.take_written(finding.parameter, allowance);
+        let finding = Finding { bytes_written, ..finding };
+        self.inference.provisional.retain(|before| before.parameter != finding.parameter);
+        let finding = allowance.doubt(finding);
+        self.inference.provisional.push(finding);
+    }
+
+    /// What was written for a parameter: since the last answer, and for its provisional finding.
+    fn take_written(&mut self, parameter: Parameter, allowance: &mut Allowance) -> Bytes {
+        let before = self.known().supposed(parameter).map_or(Bytes::ZERO, |before| before.bytes_written);
+        before + mem::take(&mut allowance.written)
+    }
+
+    /// Takes back the answers of these parameters.
+    pub(crate) fn forget(&mut self, parameters: &[Parameter]) {
+        self.inference.findings.retain(|finding| !parameters.contains(&finding.parameter));
+    }
+
+    /// The answers of these parameters stand: no provisional finding of them is left.
+    pub(crate) fn settle(&mut self, parameters: &[Parameter]) {
+        self.inference.provisional.retain(|finding| !parameters.contains(&finding.parameter));
+    }
+
+    /// Takes back everything that was found since `before`. What was done to the device stays.
+    pub(crate) fn abandon(&mut self, before: Inference) {
+        let Inference { written, fill, .. } = *self.inference;
+        let Fill { unit, full_after, moving_logs, .. } = before.fill;
+        *self.inference =
+            Inference { written, fill: Fill { unit, full_after, moving_logs, ..fill }, ..before };
+    }
+
+    /// The findings since the last time.
+    pub(crate) fn take_concluded(&mut self) -> Vec<Finding> {
+        let concluded = mem::take(&mut self.concluded);
+        concluded.into_iter().filter_map(|parameter| self.inference.get(parameter).cloned()).collect()
+    }
+}
+
+/// Where no pattern could be run there is nothing to say but why: figures of none are none.
+fn without_figures(finding: Finding, allowance: &Allowance) -> Finding {
+    match &allowance.short {
+        Some(halt) if !allowance.has_run && finding.verdict == Verdict::Undetermined => {
+            Finding { evidence: halt.to_string(), picture: None, ..finding }
+        }
+        _ => finding,
+    }
+}

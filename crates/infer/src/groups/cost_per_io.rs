@@ -1,0 +1,40 @@
+//! The constant part of what an IO takes: the answer of the lines through medians of several sizes.
+
+use flashlab_analysis::inference::{Finding, Parameter};
+use flashlab_base::Nanos;
+
+use super::size_pictures::beginning;
+use super::sizes::{Told, between};
+
+/// An answer is more often right than wrong; how sure a line of the definition's sizes is at most, one of others, and what is
+/// no line of a part of them.
+pub(crate) const CHANCE_LEAST: f64 = 0.5;
+
+/// The cost of each IO; `what` they are, as "sequential reads".
+pub(crate) fn cost(
+    parameter: Parameter,
+    what: &str,
+    plain: Option<&Told>,
+    paused: Option<&Told>,
+    off: [f64; 2],
+) -> Finding {
+    let Some((estimate, chance)) = between(plain, paused, off, [1.0; 2]) else {
+        return Finding::undetermined(parameter, format!("There are too few sizes of {what} to fit a line."));
+    };
+    let words = [(plain, "without pauses"), (paused, "with pauses")];
+    let words = words.map(|(told, how)| told.map(|told| format!("{how} {}", told.words())));
+    let evidence = format!(
+        "The time of {what} grows linearly with their size: {}.",
+        words.into_iter().flatten().collect::<Vec<_>>().join(", and ")
+    );
+    if chance < CHANCE_LEAST {
+        return Finding::undetermined(parameter, evidence).with(beginning(what, plain, paused, None));
+    }
+    let most = [plain, paused].into_iter().flatten().map(Told::most).fold(1.0, f64::min);
+    Finding::found(parameter, Nanos(estimate as u64), most * chance, evidence).with(beginning(
+        what,
+        plain,
+        paused,
+        Some(estimate),
+    ))
+}

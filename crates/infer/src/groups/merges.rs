@@ -1,0 +1,12 @@
+//! What a merge costs, compared with writes that need none. A log-block layer merges a block by copying its pages.
+
+/// Up to so many times the cost in sequence a write is as cheap, and from so many times on it costs a merge: a block
+/// has 16 pages at least, each of which is read and written. Between the two nothing is sure.
+pub(crate) const CHEAP: f64 = 3.0;
+
+pub(crate) const MERGE: f64 = 5.0;
+
+pub(crate) const MERGING: f64 = 16.0;
+
+/// No merge takes less: it copies sixteen rows of pages or more, each of which takes a hundred microseconds to be read and programmed.
+pub(crate) const MERGE_LEAST: f64 = 1.5e6;

@@ -1,0 +1,21 @@
+//! What repeated reads showed.
+
+use flashlab_base::Bytes;
+
+/// What reading again showed.
+pub(crate) struct Reread {
+    /// The fastest reads known to come from the flash.
+    pub(crate) flash: Vec<f64>,
+    pub(crate) kept: Option<Kept>,
+}
+
+/// What is answered without the flash.
+#[derive(Clone, Copy)]
+pub(crate) struct Kept {
+    /// What is kept at once.
+    pub(crate) granule: Option<Bytes>,
+    /// What a read of it takes, in nanoseconds.
+    pub(crate) time: f64,
+    /// How sure it is that it is kept.
+    pub(crate) sure: f64,
+}

@@ -1,0 +1,52 @@
+//! The provisional findings of an SLC cache: made while the device is filled, and concluded when the dies are known.
+
+use flashlab_analysis::inference::{Finding, Parameter, Picture};
+use flashlab_base::Bytes;
+
+use crate::knowledge::ROWS_LEAST;
+use crate::session::Session;
+
+/// What is said of a fast region: by the fill, and concluded when the dies are known.
+pub(crate) const REGION: [Parameter; 2] = [Parameter::SlcCacheSize, Parameter::SlcCacheRefill];
+
+/// Concludes a region when the dies are known: the blocks of all dies are not smaller than a few pages on each of them, and what comes
+/// back sooner are no blocks that are moved.
+pub(crate) fn conclude_supposed(session: &mut Session<'_, '_>) {
+    let known = session.known();
+    let moved = known.supposed(Parameter::EraseBlockSize).and_then(Finding::number);
+    // Not a row of all planes: pages may be programmed one by one.
+    let page_of_each = known.bytes(Parameter::ReadPageSize).zip(known.count(Parameter::ParallelUnits));
+    let least = page_of_each.map_or(Bytes::ZERO, |(page, dies)| page * (dies * ROWS_LEAST));
+    let is_refuted = known.has_slc_cache() && moved.is_some_and(|moved| moved < least.0 as f64);
+    if let Some(region) = session.supposed(Parameter::SlcCacheSize).filter(|_| is_refuted) {
+        let evidence = format!(
+            "{} But a block of all dies holds at least {least}, and these slow writes come back sooner: the device does not relocate \
+             blocks of an SLC cache.",
+            region.evidence
+        );
+        no_region(session, REFUTED, evidence, region.picture);
+        let unknown = "Slow sequential writes come back after less than a block of all dies, and so show no erase block.";
+        session.suppose(Finding::undetermined(Parameter::EraseBlockSize, unknown));
+    }
+    for parameter in REGION {
+        if let Some(supposed) = session.supposed(parameter) {
+            session.conclude(supposed);
+        }
+    }
+}
+
+/// There is no region, and so none that could be refilled.
+pub(crate) fn no_region(
+    session: &mut Session<'_, '_>,
+    sure: f64,
+    evidence: String,
+    picture: Option<Picture>,
+) {
+    let found = Finding::found(Parameter::SlcCacheSize, Bytes::ZERO, sure, evidence);
+    session.suppose(found.seen_in(picture));
+    let none = "There is no SLC cache.";
+    session.suppose(Finding::not_identifiable(Parameter::SlcCacheRefill, sure, none));
+}
+
+/// How sure it is that there is none where what is moved at a time is less than blocks of all dies have.
+pub(crate) const REFUTED: f64 = 0.7;

@@ -1,0 +1,68 @@
+//! What an inference may do, whom it reports to, and how it ends.
+
+use std::sync::atomic::AtomicBool;
+
+use flashlab_analysis::inference::{Finding, Inference};
+use flashlab_base::{Bytes, Nanos, Seed};
+use flashlab_plan::Plan;
+use flashlab_samples::{ProbeStep, Sample};
+
+use crate::probe::Probe;
+
+/// What an inference may do.
+pub struct InferenceSettings<'a> {
+    /// Of everything random.
+    pub seed: Seed,
+    /// How much may be written; `None`: the device is only read.
+    pub write_budget: Option<Bytes>,
+    /// The longest that the groups that only read may take together, on the device's clock; `None`: a minute where small
+    /// reads take 60 us or less, and in proportion longer where they take more, up to ten minutes.
+    pub reading_time: Option<Nanos>,
+    /// The longest that each of the other groups may take, on the device's clock.
+    pub writing_time: Nanos,
+    /// Set it to end; what is known is kept.
+    pub interrupt: &'a AtomicBool,
+}
+
+impl InferenceSettings<'_> {
+    /// The budget where nobody gives another: twice the capacity.
+    pub fn usual_budget(capacity: Bytes) -> Bytes {
+        capacity * 2
+    }
+}
+
+/// Receives the steps and the findings of an inference while it goes on.
+pub trait InferenceProgress {
+    /// A group begins; which it is of how many.
+    fn begin(&mut self, _group: &'static Probe, _index: usize, _count: usize) {}
+    /// A group that writes is about to, and this is the most. Whether it may: who cannot note it, for an inference that is
+    /// killed and resumed, refuses, and the inference ends as if interrupted.
+    fn may_write(&mut self, _group: &'static Probe, _most: Bytes) -> bool {
+        true
+    }
+    /// A parameter has its answer.
+    fn concluded(&mut self, _finding: &Finding) {}
+    /// A group ended; all that is known so far, and the plan of the probes that it ran.
+    fn ended(&mut self, _group: &'static Probe, _known: &Inference, _probes: &Plan) {}
+    /// It ended in the middle of a group, whose answers are forgotten; all that is known, and the plan of the probes that it ran.
+    fn abandoned(&mut self, _group: &'static Probe, _known: &Inference, _probes: &Plan) {}
+    /// A step was made. A run has samples, process by process; its number is the recorder's to give.
+    fn step(&mut self, _step: ProbeStep, _samples: &[Vec<Sample>]) {}
+    /// The device is left idle, for this much longer.
+    fn idle(&mut self, _left: Nanos) {}
+}
+
+impl InferenceProgress for () {}
+
+/// How an inference ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InferenceEnd {
+    /// Every parameter has its answer.
+    Done,
+    /// It was interrupted: some parameters have none yet.
+    Interrupted,
+    /// The device is gone, for this reason: some parameters have none yet.
+    Gone(String),
+    /// A replay asked for something that was never done, and this is what: some parameters have no answer.
+    Diverged(String),
+}
