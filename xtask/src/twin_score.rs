@@ -13,6 +13,8 @@
 //! 4. `flashlab bench` measures the twin with the same settings.
 //! 5. The device is measured once more with other noise: what it differs by from itself is the repeatability.
 
+mod table3;
+
 use std::panic;
 use std::path::Path;
 use std::sync::Mutex;
@@ -31,6 +33,7 @@ use flashlab_samples::{MANIFEST_VERSION, RunFolder};
 use flashlab_sim::Profile;
 use flashlab_sim::profile::Noise;
 use serde_json::json;
+use tempfile::TempDir;
 
 use crate::hidden::Hidden;
 use crate::population::{self, DeviceFamily};
@@ -54,6 +57,9 @@ pub struct TwinScore {
     /// How many devices at once
     #[arg(long, default_value_t = 2)]
     threads: usize,
+    /// Judge the seven devices of uFLIP's Table 3 instead, by their characteristics
+    #[arg(long)]
+    zoo: bool,
     /// Make the twins without an inference: of runs of bench alone
     #[arg(long)]
     no_inference: bool,
@@ -76,6 +82,9 @@ struct TwinOutcome {
 
 /// Judges the devices and prints the score.
 pub fn twin_score(arguments: &TwinScore) -> Result<()> {
+    if arguments.zoo {
+        return table3::judge(arguments);
+    }
     let seeds: Vec<u64> = (arguments.seed..arguments.seed + arguments.devices).collect();
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
@@ -151,19 +160,23 @@ fn outcome(seed: u64, arguments: &TwinScore) -> Result<TwinOutcome> {
 /// Measures as `flashlab bench --quick --until-steady --repetitions N` does, with as much time as the runs need.
 fn measure(profile: &Profile, seed: Seed, repetitions: u32) -> Result<MeasuredRuns> {
     const BUDGET: Nanos = Nanos::from_secs(5000);
-    let directory = tempfile::tempdir()?;
-    let path = directory.path().join("run");
     let settings = Settings {
-        target: format!("sim:{}", profile.name),
-        seed,
-        target_size: profile.capacity,
         state: State::Steady,
         repetitions,
         budget: Some(BUDGET),
         ..Settings::new(Thoroughness::Quick)
     };
-    run_bench(&path, profile, settings)?;
-    Ok(MeasuredRuns::read(&path)?)
+    let directory = measured_in_folder(profile, Settings { seed, ..settings })?;
+    Ok(MeasuredRuns::read(&directory.path().join("run"))?)
+}
+
+/// Measures the whole device; the run is in the folder `run` of this directory.
+fn measured_in_folder(profile: &Profile, settings: Settings) -> Result<TempDir> {
+    let directory = tempfile::tempdir()?;
+    let target = format!("sim:{}", profile.name);
+    let settings = Settings { target, target_size: profile.capacity, ..settings };
+    run_bench(&directory.path().join("run"), profile, settings)?;
+    Ok(directory)
 }
 
 fn run_bench(path: &Path, profile: &Profile, settings: Settings) -> Result<()> {
