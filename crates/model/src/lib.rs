@@ -15,6 +15,7 @@ pub mod append_and_pack;
 mod broken_line;
 mod check;
 mod class_model;
+mod derived;
 mod device_model;
 mod document;
 mod error;

@@ -120,6 +120,27 @@ fn what_was_never_fitted_is_predicted() {
     let names: Vec<&str> = report.summaries.iter().map(|summary| summary.name).collect();
     assert_eq!(names, ["sr", "rr", "sw", "rw", "depth", "mix", "all"]);
 
+    // The models of one mechanism hold what the true costs lead to.
+    let line = |line: flashlab_sim::profile::ThroughputLine| line.time_ns(Bytes::kib(4));
+    let truth = profile.throughput.unwrap();
+    let [rr, sw, rw] = [truth.random_read, truth.sequential_write, truth.random_write].map(line);
+    let costs = flashlab_model::append_and_pack::AppendAndPack {
+        random_read: rr,
+        sequential_write: sw,
+        random_write: rw,
+    };
+    let [speed_up, repaired_write] = model.append_and_pack(Bytes::kib(4), 0.5, 2.0).unwrap();
+    assert!(speed_up.holds(costs.speed_up(0.5, 2.0)), "{speed_up:?}");
+    assert!(repaired_write.holds(costs.repaired_write(2.0)), "{repaired_write:?}");
+    let (mib, block) = (Bytes::mib(1), Bytes::kib(4));
+    let [seconds, write_cost] = model.external_memory([mib, mib], [block, block]).unwrap();
+    assert!(
+        seconds.holds(256.0 * (rr + rw) / 1e9) && write_cost.holds(rw / rr),
+        "{seconds:?} {write_cost:?}"
+    );
+    let uncounted = model.collection(block, 2.0).unwrap_err().to_string();
+    assert!(uncounted.contains("at different write amplifications"), "{uncounted}");
+
     // The document has all that the model was made of.
     let document = serde_json::to_string(&ModelDocument::of(&model)).unwrap();
     let again = read_model(&document, "model.json").unwrap();

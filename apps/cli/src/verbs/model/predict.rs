@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
+use flashlab_analysis::decide::ranks::Interval;
 use flashlab_base::Bytes;
-use flashlab_model::{Prediction, WorkloadRequest};
+use flashlab_model::{DeviceModel, Prediction, WorkloadRequest};
 use flashlab_report::units;
 use flashlab_sim::profile::ThroughputClass;
 use serde::Serialize;
@@ -23,7 +24,7 @@ pub struct Predict {
     /// Sequential or random reads or writes: sr, rr, sw, rw
     #[arg(long, value_name = "CLASS", default_value = "rr", value_parser = class)]
     class: ThroughputClass,
-    /// WorkloadRequest sizes
+    /// Request sizes; the page of append-and-pack, the block of external-memory
     #[arg(long, value_name = "SIZE,...", required = true, value_delimiter = ',', value_parser = arguments::size)]
     size: Vec<Bytes>,
     /// Requests in flight
@@ -32,8 +33,54 @@ pub struct Predict {
     /// The share of random requests that write, from 0 to 1
     #[arg(long, value_name = "SHARE")]
     write_share: Option<f64>,
+    /// What is predicted: requests, or what the model of one mechanism makes of the device's costs
+    #[arg(long, value_enum, default_value_t = Mechanism::Requests)]
+    of: Mechanism,
+    /// Of append-and-pack: the share of random reads among the IOs, from 0 to 1
+    #[arg(long, value_name = "SHARE,...", default_value = "0.5,0.75,0.9", value_delimiter = ',')]
+    read_share: Vec<f64>,
+    /// Of append-and-pack: the physical capacity over the logical one, from 1 on
+    #[arg(long, value_name = "ALPHA,...", default_value = "2,3,4", value_delimiter = ',')]
+    alpha: Vec<f64>,
+    /// Of external-memory: what the algorithm reads
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = arguments::size)]
+    read: Bytes,
+    /// Of external-memory: what it writes
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = arguments::size)]
+    written: Bytes,
+    /// Of external-memory: the block of writes, where it differs from that of reads
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
+    write_block: Option<Bytes>,
+    /// Of collection: the write amplification, from 1 on
+    #[arg(long, value_name = "WA,...", default_value = "1,2,3", value_delimiter = ',')]
+    write_amplification: Vec<f64>,
     #[command(flatten)]
     table: TableOptions,
+}
+
+/// What is predicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Mechanism {
+    /// Response time and throughput of requests
+    Requests,
+    /// The speed-up of random writes that are appended to a log and packed
+    AppendAndPack,
+    /// An algorithm that reads x blocks and writes y: x + c_W y
+    ExternalMemory,
+    /// Random writes under garbage collection: T0 (1 + c (WA - 1))
+    Collection,
+}
+
+/// A figure of a mechanism's model.
+#[derive(Serialize)]
+struct MechanismRow {
+    size_bytes: u64,
+    parameter: String,
+    quantity: &'static str,
+    unit: &'static str,
+    estimate: f64,
+    low: f64,
+    high: f64,
 }
 
 fn class(text: &str) -> Result<ThroughputClass, String> {
@@ -64,6 +111,9 @@ impl Predict {
             return Err(Usage(format!("--write-share {share}: must be from 0 to 1")).into());
         }
         let model = source::model(&self.model)?;
+        if self.of != Mechanism::Requests {
+            return self.show_mechanism(&self.mechanism(&model)?);
+        }
         let mut rows = Vec::new();
         for &size in &self.size {
             for &depth in &self.depth {
@@ -87,6 +137,83 @@ impl Predict {
         let text = format!("{}\nby {}\n", show::table(&headings, &cells), equations.join(" and "));
         output::text(&text)
     }
+}
+
+impl Predict {
+    fn mechanism(&self, model: &DeviceModel) -> Result<Vec<MechanismRow>> {
+        check_from("--alpha", 1.0, f64::MAX, &self.alpha)?;
+        check_from("--read-share", 0.0, 1.0, &self.read_share)?;
+        check_from("--write-amplification", 1.0, f64::MAX, &self.write_amplification)?;
+        let mut rows = Vec::new();
+        for &size in &self.size {
+            let mut add = |parameter: &str, quantity, unit, of: Interval| {
+                let Interval { estimate, low, high } = of;
+                let parameter = parameter.to_owned();
+                rows.push(MechanismRow {
+                    size_bytes: size.0,
+                    parameter,
+                    quantity,
+                    unit,
+                    estimate,
+                    low,
+                    high,
+                });
+            };
+            let us = |ns: Interval| ns.map(|ns| ns / 1e3);
+            match self.of {
+                Mechanism::Requests => {}
+                Mechanism::AppendAndPack => {
+                    for &alpha in &self.alpha {
+                        for &reads in &self.read_share {
+                            let [speed_up, _] = model.append_and_pack(size, reads, alpha)?;
+                            let parameter = format!("alpha {alpha}, {} reads", show::per_cent(reads));
+                            add(&parameter, "speed-up", "x", speed_up);
+                        }
+                        let [_, write] = model.append_and_pack(size, 0.5, alpha)?;
+                        add(&format!("alpha {alpha}"), "random write", "us", us(write));
+                    }
+                }
+                Mechanism::ExternalMemory => {
+                    let blocks = [size, self.write_block.unwrap_or(size)];
+                    let [seconds, write_cost] = model.external_memory([self.read, self.written], blocks)?;
+                    let parameter = format!("{} read, {} written", self.read, self.written);
+                    add(&parameter, "time", "s", seconds);
+                    add(&format!("write of {}", blocks[1]), "c_W", "reads", write_cost);
+                }
+                Mechanism::Collection => {
+                    for &amplification in &self.write_amplification {
+                        let time = us(model.collection(size, amplification)?);
+                        add(&format!("write amplification {amplification}"), "random write", "us", time);
+                    }
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    fn show_mechanism(&self, rows: &[MechanismRow]) -> Result<()> {
+        if self.table.json {
+            return output::json(&rows);
+        }
+        if self.table.csv {
+            return csv_table::print(&rows);
+        }
+        let cells = |row: &MechanismRow| {
+            let MechanismRow { size_bytes, parameter, quantity, unit, estimate, low, high } = row;
+            let size = Bytes(*size_bytes).to_string();
+            let range = format!("{low:.3} - {high:.3}");
+            vec![size, parameter.clone(), (*quantity).to_owned(), format!("{estimate:.3} {unit}"), range]
+        };
+        let cells: Vec<Vec<String>> = rows.iter().map(cells).collect();
+        output::text(&show::table(&["size", "of", "what", "predicted", "from - to"], &cells))
+    }
+}
+
+/// Refuses values outside a range.
+fn check_from(option: &str, least: f64, most: f64, values: &[f64]) -> Result<()> {
+    let Some(wrong) = values.iter().find(|value| !(least..=most).contains(*value)) else { return Ok(()) };
+    let range = if most == f64::MAX { format!("{least} or more") } else { format!("from {least} to {most}") };
+    Err(Usage(format!("{option} {wrong}: must be {range}")).into())
 }
 
 fn row(request: WorkloadRequest, predicted: Prediction) -> PredictionRow {
