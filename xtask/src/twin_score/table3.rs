@@ -76,7 +76,7 @@ pub fn judge(arguments: &TwinScore) -> Result<()> {
     if arguments.json {
         println!("{:#}", json!({"within_goal": met, "characteristics": all, "devices": documents}));
     } else {
-        print!("{text}{met} of {all} characteristics are within 25 %\n");
+        println!("{text}{met} of {all} characteristics are within 25 %");
     }
     Ok(())
 }
