@@ -18,6 +18,7 @@ mod model;
 mod nbd;
 mod odd_disks;
 mod real_devices;
+mod recorded_inferences;
 mod repair;
 mod replay;
 mod saved_states;

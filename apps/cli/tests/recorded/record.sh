@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Records the inferences that the test `recorded_inferences` replays, again: after a change of what a probe asks for.
+# Run it in this folder: ./record.sh FLASHLAB, where FLASHLAB is the program. The live cases need FUSE.
+set -euo pipefail
+flashlab=$(realpath "$1")
+cases=$PWD
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp ./*.toml "$work"
+cd "$work"
+
+# Pictures and reports are not compared, and are most of a folder.
+pack() {
+    rm -f "$1"/report.* "$1"/under-way.json
+    python3 - "$1/inference.json" <<'PYTHON'
+import json, sys
+document = json.load(open(sys.argv[1]))
+for finding in document["findings"] + document.get("provisional", []):
+    finding["picture"] = None
+json.dump(document, open(sys.argv[1], "w"))
+PYTHON
+    tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - "$1" | gzip -9n >"$cases/$1.tar.gz"
+}
+
+live() {
+    local name=$1
+    shift
+    mkdir disk
+    "$flashlab" serve sim:./page-map.toml --fuse disk --daemon --control control >/dev/null 2>&1
+    "$flashlab" infer disk/disk --write --overwrite-file --output "$name" "$@" >/dev/null 2>&1 || true
+    "$flashlab" live stop control
+    rmdir disk
+    pack "$name"
+}
+
+"$flashlab" infer sim:./page-map.toml --time-limit 10s --output page-map >/dev/null 2>&1
+pack page-map
+"$flashlab" infer sim:./log-blocks.toml --time-limit 10s --output log-blocks >/dev/null 2>&1
+pack log-blocks
+live live-fuse --only useful_queue_depth --time-limit 20s
+ls -l "$cases"/*.tar.gz
