@@ -105,6 +105,12 @@ fn what_is_no_volume_or_fits_nothing_is_refused() {
     refused(&["repair", "create", "sim:zeus"], 2, "keeps no data");
     let volume = new_volume(&directory, "64MiB");
     refused(&["repair", "serve", &volume], 2, "--loop or --ublk");
+    refused(
+        &["repair", "serve", &volume, "--loop", "--policy", "lru"],
+        2,
+        "there is no policy `lru`; there are multi-log",
+    );
+    refused(&["repair", "create", "new", "--size", "64MiB", "--from", "/nonexistent"], 2, "/nonexistent");
     refused(&["repair", "serve", &volume, "--loop", "--memory-max", "1KiB"], 2, "of memory");
     fs::OpenOptions::new().write(true).open(&volume).unwrap().set_len(32 << 20).unwrap();
     refused(&["repair", "status", &volume], 2, "it was truncated");
@@ -323,8 +329,8 @@ fn a_volume_is_made_larger_and_smaller_and_keeps_its_data() {
     };
     refused("16MiB", "1 MiB of data lie behind byte 16777216");
     refused("63MiB", "the volume can offer at most");
-    let (code, grown) = resize("51MiB", &[]);
-    assert_eq!((code, &grown["size_bytes"]), (Some(0), &Value::from(51 << 20)), "{grown}");
+    let (code, grown) = resize("50MiB", &[]);
+    assert_eq!((code, &grown["size_bytes"]), (Some(0), &Value::from(50 << 20)), "{grown}");
     // The device has grown.
     fs::OpenOptions::new().write(true).open(&volume).unwrap().set_len(72 << 20).unwrap();
     let (_, larger) = resize("56MiB", &[]);
@@ -344,6 +350,23 @@ fn a_volume_is_made_larger_and_smaller_and_keeps_its_data() {
     assert_eq!(code, Some(0), "{dropped}");
     let checked = json(&directory.succeeds(&["repair", "check", &volume, "--json"]).out);
     assert_eq!(checked["right_pages"], 0);
+}
+
+#[test]
+fn the_segment_comes_from_what_an_inference_found() {
+    let directory = Directory::new();
+    let run = directory.path("inferred").to_str().unwrap().to_owned();
+    directory.succeeds(&["infer", "sim:sdcard", "--size", "256MiB", "-o", &run]);
+    let file = directory.path("inferred/inference.json");
+    let known = json(&fs::read_to_string(&file).unwrap());
+    let findings = known["findings"].as_array().unwrap();
+    let block =
+        findings.iter().find(|finding| finding["parameter"] == "erase_block_size").unwrap()["value"].as_f64();
+    let volume = directory.path("card").to_str().unwrap().to_owned();
+    let made =
+        directory.succeeds(&["repair", "create", &volume, "--size", "256MiB", "--from", &run, "--json"]);
+    let segment = json(&made.out)["segment_bytes"].as_f64().unwrap();
+    assert_eq!(segment % block.expect("the erase block of this card is found"), 0.0, "{block:?}");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! `flashlab repair create`.
 
 use std::fs::OpenOptions;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use flashlab_analysis::inference::{Parameter, Value};
 use flashlab_base::Bytes;
 use flashlab_device::Device;
 use flashlab_repair::{LayoutOptions, Volume, VolumeLayout, VolumeUuid};
@@ -14,6 +15,7 @@ use super::files_options::random_name;
 use super::opened;
 use crate::arguments::{self, ConsentOptions};
 use crate::exit::Usage;
+use crate::inference::folder;
 use crate::output;
 use crate::target::{By, Candidate};
 
@@ -33,9 +35,12 @@ pub struct Create {
     /// The page: what is mapped and verified as one
     #[arg(long, value_name = "SIZE", value_parser = arguments::size, default_value = "4KiB")]
     page: Bytes,
-    /// The segment: a multiple of the device's erase block, which `flashlab infer` finds
-    #[arg(long, value_name = "SIZE", value_parser = arguments::size, default_value = "4MiB")]
-    segment: Bytes,
+    /// The segment: a multiple of the device's erase block, which `flashlab infer` finds; 4MiB if neither this nor --from is given
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
+    segment: Option<Bytes>,
+    /// Take the erase block from this run of `flashlab infer` on the device: the segment is its first multiple of at least 4 MiB
+    #[arg(long, value_name = "RUN", conflicts_with = "segment")]
+    from: Option<PathBuf>,
     #[command(flatten)]
     consent: ConsentOptions,
     /// Print the result as JSON
@@ -59,8 +64,9 @@ impl Create {
         if !(self.fill > 0.0 && self.fill <= 0.95) {
             bail!(Usage(format!("--fill {}: give a share above 0 and at most 0.95", self.fill)));
         }
+        let segment = self.segment()?;
         let is_new = self.make_file()?;
-        let made = self.create(is_new);
+        let made = self.create(segment, is_new);
         if made.is_err() && is_new {
             // A file that holds no volume helps nobody.
             let _ = std::fs::remove_file(&self.volume);
@@ -103,7 +109,15 @@ impl Create {
         })
     }
 
-    fn create(&self, is_new: bool) -> Result<(VolumeLayout, VolumeUuid)> {
+    fn segment(&self) -> Result<Bytes> {
+        match (&self.segment, &self.from) {
+            (Some(segment), _) => Ok(*segment),
+            (None, Some(run)) => segment_of(erase_block(run)?, self.page),
+            (None, None) => Ok(SEGMENT),
+        }
+    }
+
+    fn create(&self, segment: Bytes, is_new: bool) -> Result<(VolumeLayout, VolumeUuid)> {
         let text = self.volume.to_str().context(Usage("the path is no text in UTF-8".to_owned()))?;
         let target = crate::target::parsed(text)?;
         let consent =
@@ -116,16 +130,16 @@ impl Create {
         };
         let consent = By::consent(by, path, &inspection)?;
         let device = opened::for_writing(&self.volume, consent)?;
-        let options = self.options(device.geometry().capacity)?;
+        let options = self.options(device.geometry().capacity, segment)?;
         let uuid = random_uuid()?;
         Ok((Volume::create(device, uuid, options)?, uuid))
     }
 
-    fn options(&self, capacity: Bytes) -> Result<LayoutOptions> {
+    fn options(&self, capacity: Bytes, segment: Bytes) -> Result<LayoutOptions> {
         let mut options = LayoutOptions {
             capacity,
             page: self.page,
-            segment: self.segment,
+            segment,
             logical_pages: 1,
             checkpoint_interval: Bytes::mib(64),
         };
@@ -141,9 +155,58 @@ impl Create {
     }
 }
 
+/// Long enough for sequential speed on every device of the zoo.
+const SEGMENT: Bytes = Bytes::mib(4);
+const SEGMENT_MAX: Bytes = Bytes::mib(64);
+
+/// The erase block that an inference found.
+fn erase_block(run: &Path) -> Result<Bytes> {
+    let known = folder::open(run)?.2;
+    match known.get(Parameter::EraseBlockSize).and_then(|finding| finding.value.as_ref()) {
+        Some(Value::Number(size)) if *size >= 1.0 => Ok(Bytes(*size as u64)),
+        _ => bail!(Usage(format!(
+            "{} does not know the erase block of {}: give --segment, or infer with --write",
+            run.display(),
+            known.target
+        ))),
+    }
+}
+
+/// The first multiple of the erase block that is a multiple of the page, too, and at least [`SEGMENT`].
+fn segment_of(erase_block: Bytes, page: Bytes) -> Result<Bytes> {
+    let multiples =
+        (SEGMENT.0.div_ceil(erase_block.0)..).map(|count| Bytes(count.saturating_mul(erase_block.0)));
+    let mut possible = multiples.take_while(|segment| *segment <= SEGMENT_MAX);
+    let found = possible.find(|segment| segment.is_multiple_of(page));
+    found.with_context(|| {
+        Usage(format!(
+            "no multiple of the erase block of {erase_block} up to {SEGMENT_MAX} is a multiple of the page of {page}: give \
+             --segment"
+        ))
+    })
+}
+
 fn random_uuid() -> Result<VolumeUuid> {
     let text = random_name()?;
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     let number = u128::from_str_radix(&digits, 16).context("the kernel's random UUID is none")?;
     Ok(VolumeUuid(number.to_be_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_is_the_first_suitable_multiple_of_the_erase_block() {
+        let segment = |erase_block, page| segment_of(Bytes(erase_block), Bytes(page)).ok();
+        assert_eq!(segment(4 << 20, 4096), Some(Bytes::mib(4)));
+        assert_eq!(segment(16 << 20, 4096), Some(Bytes::mib(16)));
+        assert_eq!(segment(1 << 20, 4096), Some(Bytes::mib(4)));
+        // 480 KiB: nine of them are 4320 KiB, a multiple of 4 KiB but not of 64 KiB.
+        assert_eq!(segment(480 << 10, 4096), Some(Bytes::kib(4320)));
+        assert_eq!(segment(480 << 10, 65536), Some(Bytes::kib(4800)));
+        assert_eq!(segment(128 << 20, 4096), None);
+        assert_eq!(segment((4 << 20) + 512, 65536), None);
+    }
 }

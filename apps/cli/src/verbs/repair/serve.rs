@@ -10,7 +10,7 @@ use clap::Args;
 use flashlab_base::{Bytes, Identity};
 use flashlab_device::{Device, Geometry, IoError, Operation};
 use flashlab_export::{ConcurrentDevice, ControlServer, Data, LiveDisk};
-use flashlab_repair::{MountOptions, SharedVolume, Volume};
+use flashlab_repair::{MountOptions, POLICIES, SharedVolume, Volume, default_policy, policy_named};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -40,6 +40,9 @@ pub struct ServeVolume {
     /// To NBD clients at this Unix socket, through nbdkit and FUSE
     #[arg(long, value_name = "SOCKET", conflicts_with_all = ["fuse", "loop_device", "ublk"])]
     nbd: Option<PathBuf>,
+    /// The policy that places pages; a device with few open blocks wants one with as few logs, as `greedy` with one
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
     /// The most memory that the map may take
     #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
     memory_max: Option<Bytes>,
@@ -144,12 +147,17 @@ impl ServeVolume {
     }
 
     fn open(&self) -> Result<Volume<Box<dyn Device + Send>>> {
+        if let Some(name) = self.policy.as_deref().filter(|name| policy_named(name, 1024).is_none()) {
+            let names: Vec<&str> = POLICIES.iter().map(|(name, _)| *name).collect();
+            bail!(Usage(format!("there is no policy `{name}`; there are {}", names.join(", "))));
+        }
         let device = opened::with_volume(&self.volume)?;
         let discard_rate = if self.no_discard { Bytes::ZERO } else { self.discard_rate };
         let mut options = MountOptions::default();
         (options.memory_max, options.discard_rate) = (self.memory_max, discard_rate);
         let volume = Volume::open(device, options, |layout| {
-            flashlab_repair::default_policy(layout.segment_count, layout.spare_segments())
+            let named = self.policy.as_deref().and_then(|name| policy_named(name, layout.segment_count));
+            named.unwrap_or_else(|| default_policy(layout.segment_count, layout.spare_segments()))
         })?;
         if volume.replayed_records() > 0 {
             tell!("the volume was not closed in order: {} records were replayed", volume.replayed_records());
