@@ -7,6 +7,7 @@ mod foreign;
 mod gate;
 mod hidden;
 mod population;
+mod reliability;
 mod report;
 mod score;
 mod score_page;
@@ -73,6 +74,9 @@ pub struct InferScore {
     /// How many devices at once
     #[arg(long, default_value_t = 2)]
     threads: usize,
+    /// How often answers of a confidence are right, by bins of confidence
+    #[arg(long)]
+    reliability: bool,
     /// Each answer, next to the truth
     #[arg(long)]
     verbose: bool,
@@ -131,13 +135,18 @@ fn infer_score(arguments: &InferScore) -> anyhow::Result<()> {
         let options = format!("{} --devices {} --seed {}", set.option(), arguments.devices, arguments.seed);
         score_page::write(page, &format!("cargo xtask infer-score{options}"), &outcomes, &only)?;
     }
-    if arguments.json {
-        println!("{}", report::json(&outcomes, &only));
-    } else {
-        if arguments.verbose {
-            print!("{}", report::answers(&outcomes));
+    match (arguments.json, arguments.reliability) {
+        (true, true) => println!("{}", reliability::json(&outcomes)),
+        (true, false) => println!("{}", report::json(&outcomes, &only)),
+        (false, reliability) => {
+            if arguments.verbose {
+                print!("{}", report::answers(&outcomes));
+            }
+            print!("{}", report::text(set, &outcomes, &only));
+            if reliability {
+                print!("\n{}", reliability::text(&outcomes));
+            }
         }
-        print!("{}", report::text(set, &outcomes, &only));
     }
     anyhow::ensure!(failed == 0, "{failed} devices could not be judged");
     Ok(())

@@ -36,6 +36,11 @@ pub struct JudgedAnswer {
 }
 
 impl JudgedAnswer {
+    /// Whether it is right: found and within the tolerance, or correctly not identifiable.
+    pub fn is_right(&self) -> bool {
+        matches!(self.mark, Some(Mark::Exact | Mark::Near | Mark::NotIdentifiable))
+    }
+
     /// Whether it is wrong with a high confidence.
     pub fn is_confidently_wrong(&self) -> bool {
         self.mark == Some(Mark::Wrong) && self.finding.confidence >= CONFIDENT
