@@ -122,7 +122,7 @@ unsafe fn parts_of<'a>(parts: *const iovec, count: c_int) -> &'a [iovec] {
     }
 }
 
-export!(read => (fd: c_int, to: *mut c_void, length: usize) -> isize {
+export!(read __read => (fd: c_int, to: *mut c_void, length: usize) -> isize {
     match descriptors::get(fd) {
         Some(managed) => read_here(fd, managed, &part(to, length)),
         None => kernel::read(fd, to, length),
@@ -131,13 +131,13 @@ export!(read => (fd: c_int, to: *mut c_void, length: usize) -> isize {
 export!(__read_chk => (fd: c_int, to: *mut c_void, length: usize, _size: usize) -> isize {
     read(fd, to, length)
 });
-export!(write => (fd: c_int, data: *const c_void, length: usize) -> isize {
+export!(write __write => (fd: c_int, data: *const c_void, length: usize) -> isize {
     match descriptors::get(fd) {
         Some(managed) => write_here(fd, managed, &part(data, length)),
         None => kernel::write(fd, data, length),
     }
 });
-export!(pread pread64 => (fd: c_int, to: *mut c_void, length: usize, offset: i64) -> isize {
+export!(pread pread64 __pread64 => (fd: c_int, to: *mut c_void, length: usize, offset: i64) -> isize {
     match descriptors::get(fd) {
         Some(_) if offset < 0 => failed(libc::EINVAL) as isize,
         Some(managed) => result(read_parts(managed, offset as u64, &part(to, length))),
@@ -147,7 +147,7 @@ export!(pread pread64 => (fd: c_int, to: *mut c_void, length: usize, offset: i64
 export!(__pread_chk __pread64_chk => (fd: c_int, to: *mut c_void, length: usize, offset: i64, _size: usize) -> isize {
     pread(fd, to, length, offset)
 });
-export!(pwrite pwrite64 => (fd: c_int, data: *const c_void, length: usize, offset: i64) -> isize {
+export!(pwrite pwrite64 __pwrite64 => (fd: c_int, data: *const c_void, length: usize, offset: i64) -> isize {
     match descriptors::get(fd) {
         Some(_) if offset < 0 => failed(libc::EINVAL) as isize,
         Some(managed) => result(write_at(managed, Some(offset as u64), &part(data, length)).map(|done| done.0)),
@@ -191,7 +191,7 @@ export!(pwritev2 pwritev64v2 => (fd: c_int, parts: *const iovec, count: c_int, o
     if written >= 0 && is_durable && sync_all(1) < 0 { -1 } else { written }
 });
 
-export!(lseek lseek64 => (fd: c_int, offset: i64, whence: c_int) -> i64 {
+export!(lseek lseek64 __lseek => (fd: c_int, offset: i64, whence: c_int) -> i64 {
     let Some(managed) = descriptors::get(fd) else { return kernel::lseek(fd, offset, whence) };
     let size = match whence {
         libc::SEEK_SET | libc::SEEK_CUR => return kernel::lseek(fd, offset, whence),

@@ -95,7 +95,7 @@ fn open_managed(path: &ResolvedPath, flags: c_int) -> c_int {
     }
 }
 
-export!(open open64 => (path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+export!(open open64 __open __open64 => (path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
     open_at(AT_FDCWD, path, flags, mode)
 });
 export!(openat openat64 => (directory: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
@@ -111,7 +111,7 @@ export!(creat creat64 => (path: *const c_char, mode: c_uint) -> c_int {
     open_at(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode)
 });
 
-export!(close => (fd: c_int) -> c_int {
+export!(close __close => (fd: c_int) -> c_int {
     if connection::is_own(fd) {
         return failed(libc::EBADF);
     }
@@ -154,7 +154,7 @@ export!(dup => (fd: c_int) -> c_int {
     descriptors::copied(fd, copy);
     copy
 });
-export!(dup2 => (fd: c_int, to: c_int) -> c_int {
+export!(dup2 __dup2 => (fd: c_int, to: c_int) -> c_int {
     if fd == to {
         return if kernel::fcntl(fd, libc::F_GETFD, 0) < 0 { -1 } else { to };
     }
@@ -170,7 +170,7 @@ export!(dup3 => (fd: c_int, to: c_int, flags: c_int) -> c_int {
     copy
 });
 
-export!(fcntl fcntl64 __fcntl64 => (fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+export!(fcntl fcntl64 __fcntl __fcntl64 => (fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
     let Some(managed) = descriptors::get(fd) else {
         return kernel::fcntl(fd, command, argument as usize);
     };

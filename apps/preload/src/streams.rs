@@ -123,13 +123,13 @@ unsafe fn open_stream(name: &'static CStr, path: *const c_char, mode: *const c_c
     }
 }
 
-export!(fopen => (path: *const c_char, mode: *const c_char) -> *mut FILE {
+export!(fopen _IO_fopen => (path: *const c_char, mode: *const c_char) -> *mut FILE {
     open_stream(c"fopen", path, mode)
 });
 export!(fopen64 => (path: *const c_char, mode: *const c_char) -> *mut FILE {
     open_stream(c"fopen64", path, mode)
 });
-export!(fdopen => (fd: c_int, mode: *const c_char) -> *mut FILE {
+export!(fdopen _IO_fdopen => (fd: c_int, mode: *const c_char) -> *mut FILE {
     if descriptors::get(fd).is_some() {
         return stream(fd, mode);
     }

@@ -52,6 +52,10 @@ pub struct FileCounts {
     pub processes: AtomicU64,
     /// Of those, the ones that are connected now.
     pub connected: AtomicU64,
+    /// Calls of all kinds.
+    pub calls: AtomicU64,
+    /// Their bytes.
+    pub call_bytes: AtomicU64,
     /// Files that were opened.
     pub opens: AtomicU64,
     /// Reads, and their bytes.
@@ -160,6 +164,9 @@ impl Session<'_> {
             }
             let Some(call) = CallHeader::decode(&header) else { return Err(ErrorKind::InvalidData.into()) };
             client.read_exact(&mut data[..call.length as usize])?;
+            let counts = &self.server.counts;
+            counts.calls.fetch_add(1, Ordering::Relaxed);
+            counts.call_bytes.fetch_add((header.len() + call.length as usize) as u64, Ordering::Relaxed);
             if call.call == FileCall::Open {
                 self.answer_open(client, &call, &data[..call.length as usize])?;
                 continue;

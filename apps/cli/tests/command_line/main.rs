@@ -17,6 +17,7 @@ mod live_disk;
 mod model;
 mod nbd;
 mod odd_disks;
+mod preloaded;
 mod real_devices;
 mod recorded_inferences;
 mod repair;

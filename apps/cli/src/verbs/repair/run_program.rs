@@ -102,6 +102,8 @@ impl RunProgram {
         let counts = &server.counts;
         let report = BTreeMap::from([
             ("processes", count(&counts.processes)),
+            ("calls", count(&counts.calls)),
+            ("call_bytes", count(&counts.call_bytes)),
             ("opens", count(&counts.opens)),
             ("reads", count(&counts.reads)),
             ("read_bytes", count(&counts.read_bytes)),
