@@ -9,6 +9,7 @@ use crate::descriptors::{self, Managed};
 use crate::kernel;
 use crate::paths;
 use crate::refused;
+use crate::streams;
 
 /// Descriptors that a process may have inherited are looked for below this one.
 const INHERITED_MAX: c_int = 1024;
@@ -26,6 +27,7 @@ extern "C" fn start() {
     }
     refused::refuse_asynchronous_io();
     adopt();
+    streams::replace_standard_streams();
 }
 
 fn variable(name: &str) -> Option<&'static [u8]> {

@@ -99,6 +99,30 @@ unsafe fn flags_of(mode: *const c_char) -> Option<c_int> {
     Some(extra.iter().filter(|(byte, _)| has(*byte)).fold(flags, |flags, (_, more)| flags | more))
 }
 
+unsafe extern "C" {
+    static mut stdin: *mut FILE;
+    static mut stdout: *mut FILE;
+    static mut stderr: *mut FILE;
+}
+
+/// Replaces the standard streams that a shell redirected to managed files: libc lets programs assign them.
+pub fn replace_standard_streams() {
+    let is_managed = |fd| descriptors::get(fd).is_some();
+    // SAFETY: the process has not begun, so nobody uses them; the modes end with zero bytes.
+    unsafe {
+        if is_managed(0) {
+            stdin = stream(0, c"r".as_ptr());
+        }
+        if is_managed(1) {
+            stdout = stream(1, c"w".as_ptr());
+        }
+        if is_managed(2) {
+            stderr = stream(2, c"w".as_ptr());
+            libc::setvbuf(stderr, std::ptr::null_mut(), libc::_IONBF, 0);
+        }
+    }
+}
+
 type OpenStream = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut FILE;
 
 unsafe fn open_stream(name: &'static CStr, path: *const c_char, mode: *const c_char) -> *mut FILE {

@@ -33,7 +33,7 @@ impl Run {
     /// `None`: the library was not built.
     fn new(size: &str) -> Option<Run> {
         let built = std::env::current_exe().unwrap();
-        let built = built.parent().unwrap().parent().unwrap().join("libflashlab_preload.so");
+        let built = built.with_file_name("libflashlab_preload.so");
         if !built.is_file() {
             skip(Need::Programs, format_args!("{} was not built", built.display()));
             return None;
