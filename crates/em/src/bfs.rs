@@ -30,7 +30,8 @@ pub use cluster::{Arc, Clustering, cluster};
 pub use direct::{munagala_ranade, semi_external};
 pub use direct_formula::direct_shape;
 pub use experiment::{
-    SearchMethod, SearchRun, SearchTask, closed_form, run_search, search_costs, sequence_block,
+    SearchMethod, SearchRun, SearchTask, closed_form, run_search, search_cost_sizes, search_costs,
+    sequence_block,
 };
 pub use formula::{SearchIos, SearchSizes, level_tree_shape, search_ios};
 pub use frontier::{LevelShape, Search, verify_level_tree, verify_levels};

@@ -12,6 +12,7 @@
 //! - Times and IOs are the algorithm's alone: generating, measuring, building an index and verifying are other phases.
 
 mod graph_search;
+mod prediction;
 mod ranking;
 mod searching;
 mod sorting;
@@ -19,12 +20,13 @@ mod sorting;
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
 pub use graph_search::{SearchGraph, run_bfs};
+pub use prediction::{AlgorithmPrediction, CostSource, MeasuredCosts, PredictedAlgorithm, predict};
 pub use ranking::{RankMethod, RankOptions, run_rank};
 pub use searching::{SearchKind, SearchOptions, run_scan, run_search};
-pub use sorting::{SortOptions, SortPrediction, predict_sort, run_sort};
+pub use sorting::{SortOptions, run_sort};
 
 use crate::budget::MemoryBudget;
-use crate::cost::{AlgorithmIos, CostModel, CostSizes, DeviceCosts, measure};
+use crate::cost::{AlgorithmIos, CostModel, CostSizes, DeviceCosts, InFlight, measure};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Region, Spread};
 use crate::ledger::{IoCounts, PhaseIos};
@@ -104,8 +106,12 @@ const LARGE_IO: Bytes = Bytes::mib(1);
 
 /// A block for reading and writing in order: large, and at most a part of the memory.
 fn large_block(machine: &Machine<'_>, record: usize) -> Bytes {
-    let most = Bytes(machine.budget().left().0 / 16).min(LARGE_IO);
-    let step = Bytes(4096u64.max(machine.unit().0));
+    large_block_in(machine.budget().left(), machine.unit(), record)
+}
+
+fn large_block_in(memory: Bytes, unit: Bytes, record: usize) -> Bytes {
+    let most = Bytes(memory.0 / 16).min(LARGE_IO);
+    let step = Bytes(4096u64.max(unit.0));
     let whole = |block: &Bytes| block.0.is_multiple_of(record as u64);
     let sizes = std::iter::successors(Some(most.round_down(step).max(step)), |size| {
         (*size > step).then(|| Bytes(size.0 - step.0))
@@ -202,22 +208,41 @@ impl ByteTimes {
     }
 }
 
-/// What the device charges for IOs of `small` and of a large size.
+/// What the first device charges for IOs of `small` and of a large size.
 fn costs(
     machine: &mut Machine<'_>,
     free: &mut ExtentAllocator,
     length: Bytes,
     small: Bytes,
-    in_flight: u32,
+    in_flight: InFlight,
+    seed: Seed,
+) -> Result<DeviceCosts, EmError> {
+    costs_of(machine, free, (0, length), small, in_flight, seed)
+}
+
+/// What a device charges for such IOs to an extent of about this length.
+fn costs_of(
+    machine: &mut Machine<'_>,
+    free: &mut ExtentAllocator,
+    (device, length): (usize, Bytes),
+    small: Bytes,
+    in_flight: InFlight,
     seed: Seed,
 ) -> Result<DeviceCosts, EmError> {
     machine.begin_phase("measure costs");
     // The line needs two sizes that are apart.
-    let large = large_block(machine, 1).round_up(small).max(small * 4);
+    let fitting = Bytes(machine.budget().left().0 / 2).round_down(small);
+    let large = large_block(machine, 1).round_up(small).max(small * 4).min(fitting).max(small * 2);
     let size = length.min(MEASURED_MAX).max(large * 4);
-    let region = free.allocate(size, Spread::On(0))?;
+    let region = free.allocate(size, Spread::On(device))?;
     let buffer = MemoryBudget::buffer_size(small).0;
-    let in_flight = in_flight.min((machine.budget().left().0 / buffer).min(4096) as u32).max(1);
+    let most = (machine.budget().left().0 / buffer).min(4096) as u32;
+    let fitting = |count: u32| count.min(most).max(1);
+    let in_flight = InFlight {
+        random_reads: fitting(in_flight.random_reads),
+        sequential_reads: fitting(in_flight.sequential_reads),
+        sequential_writes: fitting(in_flight.sequential_writes),
+    };
     let costs = measure(machine, &region, CostSizes { small, large, in_flight }, seed)?;
     free.release(&region);
     Ok(costs)

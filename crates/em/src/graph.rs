@@ -9,13 +9,17 @@
 //! - [`GraphSource::neighbours`] returns each neighbour once, in ascending order, and never the node itself.
 
 mod arrays;
+mod edge_list;
 mod file;
+mod grid;
 mod level_tree;
 mod permutation;
 mod random;
 
 pub use arrays::AdjacencyArrays;
+pub use edge_list::{EdgeListError, parse_edge_list};
 pub use file::{GRAPH_FILE_VERSION, GraphFile, GraphFileError, write_graph};
+pub use grid::grid_graph;
 pub use level_tree::LevelTree;
 pub use permutation::Permutation;
 pub use random::random_graph;

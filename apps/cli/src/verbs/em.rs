@@ -1,7 +1,10 @@
 //! `flashlab em`: external-memory algorithms, as a tool for files and as experiments on any device.
 
+mod graph;
 mod graph_input;
 mod machine;
+mod model_costs;
+mod options;
 mod predict;
 mod recorder;
 mod run;
@@ -25,7 +28,9 @@ enum EmAction {
     /// Run an algorithm on generated input, verify its result, and compare its time with the predictions
     Run(Box<run::RunExperiment>),
     /// What each cost model expects of an algorithm on a device, without running it
-    Predict(predict::Predict),
+    Predict(Box<predict::Predict>),
+    /// Write a graph file: generated, or from a list of edges
+    Graph(graph::WriteGraph),
 }
 
 impl Em {
@@ -35,6 +40,7 @@ impl Em {
             EmAction::Sort(sort) => sort.run(),
             EmAction::Run(run) => run.run(),
             EmAction::Predict(predict) => predict.run(),
+            EmAction::Graph(graph) => graph.run(),
         }
     }
 }

@@ -5,7 +5,7 @@ mod fit;
 mod measuring;
 mod predict;
 mod show;
-mod source;
+pub mod source;
 mod tune;
 mod twin;
 pub mod twin_check;

@@ -6,7 +6,7 @@ use flashlab_base::Seed;
 use flashlab_em::graph::{random_graph, write_graph};
 use serde_json::Value;
 
-use crate::support::Directory;
+use crate::support::{Directory, LoopDevice, Mount, program};
 
 /// Records of 16 bytes in a pseudo-random order, the key first.
 fn records(count: u32) -> Vec<u8> {
@@ -153,9 +153,46 @@ fn experiments_are_verified_recorded_and_compared_with_their_predictions() {
         let phase = if algorithm == "sort" { "merge 1: " } else { algorithm };
         assert!(report.out.contains(phase), "{report}");
     }
-    let predicted =
-        ["em", "predict", "sort", "sim:nvme-consumer", "--elements", "100000", "--memory", "1MiB"];
-    assert!(directory.succeeds(&predicted).out.contains("affine"));
+}
+
+#[test]
+fn every_algorithm_is_predicted_from_a_device_and_from_a_run() {
+    let directory = Directory::new();
+    let json = |arguments: &str| -> Value {
+        let words: Vec<&str> = arguments.split(' ').collect();
+        serde_json::from_str(&directory.succeeds(&words).out).unwrap()
+    };
+    let fit = "model fit sim:nvme-consumer --size 1GiB --output fitted".split(' ').collect::<Vec<_>>();
+    directory.succeeds(&fit);
+    for (algorithm, options) in [
+        ("scan", "--elements 100000"),
+        ("sort", "--elements 500000"),
+        ("search", "--elements 500000 --structure cached"),
+        ("rank", "--elements 20000 --algorithm hopping"),
+        ("rank", "--elements 20000"),
+        ("bfs", "--nodes 20000"),
+        ("bfs", "--graph random --nodes 20000 --algorithm mr"),
+    ] {
+        for source in ["sim:nvme-consumer", "fitted", "fitted/model.json"] {
+            let document = json(&format!("em predict {algorithm} {source} {options} --memory 1MiB --json"));
+            assert_eq!(document["algorithm"], algorithm);
+            let models = document["predicted"].as_object().unwrap();
+            assert_eq!(models.len(), 6, "{document}");
+            assert!(models["affine"]["time_ns"].as_u64().unwrap() > 1000, "{document}");
+        }
+    }
+    let refused = |arguments: &str, code| {
+        let words: Vec<&str> = "em predict".split(' ').chain(arguments.split(' ')).collect();
+        let ran = directory.flashlab(&words);
+        assert_eq!(ran.code, Some(code), "{arguments}: {ran}");
+        ran.err.lines().last().unwrap_or_default().to_owned()
+    };
+    let no_formula = refused("bfs sim:hama --graph random --nodes 2000", 2);
+    assert!(no_formula.contains("no formula knows the clusters"), "{no_formula}");
+    let devices = refused("bfs --nodes 2000 --structure sim:hama --pool sim:hama", 2);
+    assert!(devices.contains("predict takes one TARGET or RUN"), "{devices}");
+    let missing = refused("scan sim:hama", 2);
+    assert!(missing.contains("--elements N is missing"), "{missing}");
 }
 
 /// Runs an experiment and returns its document, whose keys are those of the issue.
@@ -241,6 +278,156 @@ fn a_graph_file_is_searched_and_a_wrong_one_refused() {
     assert!(refused("bfs --nodes 9 --structure sim:hama").contains("are given together"));
     assert!(refused("rank sim:hama --elements 9 --algorithm mm").contains("hopping or contraction"));
     assert!(refused("scan sim:hama --elements 9 --structure sim:hama").contains("only bfs has devices"));
+}
+
+#[test]
+fn graph_files_are_generated_and_made_of_edge_lists() {
+    let directory = Directory::new();
+    directory.write("edges.txt", "# a square and a loop\n0 1\n1,2\n2\t3 0.5\n3 0\n3 3\n");
+    directory.write("wrong.txt", "0 1\n1 two\n");
+    for (arguments, nodes, edges) in [
+        ("grid grid --nodes 12 --width 4", 12, 17),
+        ("edges square --from edges.txt", 4, 4),
+        ("level-tree tree --nodes 2000 --levels 20", 2000, 1999),
+        ("random random --nodes 500 --edges 1000", 500, 994),
+    ] {
+        let words: Vec<&str> = "em graph".split(' ').chain(arguments.split(' ')).chain(["--json"]).collect();
+        let written: Value = serde_json::from_str(&directory.succeeds(&words).out).unwrap();
+        let found = (written["nodes"].as_u64().unwrap(), written["edges"].as_u64().unwrap());
+        assert_eq!(found.0, nodes, "{written}");
+        assert!(found.1.abs_diff(edges) <= 10, "{written}");
+        let name = arguments.split(' ').nth(1).unwrap();
+        assert_eq!(fs::metadata(directory.path(name)).unwrap().len(), written["bytes"]);
+        let document = experiment(&directory, &format!("bfs sim:hama --graph {name} --algorithm mm"));
+        assert_eq!(document["elements"], nodes);
+        fs::remove_dir_all(directory.path("flashlab-runs")).unwrap();
+    }
+    assert_eq!(directory.names(), ["edges.txt", "grid", "random", "square", "tree", "wrong.txt"]);
+    let refused = |arguments: &str| {
+        let words: Vec<&str> = "em graph".split(' ').chain(arguments.split(' ')).collect();
+        let ran = directory.flashlab(&words);
+        assert_eq!(ran.code, Some(2), "{arguments}: {ran}");
+        ran.err.lines().last().unwrap_or_default().to_owned()
+    };
+    assert_eq!(
+        refused("edges new --from wrong.txt"),
+        "flashlab: wrong.txt: line 2 is `1 two`: an edge is the numbers of two nodes, each from 0 to 4294967293"
+    );
+    assert!(refused("grid grid --nodes 4").contains("grid exists: remove it"));
+    assert!(refused("grid new").contains("--nodes N is missing"));
+    assert!(refused("grid new --nodes 4 --levels 2").contains("--levels is no option of this graph"));
+    assert!(refused("edges new").contains("--from FILE is missing"));
+    assert!(refused("edges new --from none").contains("cannot read none"));
+    assert!(refused("grid nowhere/new --nodes 4").contains("nowhere is no directory"));
+    assert!(refused("level-tree new --nodes 5 --levels 20").contains("give at least 21 --nodes"));
+    assert!(!directory.path("new").exists());
+}
+
+/// A graph file with right checksums, so that what its lists say is looked at.
+fn with_checksums(mut bytes: Vec<u8>) -> Vec<u8> {
+    let content = crc32fast::hash(&bytes[64..]);
+    bytes[40..44].copy_from_slice(&content.to_le_bytes());
+    let header = crc32fast::hash(&bytes[16..48]);
+    bytes[12..16].copy_from_slice(&header.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn a_graph_file_with_odd_offsets_or_edges_to_nowhere_is_refused() {
+    let directory = Directory::new();
+    directory.succeeds(&["em", "graph", "grid", "grid", "--nodes", "9"]);
+    let whole = fs::read(directory.path("grid")).unwrap();
+    let damaged = |name: &str, at: usize, value: u8| {
+        let mut bytes = whole.clone();
+        bytes[at] = value;
+        directory.write(name, with_checksums(bytes));
+    };
+    // The offset of node 2, the first neighbour of node 0 as no node, and as one that has no arc back.
+    damaged("odd", 64 + 8 * 2, 0);
+    damaged("nowhere", 64 + 8 * 10, 200);
+    damaged("one-way", 64 + 8 * 10, 2);
+    let refused = |name: &str| {
+        let ran = directory.flashlab(&["em", "run", "bfs", "sim:hama", "--graph", name]);
+        assert_eq!(ran.code, Some(2), "{ran}");
+        ran.err.lines().last().unwrap_or_default().to_owned()
+    };
+    assert!(refused("odd").contains("the offset of node 2 (byte 80) is 0"), "{}", refused("odd"));
+    assert!(refused("nowhere").contains("(byte 144)"), "{}", refused("nowhere"));
+    assert!(refused("one-way").contains("the graph is directed"), "{}", refused("one-way"));
+}
+
+#[test]
+fn a_graph_is_striped_over_several_devices() {
+    let directory = Directory::new();
+    let document = experiment(&directory, "bfs sim:barracuda sim:barracuda --nodes 20000 --output striped");
+    assert!(off(&document) < 0.1, "{document}");
+    let alone = experiment(&directory, "bfs sim:barracuda --nodes 20000");
+    let time = |document: &Value| document["time_ns"].as_f64().unwrap();
+    assert!(time(&document) < time(&alone), "two disks take longer than one: {document} {alone}");
+    let ran = directory.flashlab(&["em", "run", "scan", "sim:hama", "sim:hama", "--elements", "9"]);
+    assert_eq!(ran.code, Some(2), "{ran}");
+    assert!(ran.err.contains("several TARGETs are for bfs"), "{ran}");
+}
+
+/// A sort into a file system whose disk is smaller than it says: writes fail half-way.
+#[test]
+fn a_disk_that_becomes_full_half_way_loses_nothing() {
+    let directory = Directory::new();
+    directory.write("in", records(1 << 20));
+    let Some(backing) = Mount::new(&["-t", "tmpfs", "-o", "size=24m", "none"], &directory.path("backing"))
+    else {
+        return;
+    };
+    let image = directory.file("backing/image", 256 << 20);
+    if let Err(reason) = program("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]) {
+        flashlab_skip::skip(flashlab_skip::Need::Programs, reason);
+        return;
+    }
+    let Some(device) = LoopDevice::over(&image, &[]) else { return };
+    let Some(mounted) = Mount::new(&[&device.0], &directory.path("small")) else { return };
+    let arguments = ["em", "sort", "in", "small/out", "--record", "16B", "--key", "0..8", "--memory", "2MiB"];
+    let ran = directory.flashlab(&arguments);
+    assert_eq!(ran.code, Some(1), "{ran}");
+    let last = ran.err.lines().last().unwrap_or_default();
+    assert!(last.contains(" failed: ") && last.contains("no output was made"), "{ran}");
+    assert!(fs::read(directory.path("in")).unwrap() == records(1 << 20));
+    let left: Vec<_> =
+        fs::read_dir(directory.path("small")).unwrap().flatten().map(|e| e.file_name()).collect();
+    assert_eq!(left, ["lost+found"]);
+    drop(mounted);
+    drop(device);
+    drop(backing);
+}
+
+#[test]
+fn a_full_disk_is_an_error_before_anything_is_sorted() {
+    let directory = Directory::new();
+    directory.write("in", records(1 << 20));
+    let Some(_mounted) = Mount::new(&["-t", "tmpfs", "-o", "size=20m", "none"], &directory.path("small"))
+    else {
+        return;
+    };
+    let arguments = ["em", "sort", "in", "small/out", "--record", "16B", "--key", "0..8", "--memory", "2MiB"];
+    let ran = directory.flashlab(&arguments);
+    assert_eq!(ran.code, Some(2), "{ran}");
+    assert!(!ran.err.contains("sorting "), "{ran}");
+    assert_eq!(fs::read_dir(directory.path("small")).unwrap().count(), 0, "{ran}");
+    assert!(fs::read(directory.path("in")).unwrap() == records(1 << 20));
+}
+
+#[test]
+fn what_a_killed_sort_left_over_is_named_at_the_next_start() {
+    let directory = Directory::new();
+    directory.write("in", records(100));
+    // No process has the largest number that a process can have plus one.
+    let name = format!("flashlab-scratch-{}.bin", 1 << 22);
+    directory.write(&name, "left over");
+    let ran = directory.succeeds(&["em", "sort", "in", "out", "--record", "16B", "--key", "0..8"]);
+    assert!(
+        ran.err.contains(&format!("{name} was left by a flashlab that was killed; remove it with: rm ")),
+        "{ran}"
+    );
+    assert!(directory.path(&name).exists(), "the user removes it");
 }
 
 #[test]

@@ -12,8 +12,8 @@ use super::{
     munagala_ranade, search_ios, semi_external,
 };
 use crate::cost::{
-    AccessPattern, AlgorithmIos, ClusterCosts, ClusterSize, CostSizes, DeviceCosts, IoClass, best_cluster,
-    measure,
+    AccessPattern, AlgorithmIos, ClusterCosts, ClusterSize, CostSizes, DeviceCosts, InFlight, IoClass,
+    best_cluster, measure,
 };
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Spread};
@@ -75,6 +75,16 @@ pub fn sequence_block(memory: Bytes, block: Bytes) -> Bytes {
     Bytes(block.0 << times.ilog2())
 }
 
+/// The sizes and depths that a search's costs are measured with.
+pub fn search_cost_sizes(task: &SearchTask) -> CostSizes {
+    CostSizes {
+        small: task.block,
+        large: task.sequence_block.max(task.block * 2),
+        // What the searches have: up to 8 lists or clusters, and a block ahead of each sequence.
+        in_flight: InFlight { random_reads: 8, sequential_reads: 2, sequential_writes: 2 },
+    }
+}
+
 /// What each device charges for the IOs of a search on a graph.
 ///
 /// # Errors
@@ -85,7 +95,7 @@ pub fn search_costs(
     task: &SearchTask,
 ) -> Result<Vec<DeviceCosts>, EmError> {
     machine.begin_phase("measure costs");
-    let sizes = CostSizes { small: task.block, large: task.sequence_block.max(task.block * 2), in_flight: 8 };
+    let sizes = search_cost_sizes(task);
     let mut costs = Vec::new();
     for device in 0..machine.device_count() {
         let mut space = ExtentAllocator::new(machine);

@@ -49,8 +49,33 @@ pub struct DeviceCosts {
     pub random_write: LinearCost,
     /// A read or a write of a sequence while another sequence is written or read: half of what a pair takes.
     pub alternating: LinearCost,
-    /// P of the PDAM: how many times the rate of one random read in flight the device reaches with more in flight.
-    pub parallelism: f64,
+    /// P of the PDAM, for each direction and pattern.
+    pub parallelism: Parallelism,
+}
+
+/// How many times the rate of one IO in flight a device reaches with more in flight: P of the PDAM. A write cache makes it
+/// another one for writes, and prefetching or interleaved channels make it another one for sequences.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Parallelism {
+    /// Of reads that continue each other.
+    pub sequential_read: f64,
+    /// Of writes that continue each other.
+    pub sequential_write: f64,
+    /// Of reads at random offsets.
+    pub random_read: f64,
+}
+
+impl Parallelism {
+    /// The P of a direction and pattern. Writes at random offsets have that of sequential ones. Alternating IOs were
+    /// measured with a read and a write in flight, so that their line has it.
+    pub fn of(&self, mode: Mode, pattern: AccessPattern) -> f64 {
+        match (mode, pattern) {
+            (Mode::Read, AccessPattern::Sequential) => self.sequential_read,
+            (Mode::Write, AccessPattern::Sequential | AccessPattern::Random) => self.sequential_write,
+            (Mode::Read, AccessPattern::Random) => self.random_read,
+            (_, AccessPattern::Alternating) => 1.0,
+        }
+    }
 }
 
 impl DeviceCosts {

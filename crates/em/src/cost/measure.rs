@@ -6,7 +6,7 @@
 //!    with one in flight. The line through the two mean times is the cost. Writes end with a flush, whose time counts: a
 //!    write cache only defers what it takes.
 //! 3. The first half of the region is read and the second half written, alternating, one read and one write in flight.
-//! 4. Random reads of the small size with `in_flight` in flight give the parallelism.
+//! 4. IOs of the small size with as many in flight as the algorithm has give the parallelism.
 //!
 //! # Invariants
 //! - It writes to the region and nowhere else.
@@ -16,7 +16,7 @@ use flashlab_base::{Bytes, Mode, Nanos, Operation, Prng, Seed};
 use flashlab_device::Buffer;
 
 use super::algorithm_ios::AccessPattern;
-use super::costs::{DeviceCosts, LinearCost};
+use super::costs::{DeviceCosts, LinearCost, Parallelism};
 use crate::error::EmError;
 use crate::extent::Region;
 use crate::machine::Machine;
@@ -24,6 +24,9 @@ use crate::machine::Machine;
 /// IOs of each kind and size: enough that a disk's rotational delay has a mean within 4 % (deviation 0.58 of it by root
 /// of 256), and more than a write cache of 16 MiB takes at 64 KiB.
 const IOS: u64 = 256;
+
+/// With several IOs in flight, at least this many full queues: their ends then take less than 7 % of the time.
+const QUEUES: u64 = 16;
 
 /// The most that the sequential IOs of one size cover: a slow device is not kept busy for minutes.
 const MOST: Bytes = Bytes::mib(64);
@@ -35,8 +38,19 @@ pub struct CostSizes {
     pub small: Bytes,
     /// The large IO: what the algorithm reads and writes sequentially.
     pub large: Bytes,
-    /// How many random reads are in flight for the parallelism.
-    pub in_flight: u32,
+    /// How many IOs are in flight for the parallelism.
+    pub in_flight: InFlight,
+}
+
+/// How many IOs of each kind an algorithm has in flight.
+#[derive(Clone, Copy, Debug)]
+pub struct InFlight {
+    /// Reads at random offsets.
+    pub random_reads: u32,
+    /// Reads that continue each other.
+    pub sequential_reads: u32,
+    /// Writes that continue each other.
+    pub sequential_writes: u32,
 }
 
 /// Measures what the device of a region charges for IOs to it. The region's content is destroyed.
@@ -72,7 +86,12 @@ pub fn measure(
     let small = lab.alternating(sizes.small)?;
     let large = lab.alternating(sizes.large)?;
     let alternating = LinearCost::through((sizes.small, small), (sizes.large, large));
-    let parallelism = lab.parallelism()?;
+    let InFlight { random_reads, sequential_reads, sequential_writes } = sizes.in_flight;
+    let parallelism = Parallelism {
+        sequential_read: lab.parallelism(Mode::Read, AccessPattern::Sequential, sequential_reads)?,
+        sequential_write: lab.parallelism(Mode::Write, AccessPattern::Sequential, sequential_writes)?,
+        random_read: lab.parallelism(Mode::Read, AccessPattern::Random, random_reads)?,
+    };
     Ok(DeviceCosts { sequential_read, sequential_write, random_read, random_write, alternating, parallelism })
 }
 
@@ -93,7 +112,7 @@ impl Lab<'_, '_> {
                 let first = self.prng.below(slots - sequential + 1);
                 (first..first + sequential).collect()
             }
-            AccessPattern::Random | AccessPattern::Alternating => self.random(slots),
+            AccessPattern::Random | AccessPattern::Alternating => self.random(slots, IOS),
         };
         let count = indices.len() as f64;
         let took = self.run(mode.into(), size, indices, 1)?;
@@ -130,17 +149,38 @@ impl Lab<'_, '_> {
         self.machine.wait(flush).map(drop)
     }
 
-    fn random(&mut self, slots: u64) -> Vec<u64> {
-        (0..IOS).map(|_| self.prng.below(slots)).collect()
+    fn random(&mut self, slots: u64, count: u64) -> Vec<u64> {
+        (0..count).map(|_| self.prng.below(slots)).collect()
     }
 
-    fn parallelism(&mut self) -> Result<f64, EmError> {
+    /// The offsets of IOs of the small size, enough that the ends of the run, where the queue is not full, weigh little.
+    fn offsets(&mut self, pattern: AccessPattern, in_flight: u32) -> Vec<u64> {
         let slots = self.region.size().0 / self.sizes.small.0;
-        let in_flight = self.sizes.in_flight.max(1);
-        let (one, several) = (self.random(slots), self.random(slots));
-        let one = self.run(Operation::Read, self.sizes.small, one, 1)?;
-        let several = self.run(Operation::Read, self.sizes.small, several, in_flight)?;
-        Ok((one.0 as f64 / several.0.max(1) as f64).max(1.0))
+        let wanted = IOS.max(QUEUES * u64::from(in_flight));
+        match pattern {
+            AccessPattern::Sequential => {
+                let count = wanted.min(slots).min((MOST.0 / self.sizes.small.0).max(2));
+                let first = self.prng.below(slots - count + 1);
+                (first..first + count).collect()
+            }
+            _ => self.random(slots, wanted),
+        }
+    }
+
+    /// How many times the rate of one IO in flight is reached with this many.
+    fn parallelism(&mut self, mode: Mode, pattern: AccessPattern, in_flight: u32) -> Result<f64, EmError> {
+        let in_flight = in_flight.max(1);
+        if in_flight == 1 {
+            return Ok(1.0);
+        }
+        let mut time = |in_flight| {
+            let offsets = self.offsets(pattern, in_flight);
+            let count = offsets.len() as f64;
+            let took = self.run(mode.into(), self.sizes.small, offsets, in_flight)?;
+            Ok::<f64, EmError>(took.0 as f64 / count)
+        };
+        let (one, several) = (time(1)?, time(in_flight)?);
+        Ok((one / several.max(1.0)).max(1.0))
     }
 
     /// Issues IOs of one size at these multiples of it; from the first submission to the end of the last one.
@@ -178,7 +218,11 @@ mod tests {
     use crate::extent::{ExtentAllocator, Spread};
     use crate::machine::HostTime;
 
-    const SIZES: CostSizes = CostSizes { small: Bytes::kib(4), large: Bytes::kib(64), in_flight: 8 };
+    const SIZES: CostSizes = CostSizes {
+        small: Bytes::kib(4),
+        large: Bytes::kib(64),
+        in_flight: InFlight { random_reads: 8, sequential_reads: 2, sequential_writes: 2 },
+    };
 
     fn on_memory(size: Bytes) -> Result<DeviceCosts, EmError> {
         let device = MemoryDevice::new(Bytes::mib(8), Nanos(5_000));
@@ -193,7 +237,10 @@ mod tests {
         assert_eq!(costs.random_read, LinearCost { setup_ns: 5_000.0, byte_ns: 0.0 });
         // 256 or 64 writes and the flush.
         assert!((costs.sequential_write.setup_ns - 5_000.0).abs() < 100.0, "{costs:?}");
-        assert!((costs.parallelism - 1.0).abs() < 1e-9, "it serves one IO after the other: {costs:?}");
+        let Parallelism { sequential_read, sequential_write, random_read } = costs.parallelism;
+        for parallelism in [sequential_read, sequential_write, random_read] {
+            assert!((parallelism - 1.0).abs() < 0.01, "it serves one IO after the other: {costs:?}");
+        }
     }
 
     #[test]

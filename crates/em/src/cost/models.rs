@@ -25,7 +25,7 @@ pub enum CostModel {
     },
     /// Each IO costs the set-up and the bytes of its direction and pattern.
     Affine,
-    /// Each step transfers P blocks of this size.
+    /// Each step transfers P blocks of this size; P and the time of a step follow from direction and pattern.
     Pdam(Bytes),
 }
 
@@ -98,8 +98,9 @@ impl CostModel {
                 class.count * line.setup_ns + class.bytes * line.byte_ns
             }
             CostModel::Pdam(block) => {
-                let at_once = f64::from(class.in_flight.max(1)).min(costs.parallelism.max(1.0));
-                blocks(block) / at_once * costs.random_read.of(block)
+                let parallelism = costs.parallelism.of(class.mode, class.pattern).max(1.0);
+                let at_once = f64::from(class.in_flight.max(1)).min(parallelism);
+                blocks(block) / at_once * costs.line(class.mode, class.pattern).of(block)
             }
         }
     }
@@ -120,7 +121,7 @@ impl fmt::Display for CostModel {
 
 #[cfg(test)]
 mod tests {
-    use super::super::costs::LinearCost;
+    use super::super::costs::{LinearCost, Parallelism};
     use super::*;
 
     /// Random reads 100 us and 10 ns a byte; writes five times that; sequential IOs pay their bytes alone.
@@ -132,7 +133,7 @@ mod tests {
             random_read: line(100_000.0, 10.0),
             random_write: line(500_000.0, 50.0),
             alternating: line(0.0, 30.0),
-            parallelism: 4.0,
+            parallelism: Parallelism { sequential_read: 2.0, sequential_write: 1.0, random_read: 4.0 },
         }
     }
 
@@ -161,7 +162,8 @@ mod tests {
         let two = CostModel::TwoBlocks { read: Bytes(10_000), write: Bytes(100_000) };
         assert_eq!(predicted(two, &ios), 40 * 200_000 + 2 * 5_500_000 + 7);
         assert_eq!(predicted(CostModel::Affine, &ios), 40 * 200_000 + 2 * 5_000_000 + 7);
-        assert_eq!(predicted(CostModel::Pdam(block), &ios), 60 / 4 * 200_000 + 7);
+        // A sequential write of a block takes 0.5 ms.
+        assert_eq!(predicted(CostModel::Pdam(block), &ios), 40 / 4 * 200_000 + 20 * 500_000 + 7);
         assert!((costs().write_penalty(block) - 5.0).abs() < 1e-9);
     }
 

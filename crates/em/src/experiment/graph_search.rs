@@ -104,7 +104,7 @@ pub fn run_bfs(
     let phase = ios_of(machine, "search");
     // The devices could work at the same time.
     let bound = times.iter().zip(&phase.issued_on).map(|(times, ios)| times.bound(ios)).max();
-    let predicted = predict(graph, task, &run, machine.budget().limit());
+    let predicted = planned_search(graph, task, &run, machine.budget().limit());
     let mut planned = IoCounts::default();
     planned.add(Mode::Read, task.block, predicted.cluster_reads.round() as u64);
     planned.add(Mode::Read, task.sequence_block, predicted.pool_reads.round() as u64);
@@ -133,16 +133,51 @@ fn cluster_size(task: &SearchTask, run: &SearchRun) -> u64 {
 
 /// The IOs by the formula. It knows in advance what the levels move, but not for clusters of a graph without known structure:
 /// there it takes what they moved.
-fn predict(graph: &SearchGraph, task: &SearchTask, run: &SearchRun, memory: Bytes) -> SearchIos {
-    let sizes = SearchSizes { block: task.block, sequence_block: task.sequence_block, memory };
-    let shape: Vec<LevelShape> = match (task.method, graph) {
+fn planned_search(graph: &SearchGraph, task: &SearchTask, run: &SearchRun, memory: Bytes) -> SearchIos {
+    predicted_search(graph, task, cluster_size(task, run), memory).unwrap_or_else(|_| {
+        ios_of_shape(graph, task, &run.search.shape, run.search.levels.count() as f64, memory)
+    })
+}
+
+/// The IOs that a search will need, with clusters of this many nodes.
+///
+/// # Errors
+/// [`EmError::Parameter`] where no formula knows them in advance: the clusters of a graph without known structure.
+pub(super) fn predicted_search(
+    graph: &SearchGraph,
+    task: &SearchTask,
+    cluster: u64,
+    memory: Bytes,
+) -> Result<SearchIos, EmError> {
+    let (shape, reached): (Vec<LevelShape>, f64) = match (task.method, graph) {
         (SearchMethod::MehlhornMeyer, SearchGraph::LevelTree(tree)) => {
-            level_tree_shape(tree, cluster_size(task, run), task.block)
+            (level_tree_shape(tree, cluster, task.block), f64::from(tree.nodes()))
         }
-        (SearchMethod::MehlhornMeyer, _) => run.search.shape.clone(),
-        (method, _) => direct_shape(graph, &graph.levels(), task.block, method == SearchMethod::SemiExternal),
+        (SearchMethod::MehlhornMeyer, _) => {
+            return Err(EmError::Parameter(
+                "no formula knows the clusters of this graph before they are made: take a level tree, or the search mr or \
+                 semi-external"
+                    .to_owned(),
+            ));
+        }
+        (method, _) => {
+            let levels = graph.levels();
+            let reached = levels.iter().flatten().count() as f64;
+            (direct_shape(graph, &levels, task.block, method == SearchMethod::SemiExternal), reached)
+        }
     };
-    let mut ios = search_ios(&shape, run.search.levels.count() as f64, sizes);
+    Ok(ios_of_shape(graph, task, &shape, reached, memory))
+}
+
+fn ios_of_shape(
+    graph: &SearchGraph,
+    task: &SearchTask,
+    shape: &[LevelShape],
+    reached: f64,
+    memory: Bytes,
+) -> SearchIos {
+    let sizes = SearchSizes { block: task.block, sequence_block: task.sequence_block, memory };
+    let mut ios = search_ios(shape, reached, sizes);
     if task.method != SearchMethod::MehlhornMeyer {
         // Each arc of a list is looked at.
         ios.elements += graph.arcs() as f64;

@@ -4,7 +4,7 @@ use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
 use super::{ExperimentOutcome, costs, ios_of, sequence_times};
 use crate::bfs::sequence_block;
-use crate::cost::{AccessPattern, AlgorithmIos, IoClass};
+use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Spread};
 use crate::ledger::IoCounts;
@@ -58,7 +58,8 @@ pub fn run_rank(machine: &mut Machine<'_>, options: &RankOptions) -> Result<Expe
     let length = Bytes(8 * elements).max(sequence * 8);
     let mut free = ExtentAllocator::new(machine);
     let small = if method == RankMethod::Hopping { block } else { sequence };
-    let device = costs(machine, &mut free, length, small, 1, seed)?;
+    let in_flight = InFlight { random_reads: 1, sequential_reads: 2, sequential_writes: 2 };
+    let device = costs(machine, &mut free, length, small, in_flight, seed)?;
     let mut times = sequence_times(machine, 0, length)?;
     machine.begin_phase("generate");
     let space = ExtentAllocator::new(machine);
@@ -117,14 +118,7 @@ fn hop(
     let reads = hopping_reads(order, options.block);
     let mut planned = IoCounts::default();
     planned.add(Mode::Read, options.block, reads);
-    let class = IoClass {
-        device: 0,
-        mode: Mode::Read,
-        pattern: AccessPattern::Random,
-        count: reads as f64,
-        bytes: (options.block * reads).0 as f64,
-        in_flight: 1,
-    };
+    let class = random_reads(reads as f64, options.block, 1);
     let predicted = Nanos(options.host_cost.0.saturating_mul(order.count()));
     let ios = AlgorithmIos::of(vec![class], predicted);
     Ok(Ranked { planned, ios, time: hops.time, host, rounds: None })
@@ -158,8 +152,14 @@ fn contract(
     Ok(Ranked { planned, ios, time, host, rounds: Some(ranking.rounds) })
 }
 
+/// Random reads of the first device.
+pub(super) fn random_reads(count: f64, block: Bytes, in_flight: u32) -> IoClass {
+    let bytes = count * block.0 as f64;
+    IoClass { device: 0, mode: Mode::Read, pattern: AccessPattern::Random, count, bytes, in_flight }
+}
+
 /// A contraction as the cost models see it: it reads some sequences while it writes others.
-fn sequence_ios(ios: &RankIos, host_cost: Nanos) -> AlgorithmIos {
+pub(super) fn sequence_ios(ios: &RankIos, host_cost: Nanos) -> AlgorithmIos {
     let class = |mode, count, bytes| IoClass {
         device: 0,
         mode,

@@ -3,7 +3,7 @@
 use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
 
 use super::{ByteTimes, ExperimentOutcome, costs, generate, ios_since, large_block};
-use crate::cost::{AccessPattern, AlgorithmIos, IoClass};
+use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Spread};
 use crate::machine::Machine;
@@ -61,7 +61,8 @@ pub fn run_scan(
     let tuning = Tuning::measure(machine, &input, None)?;
     let block = large_block(machine, format.size());
     let ahead = tuning.ahead(block) + 1;
-    let device = costs(machine, &mut free, length, block, ahead as u32, seed)?;
+    let in_flight = InFlight { random_reads: 1, sequential_reads: ahead as u32 + 1, sequential_writes: 1 };
+    let device = costs(machine, &mut free, length, block, in_flight, seed)?;
     let mut times = ByteTimes::measure(machine, &tuning, &input, None)?;
     let first = machine.ledger().phases().len();
     let (begin, host) = (machine.now(), machine.host_time());
@@ -80,7 +81,7 @@ pub fn run_scan(
         pattern: AccessPattern::Sequential,
         count: issued.total() as f64,
         bytes: length.0 as f64,
-        in_flight: ahead as u32,
+        in_flight: ahead as u32 + 1,
     };
     Ok(ExperimentOutcome {
         algorithm: "scan",
@@ -118,13 +119,20 @@ pub fn run_search(machine: &mut Machine<'_>, options: &SearchOptions) -> Result<
         Some(block) => block,
         None if options.kind == SearchKind::Tree => {
             let curve = BandwidthCurve::measure(machine, &region, Mode::Read, order)?;
-            StaticTree::node_size(&curve, machine.unit(), format.size())
+            let mut node = StaticTree::node_size(&curve, machine.unit(), format.size());
+            while node.0 > machine.budget().left().0 / 16 && node > Bytes::kib(4).round_up(machine.unit()) {
+                node = Bytes(node.0 / 2);
+            }
+            node
         }
         None => Bytes::kib(4).round_up(machine.unit()),
     };
     let saturation = Saturation::measure(machine, &region, Mode::Read, order, block)?;
-    let in_flight = options.in_flight.unwrap_or(saturation.depth).max(1);
-    let device = costs(machine, &mut free, length, block, in_flight, options.seed)?;
+    let in_flight = options
+        .in_flight
+        .unwrap_or_else(|| queries_in_flight(saturation.depth, block, machine.budget().left()));
+    let depths = InFlight { random_reads: in_flight, sequential_reads: 1, sequential_writes: 1 };
+    let device = costs(machine, &mut free, length, block, depths, options.seed)?;
     let tuning = Tuning::measure(machine, &region, None)?;
     let times = ByteTimes::measure(machine, &tuning, &region, None)?;
     let sequence = SortedSequence::new(format, region, options.elements, block)?;
@@ -151,8 +159,14 @@ pub fn run_search(machine: &mut Machine<'_>, options: &SearchOptions) -> Result<
     }
 }
 
+/// How many queries are in flight: what saturates the device, with blocks in at most a quarter of the memory. Half of it is for
+/// what is cached.
+pub(super) fn queries_in_flight(saturating: u32, block: Bytes, memory: Bytes) -> u32 {
+    u64::from(saturating).min(memory.0 / 4 / block.0.max(1)).max(1) as u32
+}
+
 /// The most levels of a binary search that are cached: each key of the cache costs a read once.
-const CACHED_LEVELS_MAX: u32 = 12;
+pub(super) const CACHED_LEVELS_MAX: u32 = 12;
 
 /// What the search of any structure needs.
 struct SearchJob<'o> {

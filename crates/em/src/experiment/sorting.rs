@@ -3,7 +3,7 @@
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
 use super::{ByteTimes, ExperimentOutcome, costs, generate, ios_since};
-use crate::cost::{AccessPattern, AlgorithmIos, DeviceCosts, IoClass, Phase};
+use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass, Phase};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Region, Spread};
 use crate::machine::Machine;
@@ -27,7 +27,7 @@ pub struct SortOptions {
 }
 
 impl SortOptions {
-    fn length(&self) -> Result<Bytes, EmError> {
+    pub(super) fn length(&self) -> Result<Bytes, EmError> {
         let length = self.elements.checked_mul(self.format.size() as u64).filter(|&length| length > 0);
         let wrong = || EmError::Parameter(format!("{} elements cannot be sorted", self.elements));
         length.map(Bytes).ok_or_else(wrong)
@@ -50,6 +50,11 @@ impl SortOptions {
 /// pass of such blocks, no curve has to be measured to choose between plans.
 const LARGE_ENOUGH: Bytes = Bytes::mib(1);
 
+/// Whether no other plan can be faster, so that no bandwidths have to be known.
+pub(super) fn is_plain(plan: &SortPlan) -> bool {
+    plan.merge_passes == 0 || plan.merge_passes == 1 && plan.block >= LARGE_ENOUGH
+}
+
 /// Measures the device and plans the sort. `written` has data, and `scratch` is destroyed.
 fn plan(
     machine: &mut Machine<'_>,
@@ -61,7 +66,7 @@ fn plan(
     let tuning = Tuning::measure(machine, written, Some(scratch))?;
     let task = options.task(machine, tuning)?;
     let plan = task.plan(None)?;
-    if plan.merge_passes == 0 || plan.merge_passes == 1 && plan.block >= LARGE_ENOUGH {
+    if is_plain(&plan) {
         return Ok((task, plan));
     }
     let order = ProbeOrder::Random(options.seed);
@@ -73,36 +78,47 @@ fn plan(
     Ok((task, plan))
 }
 
+/// How many IOs of each kind a plan has in flight.
+pub(super) fn in_flight(task: &SortTask, plan: &SortPlan) -> InFlight {
+    let count = |count: u64| count.clamp(1, 1024) as u32;
+    let loaded = match task.method {
+        SortMethod::Sorting => plan.load.0 / plan.block.0,
+        _ => plan.ahead as u64,
+    };
+    InFlight {
+        random_reads: count(task.length.0.div_ceil(plan.run.0).min(plan.fan_in)),
+        sequential_reads: count(loaded),
+        sequential_writes: count(plan.behind as u64),
+    }
+}
+
 /// What the cost models see of a plan. The host's work is done while IOs are in flight, so that it adds nothing.
-fn ios(task: &SortTask, plan: &SortPlan) -> AlgorithmIos {
+pub(super) fn ios(task: &SortTask, plan: &SortPlan) -> AlgorithmIos {
     let length = task.length.0 as f64;
-    let class = |mode, pattern, bytes: f64, in_flight: u64| IoClass {
+    let depths = in_flight(task, plan);
+    let class = |mode, pattern, bytes: f64, in_flight: u32| IoClass {
         device: 0,
         mode,
         pattern,
         count: bytes / plan.block.0 as f64,
         bytes,
-        in_flight: in_flight.min(u64::from(u32::MAX)) as u32,
+        in_flight,
     };
-    let behind = plan.behind as u64;
     let formation_reads = plan.read.0 as f64 - (plan.written.0 as f64 - length);
-    let ahead =
-        if task.method == SortMethod::Sorting { plan.load.0 / plan.block.0 } else { plan.ahead as u64 };
     let form = vec![
-        class(Mode::Read, AccessPattern::Sequential, formation_reads, ahead.max(1)),
-        class(Mode::Write, AccessPattern::Sequential, length, behind),
+        class(Mode::Read, AccessPattern::Sequential, formation_reads, depths.sequential_reads),
+        class(Mode::Write, AccessPattern::Sequential, length, depths.sequential_writes),
     ];
     let merged = plan.written.0 as f64 - length;
-    let sources = task.length.0.div_ceil(plan.run.0).min(plan.fan_in);
     let merge = vec![
-        class(Mode::Read, AccessPattern::Random, merged, sources),
-        class(Mode::Write, AccessPattern::Sequential, merged, behind),
+        class(Mode::Read, AccessPattern::Random, merged, depths.random_reads),
+        class(Mode::Write, AccessPattern::Sequential, merged, depths.sequential_writes),
     ];
     let phase = |ios| Phase { ios, host: Nanos::ZERO };
     AlgorithmIos { phases: vec![phase(form), phase(merge)] }
 }
 
-fn choices(task: &SortTask, plan: &SortPlan) -> Vec<(&'static str, String)> {
+pub(super) fn choices(task: &SortTask, plan: &SortPlan) -> Vec<(&'static str, String)> {
     let method = match task.method {
         SortMethod::Sorting => "sorting half of the memory".to_owned(),
         SortMethod::Replacement => "replacement selection".to_owned(),
@@ -131,7 +147,7 @@ pub fn run_sort(machine: &mut Machine<'_>, options: &SortOptions) -> Result<Expe
     let made =
         generate(machine, &options.format, &input, options.elements, |_, record| generator.fill(record))?;
     let (task, plan) = plan(machine, options, &input, &output)?;
-    let in_flight = plan.fan_in.min(1024) as u32;
+    let in_flight = in_flight(&task, &plan);
     let device = costs(machine, &mut free, length, plan.block, in_flight, options.seed)?;
     let mut times = ByteTimes::measure(machine, &task.tuning, &input, Some(&output))?;
     let first = machine.ledger().phases().len();
@@ -160,37 +176,4 @@ pub fn run_sort(machine: &mut Machine<'_>, options: &SortOptions) -> Result<Expe
         costs: vec![device],
         choices: choices(&task, &plan),
     })
-}
-
-/// What a sort would do on a device.
-#[derive(Clone, Debug)]
-pub struct SortPrediction {
-    /// Its IOs.
-    pub ios: AlgorithmIos,
-    /// The block of the models.
-    pub block: Bytes,
-    /// What the device charges.
-    pub costs: DeviceCosts,
-    /// What was chosen: names and values, for people.
-    pub choices: Vec<(&'static str, String)>,
-}
-
-/// What a sort would do and what the device charges, without sorting: only a part of the device is written and measured.
-///
-/// # Errors
-/// Those of the IOs, and of [`SortTask::plan`].
-pub fn predict_sort(machine: &mut Machine<'_>, options: &SortOptions) -> Result<SortPrediction, EmError> {
-    let mut free = ExtentAllocator::new(machine);
-    let size = options.length()?.min(super::MEASURED_MAX);
-    let written = free.allocate(size, Spread::On(0))?;
-    let scratch = free.allocate(size, Spread::On(0))?;
-    let mut generator = RecordGenerator::new(options.seed.derive("records", 0));
-    let count = size.0 / options.format.size() as u64;
-    generate(machine, &options.format, &written, count, |_, record| generator.fill(record))?;
-    let (task, plan) = plan(machine, options, &written, &scratch)?;
-    let in_flight = plan.fan_in.min(1024) as u32;
-    free.release(&scratch);
-    let device = costs(machine, &mut free, size, plan.block, in_flight, options.seed)?;
-    let (ios, choices) = (ios(&task, &plan), choices(&task, &plan));
-    Ok(SortPrediction { ios, block: plan.block, costs: device, choices })
 }

@@ -2,6 +2,8 @@
 
 mod bfs;
 mod building_blocks;
+mod failing;
+mod predicting;
 mod rank;
 mod searching;
 mod sorting;

@@ -45,6 +45,15 @@ pub struct GraphOptions {
     pub destroy_pool_data_on: Option<PathBuf>,
 }
 
+/// On which devices structure and pool lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Placed {
+    /// The structure on the first of so many devices, the pool on the last.
+    On(usize),
+    /// Both on all devices.
+    Striped,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Method {
     /// Munagala and Ranade's search: reads each list at random
@@ -82,18 +91,7 @@ impl GraphOptions {
             }
         };
         match self.graph.as_str() {
-            "level-tree" => {
-                let nodes = needed()?;
-                let levels = self.levels.unwrap_or(nodes.isqrt().clamp(1, LEVELS_MAX) as u32);
-                let tree = LevelTree::new(nodes, levels, seed).ok_or_else(|| {
-                    Usage(format!(
-                        "a level tree of {nodes} nodes with {levels} levels below its root: give at least {} --nodes, or \
-                         fewer --levels",
-                        u64::from(levels) + 1
-                    ))
-                })?;
-                Ok(SearchGraph::LevelTree(tree))
-            }
+            "level-tree" => Ok(SearchGraph::LevelTree(level_tree(needed()?, self.levels, seed)?)),
             "random" => {
                 let nodes = needed()?;
                 let edges = self.edges.unwrap_or(2 * nodes);
@@ -124,8 +122,8 @@ impl GraphOptions {
         Ok(SearchGraph::Arrays { graph, source })
     }
 
-    /// How the graph is searched. With two devices the structure is on the first one and the pool on the second.
-    pub fn search_task(&self, devices: usize, block: Bytes, machine: &MachineOptions) -> Result<SearchTask> {
+    /// How the graph is searched.
+    pub fn search_task(&self, placed: Placed, block: Bytes, machine: &MachineOptions) -> Result<SearchTask> {
         let method = match self.method {
             None | Some(Method::Mm) => SearchMethod::MehlhornMeyer,
             Some(Method::Mr) => SearchMethod::MunagalaRanade,
@@ -134,11 +132,21 @@ impl GraphOptions {
                 bail!(Usage("bfs has the --algorithm mr, mm or semi-external".to_owned()))
             }
         };
+        let sequence_block = sequence_block(machine.memory, block);
+        let placement = match placed {
+            Placed::On(devices) => {
+                SearchPlacement { structure: Spread::On(0), pool: Spread::On(devices - 1) }
+            }
+            Placed::Striped => {
+                let striped = Spread::Striped(sequence_block);
+                SearchPlacement { structure: striped, pool: striped }
+            }
+        };
         Ok(SearchTask {
             method,
-            placement: SearchPlacement { structure: Spread::On(0), pool: Spread::On(devices - 1) },
+            placement,
             block,
-            sequence_block: sequence_block(machine.memory, block),
+            sequence_block,
             cluster: self.cluster,
             host_cost: machine.declared_cost(),
             seed: machine.seed,
@@ -154,6 +162,19 @@ impl GraphOptions {
         };
         Ok(RankOptions { elements, method, block, host_cost: machine.declared_cost(), seed: machine.seed })
     }
+}
+
+/// A level tree of so many nodes, with these levels below its root or a number that suits it.
+pub fn level_tree(nodes: u64, levels: Option<u32>, seed: Seed) -> Result<LevelTree> {
+    let levels = levels.unwrap_or(nodes.isqrt().clamp(1, LEVELS_MAX) as u32);
+    let too_few = || {
+        Usage(format!(
+            "a level tree of {nodes} nodes with {levels} levels below its root: give at least {} --nodes, or fewer \
+             --levels",
+            u64::from(levels) + 1
+        ))
+    };
+    LevelTree::new(nodes, levels, seed).ok_or_else(|| too_few().into())
 }
 
 /// The space that a search needs on each device: the graph, the clusters, and what sorting them and the pool spill.

@@ -28,7 +28,7 @@ use flashlab_em::{
 use flashlab_host::{IoEngine, OpenOptions, ScratchFile};
 use serde_json::json;
 
-use super::run::cores;
+use super::options::cores;
 use crate::arguments::{self, JsonOption};
 use crate::exit::Usage;
 use crate::interrupt::interrupt;

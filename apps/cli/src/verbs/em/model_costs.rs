@@ -1,0 +1,111 @@
+//! What a device charges, from a fitted model or a recorded run instead of measuring it.
+//!
+//! # Model
+//! A line of [`DeviceCosts`] goes through the model's times for the small and the large IO of the algorithm, one in flight; the
+//! parallelism is the ratio of the rates with several in flight and with one. No class of IOs alternates between two
+//! sequences: the mean of reading and writing in order stands for that, which leaves seeks out.
+
+use flashlab_base::Bytes;
+use flashlab_em::cost::{CostSizes, DeviceCosts, LinearCost, Parallelism};
+use flashlab_em::experiment::CostSource;
+use flashlab_em::{EmError, SortRates, Tuning};
+use flashlab_model::{DeviceModel, WorkloadRequest};
+use flashlab_sim::profile::ThroughputClass;
+
+/// The size at which the depth of sequences is looked up, as [`Tuning`] measures it.
+const SEQUENTIAL_IO: Bytes = Bytes::kib(128);
+/// The deepest queue that is looked up.
+const DEPTH_MAX: u32 = 512;
+/// The share of the best rate that is enough, as [`Tuning`] has it.
+const ENOUGH: f64 = 0.98;
+
+/// A model of one device.
+pub struct ModelCosts {
+    pub model: DeviceModel,
+    pub memory: Bytes,
+}
+
+impl ModelCosts {
+    /// IOs a second.
+    fn rate(&self, class: ThroughputClass, size: Bytes, depth: u32) -> Result<f64, EmError> {
+        let predicted = self.model.predict(WorkloadRequest { class, size, depth, write_share: None });
+        predicted.map(|prediction| prediction.ios_per_s.estimate.max(1e-3)).map_err(|error| {
+            EmError::Parameter(format!("the model does not know {} of {size}: {error}", class.short_name()))
+        })
+    }
+
+    fn line(&self, class: ThroughputClass, sizes: CostSizes) -> Result<LinearCost, EmError> {
+        let time = |size| Ok::<_, EmError>((size, 1e9 / self.rate(class, size, 1)?));
+        Ok(LinearCost::through(time(sizes.small)?, time(sizes.large)?))
+    }
+
+    /// How many times the rate of one in flight; 1 where the model has no depths.
+    fn parallelism(&self, class: ThroughputClass, size: Bytes, depth: u32) -> Result<f64, EmError> {
+        let alone = self.rate(class, size, 1)?;
+        Ok(self.rate(class, size, depth).map_or(1.0, |several| (several / alone).max(1.0)))
+    }
+
+    /// The smallest depth that reaches the rate of the deepest queue that the model knows.
+    fn saturating_depth(&self, class: ThroughputClass, size: Bytes) -> Result<u32, EmError> {
+        self.rate(class, size, 1)?;
+        let depths = std::iter::successors(Some(1u32), |depth| Some(depth * 2));
+        let rates: Vec<(u32, f64)> = depths
+            .take_while(|&depth| depth <= DEPTH_MAX)
+            .map_while(|depth| Some((depth, self.rate(class, size, depth).ok()?)))
+            .collect();
+        let best = rates.iter().map(|rate| rate.1).fold(0.0, f64::max);
+        Ok(rates.iter().find(|rate| rate.1 >= best * ENOUGH).map_or(1, |rate| rate.0))
+    }
+}
+
+impl CostSource for ModelCosts {
+    fn device_count(&self) -> usize {
+        1
+    }
+
+    fn memory(&self) -> Bytes {
+        self.memory
+    }
+
+    fn unit(&self) -> Bytes {
+        Bytes(512)
+    }
+
+    fn costs(&mut self, _device: usize, sizes: CostSizes) -> Result<DeviceCosts, EmError> {
+        use ThroughputClass::{RandomRead, RandomWrite, SequentialRead, SequentialWrite};
+        let (read, write) = (self.line(SequentialRead, sizes)?, self.line(SequentialWrite, sizes)?);
+        let (small, depths) = (sizes.small, sizes.in_flight);
+        Ok(DeviceCosts {
+            sequential_read: read,
+            sequential_write: write,
+            random_read: self.line(RandomRead, sizes)?,
+            random_write: self.line(RandomWrite, sizes)?,
+            alternating: LinearCost {
+                setup_ns: (read.setup_ns + write.setup_ns) / 2.0,
+                byte_ns: (read.byte_ns + write.byte_ns) / 2.0,
+            },
+            parallelism: Parallelism {
+                sequential_read: self.parallelism(SequentialRead, small, depths.sequential_reads)?,
+                sequential_write: self.parallelism(SequentialWrite, small, depths.sequential_writes)?,
+                random_read: self.parallelism(RandomRead, small, depths.random_reads)?,
+            },
+        })
+    }
+
+    fn tuning(&mut self) -> Result<Tuning, EmError> {
+        let window =
+            |class| Ok::<_, EmError>(SEQUENTIAL_IO * u64::from(self.saturating_depth(class, SEQUENTIAL_IO)?));
+        Ok(Tuning {
+            read_window: window(ThroughputClass::SequentialRead)?,
+            write_window: window(ThroughputClass::SequentialWrite)?,
+        })
+    }
+
+    fn saturation(&mut self, block: Bytes) -> Result<u32, EmError> {
+        self.saturating_depth(ThroughputClass::RandomRead, block)
+    }
+
+    fn rates(&mut self) -> Result<Option<SortRates>, EmError> {
+        Ok(None)
+    }
+}

@@ -1,0 +1,239 @@
+//! The algorithms of `em run` and `em predict`, their inputs and options.
+
+use std::str::FromStr;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use flashlab_base::{Bytes, Target};
+use flashlab_em::experiment::{SearchGraph, SearchKind, SearchOptions, SortOptions};
+use flashlab_em::{RecordFormat, SortMethod};
+
+use super::graph_input::{self, GraphOptions, Placed};
+use super::machine::MachineOptions;
+use crate::arguments;
+use crate::exit::Usage;
+
+/// An algorithm's input, its options, and the machine.
+#[derive(Args)]
+pub struct AlgorithmOptions {
+    #[command(flatten)]
+    pub input: InputOptions,
+    /// search: binary, cached (its top levels in memory) or tree (a static B-tree in nodes of the device's page) [default:
+    /// tree]; bfs: the device of the graph and its clusters
+    #[arg(long, value_name = "KIND|TARGET")]
+    structure: Option<Structure>,
+    /// How many keys are searched
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    queries: u64,
+    /// How many queries are in flight; the number that saturates the device, if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    in_flight: Option<u32>,
+    /// The size of random reads; search: what suits the device, if not given; bfs and rank: 4 KiB
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
+    block: Option<Bytes>,
+    #[command(flatten)]
+    pub graph: GraphOptions,
+    #[command(flatten)]
+    pub machine: MachineOptions,
+}
+
+/// What is made before a device is opened.
+pub struct Input {
+    pub space: Bytes,
+    pub graph: Option<SearchGraph>,
+}
+
+/// What is generated, and how it is sorted.
+#[derive(Args)]
+pub struct InputOptions {
+    /// How many elements; of a graph, how many nodes
+    #[arg(long, visible_alias = "nodes", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub elements: Option<u64>,
+    /// The size of an element; its key is its first 8 bytes
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size, default_value = "16B", allow_negative_numbers = true)]
+    pub record: Bytes,
+    /// How a sort forms runs
+    #[arg(long, value_enum, default_value_t = Runs::Sorting)]
+    runs: Runs,
+    /// With --runs write-saving: how many reads a write costs
+    #[arg(long, value_name = "FACTOR", default_value_t = 5.0)]
+    write_cost: f64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Algorithm {
+    /// Read all elements in order
+    Scan,
+    /// External multiway merge sort
+    Sort,
+    /// Search for random keys in sorted elements
+    Search,
+    /// List ranking: the distance of each element of a random list from its head
+    Rank,
+    /// Breadth-first search on a graph
+    Bfs,
+}
+
+impl Algorithm {
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Algorithm::Scan => "scan",
+            Algorithm::Sort => "sort",
+            Algorithm::Search => "search",
+            Algorithm::Rank => "rank",
+            Algorithm::Bfs => "bfs",
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Runs {
+    /// One half of the memory is sorted while the other half is read
+    Sorting,
+    /// Replacement selection
+    Replacement,
+    /// Several scans for each run, where that pays because writes cost more than reads
+    WriteSaving,
+}
+
+/// What a search works on, or where a graph lies.
+#[derive(Clone)]
+enum Structure {
+    Searched(SearchKind),
+    On(Target),
+}
+
+impl FromStr for Structure {
+    type Err = <Target as FromStr>::Err;
+
+    fn from_str(text: &str) -> Result<Structure, Self::Err> {
+        Ok(match text {
+            "binary" => Structure::Searched(SearchKind::Binary),
+            "cached" => Structure::Searched(SearchKind::Cached),
+            "tree" => Structure::Searched(SearchKind::Tree),
+            target => Structure::On(target.parse()?),
+        })
+    }
+}
+
+impl InputOptions {
+    /// The options of a sort.
+    pub fn sort_options(&self, machine: &MachineOptions) -> Result<SortOptions> {
+        if !(1.0..=1000.0).contains(&self.write_cost) {
+            bail!(Usage(format!("--write-cost {}: a write costs 1 to 1000 reads", self.write_cost)));
+        }
+        let method = match self.runs {
+            Runs::Sorting => SortMethod::Sorting,
+            Runs::Replacement => SortMethod::Replacement,
+            Runs::WriteSaving => SortMethod::WriteSaving { write_cost: self.write_cost },
+        };
+        Ok(SortOptions {
+            elements: self.elements()?,
+            format: self.format()?,
+            method,
+            threads: cores(),
+            seed: machine.seed,
+        })
+    }
+
+    /// How many elements, which must be given.
+    pub fn elements(&self) -> Result<u64> {
+        let missing = || Usage("--elements N is missing: how many elements are generated".to_owned()).into();
+        self.elements.ok_or_else(missing)
+    }
+
+    pub fn format(&self) -> Result<RecordFormat> {
+        Ok(RecordFormat::new(self.record, 0..self.record.0.min(8) as usize)?)
+    }
+
+    /// The space that an algorithm needs: its input, its output, its runs and what is measured.
+    pub fn space(&self, copies: u64) -> Result<Bytes> {
+        let elements = self.elements()?;
+        let length = elements.checked_mul(self.record.0).and_then(|length| length.checked_mul(copies));
+        match length {
+            Some(length) => Ok(Bytes(length) + Bytes::mib(64)),
+            None => bail!(Usage(format!("--elements {elements}: that is more than any device holds"))),
+        }
+    }
+}
+
+/// How many cores there are.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+impl AlgorithmOptions {
+    /// The input that is made before a device is opened, and the space that the algorithm needs.
+    pub fn prepare(&self, algorithm: Algorithm) -> Result<Input> {
+        match &self.structure {
+            Some(Structure::On(_)) if algorithm != Algorithm::Bfs => {
+                bail!(Usage("--structure is binary, cached or tree; only bfs has devices by role".to_owned()))
+            }
+            Some(Structure::Searched(_)) if algorithm == Algorithm::Bfs => {
+                bail!(Usage(
+                    "--structure of bfs is a TARGET: where the graph lies; write ./tree for a file"
+                        .to_owned()
+                ))
+            }
+            _ => {}
+        }
+        let flat = |space| Input { space, graph: None };
+        let plain = |name, copies| {
+            self.graph.check_unneeded(name)?;
+            self.input.space(copies).map(flat)
+        };
+        match algorithm {
+            Algorithm::Scan => plain("scan", 2),
+            Algorithm::Search => plain("search", 2),
+            Algorithm::Sort => plain("sort", 4),
+            Algorithm::Rank => {
+                if self.graph.pool.is_some() {
+                    bail!(Usage("rank works on one device: leave --pool out".to_owned()));
+                }
+                self.random_read()?;
+                graph_input::rank_space(self.input.elements()?).map(flat)
+            }
+            Algorithm::Bfs => {
+                self.random_read()?;
+                self.graph.search_task(Placed::On(1), Bytes::kib(4), &self.machine)?;
+                let graph = self.graph.graph(self.input.elements, self.machine.seed)?;
+                Ok(Input { space: graph_input::search_space(&graph), graph: Some(graph) })
+            }
+        }
+    }
+
+    /// B of bfs and rank.
+    pub fn random_read(&self) -> Result<Bytes> {
+        let block = self.block.unwrap_or(Bytes::kib(4));
+        match block.0.is_power_of_two() && (512..=1 << 20).contains(&block.0) {
+            true => Ok(block),
+            false => bail!(Usage(format!("--block {block}: it is a power of two from 512 bytes to 1 MiB"))),
+        }
+    }
+
+    /// The device of the structure of bfs, if it is named.
+    pub fn structure_target(&self) -> Option<&Target> {
+        match &self.structure {
+            Some(Structure::On(target)) => Some(target),
+            _ => None,
+        }
+    }
+
+    /// What is searched, and how.
+    pub fn search_options(&self) -> Result<SearchOptions> {
+        let kind = match self.structure {
+            Some(Structure::Searched(kind)) => kind,
+            _ => SearchKind::Tree,
+        };
+        Ok(SearchOptions {
+            elements: self.input.elements()?,
+            record: self.input.record,
+            kind,
+            queries: self.queries,
+            in_flight: self.in_flight,
+            block: self.block,
+            seed: self.machine.seed,
+        })
+    }
+}

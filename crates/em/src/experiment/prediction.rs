@@ -1,0 +1,324 @@
+//! What an algorithm would do and take, without running it.
+//!
+//! # Method
+//! 1. A [`CostSource`] says what the devices charge: it measures a part of a device ([`MeasuredCosts`]), or knows it from a
+//!    recorded run.
+//! 2. The algorithm is planned as its experiment plans it, and its IOs follow from their formula.
+//!
+//! # Invariants
+//! - No algorithm runs and no input is generated, but for what a source measures on.
+
+use flashlab_base::{Bytes, Mode, Nanos, Seed};
+
+use super::graph_search::predicted_search;
+use super::ranking::{random_reads, sequence_ios};
+use super::searching::{CACHED_LEVELS_MAX, SearchKind, SearchOptions, queries_in_flight};
+use super::sorting::{self, SortOptions};
+use super::{MEASURED_MAX, RankMethod, RankOptions, SearchGraph, generate, large_block_in};
+use crate::bfs::{SearchTask, closed_form, search_cost_sizes, sequence_block};
+use crate::cost::{AccessPattern, AlgorithmIos, CostSizes, DeviceCosts, InFlight, IoClass};
+use crate::error::EmError;
+use crate::extent::{ExtentAllocator, Region, Spread};
+use crate::machine::Machine;
+use crate::rank::{ListOrder, contraction_ios, hopping_reads};
+use crate::record_format::{RecordFormat, RecordGenerator};
+use crate::sort::{SortRates, SortTask};
+use crate::tuning::{BandwidthCurve, ProbeOrder, Saturation, Tuning};
+
+/// What is known of the devices that an algorithm would run on.
+pub trait CostSource {
+    /// How many devices there are.
+    fn device_count(&self) -> usize;
+
+    /// The memory of the algorithm.
+    fn memory(&self) -> Bytes;
+
+    /// The unit of IOs.
+    fn unit(&self) -> Bytes;
+
+    /// What a device charges, by its index.
+    ///
+    /// # Errors
+    /// Those of measuring it; [`EmError::Parameter`] where it is not known.
+    fn costs(&mut self, device: usize, sizes: CostSizes) -> Result<DeviceCosts, EmError>;
+
+    /// How much has to be in flight for sequences.
+    ///
+    /// # Errors
+    /// As [`CostSource::costs`].
+    fn tuning(&mut self) -> Result<Tuning, EmError>;
+
+    /// How many random reads of this size saturate the device.
+    ///
+    /// # Errors
+    /// As [`CostSource::costs`].
+    fn saturation(&mut self, block: Bytes) -> Result<u32, EmError>;
+
+    /// The bandwidths that sorts are planned by, where they are known.
+    ///
+    /// # Errors
+    /// As [`CostSource::costs`].
+    fn rates(&mut self) -> Result<Option<SortRates>, EmError>;
+}
+
+/// An algorithm and its input.
+#[derive(Clone, Debug)]
+pub enum PredictedAlgorithm<'o> {
+    /// A scan of so many records.
+    Scan {
+        /// How many.
+        elements: u64,
+        /// The records.
+        format: RecordFormat,
+    },
+    /// A sort.
+    Sort(&'o SortOptions),
+    /// A search.
+    Search(&'o SearchOptions),
+    /// List ranking.
+    Rank(&'o RankOptions),
+    /// Breadth-first search.
+    Bfs(&'o SearchGraph, &'o SearchTask),
+}
+
+/// What an algorithm would do on devices.
+#[derive(Clone, Debug)]
+pub struct AlgorithmPrediction {
+    /// Its IOs.
+    pub ios: AlgorithmIos,
+    /// The block of the models.
+    pub block: Bytes,
+    /// What each device charges, by its index.
+    pub costs: Vec<DeviceCosts>,
+    /// What was chosen: names and values, for people.
+    pub choices: Vec<(&'static str, String)>,
+}
+
+/// What an algorithm would do, and what the devices charge for it.
+///
+/// # Errors
+/// Those of the source and of planning; [`EmError::Parameter`] where no formula knows the IOs in advance.
+pub fn predict(
+    source: &mut dyn CostSource,
+    algorithm: &PredictedAlgorithm<'_>,
+) -> Result<AlgorithmPrediction, EmError> {
+    match algorithm {
+        PredictedAlgorithm::Scan { elements, format } => scan(source, *elements, format),
+        PredictedAlgorithm::Sort(options) => sort(source, options),
+        PredictedAlgorithm::Search(options) => search(source, options),
+        PredictedAlgorithm::Rank(options) => rank(source, options),
+        PredictedAlgorithm::Bfs(graph, task) => bfs(source, graph, task),
+    }
+}
+
+fn alone(in_flight: u32) -> InFlight {
+    InFlight { random_reads: in_flight, sequential_reads: 1, sequential_writes: 1 }
+}
+
+fn sizes(small: Bytes, in_flight: InFlight) -> CostSizes {
+    CostSizes { small, large: small * 4, in_flight }
+}
+
+fn scan(
+    source: &mut dyn CostSource,
+    elements: u64,
+    format: &RecordFormat,
+) -> Result<AlgorithmPrediction, EmError> {
+    let block = large_block_in(source.memory(), source.unit(), format.size());
+    let in_flight = source.tuning()?.ahead(block) as u32 + 2;
+    let costs = source.costs(0, sizes(block, InFlight { sequential_reads: in_flight, ..alone(1) }))?;
+    let bytes = (elements * format.size() as u64) as f64;
+    let class = IoClass {
+        device: 0,
+        mode: Mode::Read,
+        pattern: AccessPattern::Sequential,
+        count: bytes / block.0 as f64,
+        bytes,
+        in_flight,
+    };
+    let choices = vec![("block", block.to_string()), ("blocks in flight", in_flight.to_string())];
+    Ok(AlgorithmPrediction {
+        ios: AlgorithmIos::of(vec![class], Nanos::ZERO),
+        block,
+        costs: vec![costs],
+        choices,
+    })
+}
+
+fn sort(source: &mut dyn CostSource, options: &SortOptions) -> Result<AlgorithmPrediction, EmError> {
+    let tuning = source.tuning()?;
+    let (unit, memory) = (source.unit(), source.memory());
+    let SortOptions { format, method, threads, .. } = options.clone();
+    let task = SortTask { format, length: options.length()?, method, threads, unit, memory, tuning };
+    let mut plan = task.plan(None)?;
+    if !sorting::is_plain(&plan) {
+        let rates = source.rates()?;
+        plan = task.plan(rates.as_ref())?;
+    }
+    let costs = source.costs(0, sizes(plan.block, sorting::in_flight(&task, &plan)))?;
+    let (ios, choices) = (sorting::ios(&task, &plan), sorting::choices(&task, &plan));
+    Ok(AlgorithmPrediction { ios, block: plan.block, costs: vec![costs], choices })
+}
+
+fn search(source: &mut dyn CostSource, options: &SearchOptions) -> Result<AlgorithmPrediction, EmError> {
+    let block = options.block.unwrap_or(Bytes::kib(4)).round_up(source.unit());
+    let in_flight = match options.in_flight {
+        Some(in_flight) => in_flight,
+        None => queries_in_flight(source.saturation(block)?, block, source.memory()),
+    };
+    let reads_of_a_query = reads_of_a_query(options, block, Bytes(source.memory().0 / 2));
+    let reads = options.queries as f64 * reads_of_a_query;
+    let costs = source.costs(0, sizes(block, alone(in_flight)))?;
+    let class = random_reads(reads, block, in_flight);
+    let choices = vec![
+        ("block", block.to_string()),
+        ("queries in flight", in_flight.to_string()),
+        ("reads of a query", format!("{reads_of_a_query:.1}")),
+    ];
+    Ok(AlgorithmPrediction {
+        ios: AlgorithmIos::of(vec![class], Nanos::ZERO),
+        block,
+        costs: vec![costs],
+        choices,
+    })
+}
+
+/// How many blocks a query reads on average.
+fn reads_of_a_query(options: &SearchOptions, block: Bytes, cache: Bytes) -> f64 {
+    let blocks = (options.elements * options.record.0).div_ceil(block.0).max(1);
+    let levels = f64::from(blocks.next_power_of_two().ilog2());
+    match options.kind {
+        SearchKind::Binary => levels.max(1.0),
+        SearchKind::Cached => {
+            let cached = (cache.0 / 8).max(1).ilog2().min(CACHED_LEVELS_MAX);
+            let read = (levels - f64::from(cached)).max(0.0);
+            // The answer's block is one more read where no level below the cache went to its right half.
+            read + 0.5f64.powf(read)
+        }
+        SearchKind::Tree => {
+            let mut above = Vec::new();
+            let mut keys = blocks;
+            while keys > 1 {
+                above.push(keys * 8);
+                keys = (keys * 8).div_ceil(block.0);
+            }
+            let mut left = cache.0;
+            let is_cached = |size: &&u64| {
+                let fits = **size <= left;
+                left -= if fits { **size } else { 0 };
+                fits
+            };
+            1.0 + (above.len() - above.iter().rev().take_while(is_cached).count()) as f64
+        }
+    }
+}
+
+fn rank(source: &mut dyn CostSource, options: &RankOptions) -> Result<AlgorithmPrediction, EmError> {
+    let RankOptions { elements, method, block, host_cost, seed } = *options;
+    let order = ListOrder::new(elements, seed)?;
+    let sequence = sequence_block(source.memory(), block);
+    let small = if method == RankMethod::Hopping { block } else { sequence };
+    let in_flight = InFlight { random_reads: 1, sequential_reads: 2, sequential_writes: 2 };
+    let costs = source.costs(0, sizes(small, in_flight))?;
+    let ios = match method {
+        RankMethod::Hopping => {
+            let class = random_reads(hopping_reads(&order, block) as f64, block, 1);
+            AlgorithmIos::of(vec![class], Nanos(host_cost.0.saturating_mul(elements)))
+        }
+        RankMethod::Contraction => {
+            sequence_ios(&contraction_ios(elements, source.memory(), sequence), host_cost)
+        }
+    };
+    let choices = vec![("block", small.to_string())];
+    Ok(AlgorithmPrediction { ios, block: small, costs: vec![costs], choices })
+}
+
+fn bfs(
+    source: &mut dyn CostSource,
+    graph: &SearchGraph,
+    task: &SearchTask,
+) -> Result<AlgorithmPrediction, EmError> {
+    let devices = source.device_count();
+    let costs = (0..devices).map(|device| source.costs(device, search_cost_sizes(task)));
+    let costs = costs.collect::<Result<Vec<_>, _>>()?;
+    let nodes = closed_form(&costs, graph, task).nodes;
+    let cluster = task.cluster.unwrap_or(nodes.round() as u64).max(1);
+    let ios = predicted_search(graph, task, cluster, source.memory())?;
+    let host = Nanos((ios.elements * task.host_cost.0 as f64) as u64);
+    let choices = vec![
+        ("block of random reads", task.block.to_string()),
+        ("block of sequences", task.sequence_block.to_string()),
+        ("nodes of a cluster, closed form", format!("{nodes:.1}")),
+    ];
+    Ok(AlgorithmPrediction { ios: ios.on(task.placement, devices, host), block: task.block, costs, choices })
+}
+
+/// What devices charge, measured on a part of them: at most 256 MiB of each kind.
+pub struct MeasuredCosts<'m, 'a> {
+    machine: &'m mut Machine<'a>,
+    written: Region,
+    scratch: Region,
+    seed: Seed,
+}
+
+impl<'m, 'a> MeasuredCosts<'m, 'a> {
+    /// Writes data to measure on, as much as an input of `length` has.
+    ///
+    /// # Errors
+    /// Those of the IOs, and [`EmError::Space`].
+    pub fn new(
+        machine: &'m mut Machine<'a>,
+        length: Bytes,
+        seed: Seed,
+    ) -> Result<MeasuredCosts<'m, 'a>, EmError> {
+        let mut free = ExtentAllocator::new(machine);
+        let size = length.round_up(Bytes::kib(128)).clamp(Bytes::mib(1), MEASURED_MAX);
+        let (written, scratch) = (free.allocate(size, Spread::On(0))?, free.allocate(size, Spread::On(0))?);
+        let mut generator = RecordGenerator::new(seed.derive("records", 0));
+        let format = RecordFormat::new(Bytes(16), 0..8)?;
+        generate(machine, &format, &written, size.0 / 16, |_, record| generator.fill(record))?;
+        Ok(MeasuredCosts { machine, written, scratch, seed })
+    }
+}
+
+impl CostSource for MeasuredCosts<'_, '_> {
+    fn device_count(&self) -> usize {
+        self.machine.device_count()
+    }
+
+    fn memory(&self) -> Bytes {
+        self.machine.budget().limit()
+    }
+
+    fn unit(&self) -> Bytes {
+        self.machine.unit()
+    }
+
+    fn costs(&mut self, device: usize, sizes: CostSizes) -> Result<DeviceCosts, EmError> {
+        let mut free = ExtentAllocator::new(self.machine);
+        let extent = (device, self.written.size());
+        super::costs_of(self.machine, &mut free, extent, sizes.small, sizes.in_flight, self.seed)
+    }
+
+    fn tuning(&mut self) -> Result<Tuning, EmError> {
+        Tuning::measure(self.machine, &self.written, Some(&self.scratch))
+    }
+
+    fn saturation(&mut self, block: Bytes) -> Result<u32, EmError> {
+        let order = ProbeOrder::Random(self.seed);
+        Ok(Saturation::measure(self.machine, &self.written, Mode::Read, order, block)?.depth)
+    }
+
+    fn rates(&mut self) -> Result<Option<SortRates>, EmError> {
+        let order = ProbeOrder::Random(self.seed);
+        Ok(Some(SortRates {
+            reads: BandwidthCurve::measure(self.machine, &self.written, Mode::Read, order)?,
+            writes: BandwidthCurve::measure(
+                self.machine,
+                &self.scratch,
+                Mode::Write,
+                ProbeOrder::Sequential,
+            )?,
+        }))
+    }
+}
