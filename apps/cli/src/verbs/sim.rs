@@ -1,6 +1,5 @@
 //! `flashlab sim`: the zoo, profiles and saved states, and traces and plans in virtual time.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -20,7 +19,7 @@ use crate::arguments::{self, JsonOption, TableOptions};
 use crate::exit::Usage;
 use crate::target::{new_device, profile_named};
 use crate::verbs::sim_run::SimRun;
-use crate::{csv_table, flash_statistics, output};
+use crate::{csv_table, files, flash_statistics, output};
 
 /// List and show the simulated devices, save their states, run traces and plans in virtual time
 #[derive(Args)]
@@ -177,7 +176,7 @@ fn precondition(
         bail!("sim:{name} can only be read from now on: {reason}");
     }
     let bytes = device.save();
-    fs::write(file, &bytes).with_context(|| format!("cannot write the state to {}", file.display()))?;
+    files::write_output(file, "the state", &bytes)?;
     Ok(Saved {
         target: format!("sim:{name}@{}", file.display()),
         file_bytes: bytes.len() as u64,

@@ -175,3 +175,16 @@ fn devices_are_listed_with_what_is_refused() {
     let ours = ours.unwrap_or_else(|| panic!("{} is not in\n{listed}", disk.device.0));
     assert!(ours.contains("32 MiB") && ours.contains("would be measured after you consent"), "{ours}");
 }
+
+#[test]
+fn outputs_are_never_written_to_a_block_device() {
+    let directory = Directory::new();
+    let file = directory.write("precious", vec![7; 1 << 20]);
+    let Some(device) = LoopDevice::over(&file, &[]) else { return };
+    let ran =
+        directory.flashlab(&["sim", "precondition", "sdcard", "--state", "sequential", "-o", &device.0]);
+    assert_eq!(ran.code, Some(3), "{ran}");
+    assert!(ran.err.contains("is a block device: outputs are only written to files"), "{ran}");
+    drop(device);
+    assert!(fs::read(&file).unwrap().iter().all(|byte| *byte == 7));
+}

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use flashlab_base::Bytes;
 use flashlab_model::{TuneReport, TuneSurroundings, TuneTarget, tune};
@@ -10,7 +10,7 @@ use flashlab_model::{TuneReport, TuneSurroundings, TuneTarget, tune};
 use crate::arguments::{self, TableOptions};
 use crate::exit::Usage;
 use crate::verbs::model::source;
-use crate::{csv_table, output};
+use crate::{csv_table, files, output};
 
 /// Derive settings of other software from a model, each with its reason, interval, effect and undo line
 #[derive(Args)]
@@ -60,7 +60,7 @@ impl Tune {
         };
         let report = tune(&model, self.target, &surroundings);
         if let Some(file) = self.output.as_ref().filter(|_| !report.text.is_empty()) {
-            std::fs::write(file, &report.text).with_context(|| format!("cannot write {}", file.display()))?;
+            files::write_output(file, "the settings", &report.text)?;
             tell!("wrote {}", file.display());
         }
         match (self.table.json, self.table.csv) {

@@ -112,7 +112,7 @@ impl RunProgram {
             ("syncs", count(&counts.syncs)),
         ]);
         let text = serde_json::to_string_pretty(&report)?;
-        fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
+        crate::files::write_output(path, "the counts", text + "\n")
     }
 }
 
