@@ -128,11 +128,6 @@ fn of_bench() {
           --buffered
               Go through the page cache: measures memory, and says so
 
-          --repetitions <N>
-              How many times each experiment is measured
-              
-              [default: 3]
-
           --seed <SEED>
               The seed of everything random
               
@@ -140,6 +135,11 @@ fn of_bench() {
 
       -o, --output <DIR>
               The folder for the results; flashlab-runs/TIME-TARGET if not given
+
+          --repetitions <N>
+              How many times each experiment is measured
+              
+              [default: 3]
 
           --json
               Print one JSON document
@@ -212,9 +212,9 @@ fn of_run() {
           --engine <ENGINE>         How IOs are issued; io_uring where a plan has a queue depth, one at
                                     a time otherwise [possible values: sync, io-uring]
           --buffered                Go through the page cache: measures memory, and says so
-          --repetitions <N>         How many times each experiment is measured [default: 3]
           --seed <SEED>             The seed of everything random [default: 1]
       -o, --output <DIR>            The folder for the results; flashlab-runs/TIME-TARGET if not given
+          --repetitions <N>         How many times each experiment is measured [default: 3]
           --json                    Print one JSON document
           --csv                     Print the table as CSV
           --expect <EXPECTATION>    What must hold, as 'RW.p99 < 500us'; more than one may be given.

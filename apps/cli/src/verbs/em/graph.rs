@@ -32,7 +32,7 @@ pub struct WriteGraph {
     kind: Kind,
     /// The graph file, which must not exist
     output: PathBuf,
-    /// The number of nodes; of a grid, how many nodes it has at least
+    /// The number of nodes; a grid has at least so many, a level tree at most
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     nodes: Option<u64>,
     /// level-tree: the levels below its root [default: the root of the number of nodes, at most 512]
