@@ -73,7 +73,7 @@ impl Predict {
 
     fn predict(&self, source: &mut dyn CostSource, input: &Input) -> Result<AlgorithmPrediction> {
         let AlgorithmOptions { input: elements, graph, machine, .. } = &self.options;
-        let block = || Ok::<_, anyhow::Error>(self.options.random_read()?);
+        let block = || self.options.random_read();
         Ok(match self.algorithm {
             Algorithm::Scan => {
                 let (elements, format) = (elements.elements()?, elements.format()?);
