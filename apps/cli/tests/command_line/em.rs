@@ -289,7 +289,7 @@ fn graph_files_are_generated_and_made_of_edge_lists() {
         ("grid grid --nodes 12 --width 4", 12, 17),
         ("edges square --from edges.txt", 4, 4),
         ("level-tree tree --nodes 2000 --levels 20", 1981, 1980),
-        ("random random --nodes 500 --edges 1000", 500, 994),
+        ("random drawn --nodes 500 --edges 1000", 500, 994),
     ] {
         let words: Vec<&str> = "em graph".split(' ').chain(arguments.split(' ')).chain(["--json"]).collect();
         let written: Value = serde_json::from_str(&directory.succeeds(&words).out).unwrap();
@@ -302,7 +302,7 @@ fn graph_files_are_generated_and_made_of_edge_lists() {
         assert_eq!(document["elements"], nodes);
         fs::remove_dir_all(directory.path("flashlab-runs")).unwrap();
     }
-    assert_eq!(directory.names(), ["edges.txt", "grid", "random", "square", "tree", "wrong.txt"]);
+    assert_eq!(directory.names(), ["drawn", "edges.txt", "grid", "square", "tree", "wrong.txt"]);
     let refused = |arguments: &str| {
         let words: Vec<&str> = "em graph".split(' ').chain(arguments.split(' ')).collect();
         let ran = directory.flashlab(&words);
