@@ -1,6 +1,6 @@
 //! The constants of an open device: capacity, block size, queue depth, and what happens to data.
 
-use flashlab_base::Bytes;
+use flashlab_base::{Bytes, Operation};
 
 use crate::io::IoError;
 
@@ -55,5 +55,18 @@ impl Geometry {
             Some(end) if end <= self.capacity.0 => Ok(()),
             _ => Err(IoError::OUT_OF_RANGE),
         }
+    }
+
+    /// Checks the ranges of IOs one after the other. A flush has none.
+    ///
+    /// # Errors
+    /// As [`Geometry::check`], of the first IO that cannot be served.
+    pub fn check_all(&self, ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>) -> Result<(), IoError> {
+        for (operation, offset, size) in ios {
+            if operation != Operation::Flush {
+                self.check(offset, size)?;
+            }
+        }
+        Ok(())
     }
 }

@@ -316,11 +316,6 @@ impl Device for HardDisk {
 impl Conditioning for HardDisk {
     /// Only checks the ranges: a hard disk's response times do not depend on earlier writes.
     fn condition(&mut self, ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>) -> Result<(), IoError> {
-        for (operation, offset, size) in ios {
-            if operation != Operation::Flush {
-                self.geometry.check(offset, size)?;
-            }
-        }
-        Ok(())
+        self.geometry.check_all(ios)
     }
 }

@@ -15,6 +15,7 @@ mod throughput;
 pub(crate) mod translation;
 
 use flashlab_base::{Bytes, Identity};
+use flashlab_device::{DataHandling, Geometry};
 use serde::{Deserialize, Serialize};
 
 use crate::illegal::Illegal;
@@ -177,6 +178,16 @@ impl Profile {
             Profile { title: String::new(), source: String::new(), fit: String::new(), ..self.clone() };
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3);
         nameless.to_toml().bytes().fold(0xCBF2_9CE4_8422_2325, step)
+    }
+
+    /// The geometry of a device without flash, which has this depth.
+    pub(crate) fn geometry(&self, depth: u32) -> Geometry {
+        Geometry {
+            capacity: self.capacity.round_down(self.block),
+            block: self.block,
+            depth,
+            data: DataHandling::Ignored,
+        }
     }
 
     /// The device's identity.

@@ -13,9 +13,7 @@
 //! - over whole periods, an oscillation does not change the mean.
 
 use flashlab_base::{Bytes, Identity, Nanos};
-use flashlab_device::{
-    Completion, DataHandling, Device, Geometry, IoError, Operation, Request, VirtualQueue, VirtualTime,
-};
+use flashlab_device::{Completion, Device, Geometry, IoError, Operation, Request, VirtualQueue, VirtualTime};
 
 use crate::noise::NoiseSource;
 use crate::profile::{Profile, Throughput, ThroughputClass};
@@ -61,30 +59,19 @@ impl ThroughputDevice {
 
     /// The class of the next IO; remembers where it ends.
     fn classify(&mut self, operation: Operation, offset: Bytes, size: Bytes) -> ThroughputClass {
-        let end = &mut self.ends[usize::from(operation == Operation::Write)];
-        let sequential = *end == offset;
+        let is_write = operation == Operation::Write;
+        let end = &mut self.ends[usize::from(is_write)];
+        let is_sequential = *end == offset;
         *end = offset + size;
-        match (operation, sequential) {
-            (Operation::Write, true) => ThroughputClass::SequentialWrite,
-            (Operation::Write, false) => ThroughputClass::RandomWrite,
-            (_, true) => ThroughputClass::SequentialRead,
-            (_, false) => ThroughputClass::RandomRead,
-        }
+        ThroughputClass::of(is_write, is_sequential)
     }
 
     /// How long an IO that starts at `start` keeps the server busy.
     fn service(&mut self, class: ThroughputClass, size: Bytes, start: Nanos) -> Nanos {
-        let model = &self.model;
-        let line = match class {
-            ThroughputClass::SequentialRead => model.sequential_read,
-            ThroughputClass::RandomRead => model.random_read,
-            ThroughputClass::SequentialWrite => model.sequential_write,
-            ThroughputClass::RandomWrite => model.random_write,
-        };
         let factor = self.startup_factor(class, start)
             * self.oscillation_factor(class)
             * self.lingering_factor(class, start);
-        self.noise.disturbed(line.time_ns(size) * factor)
+        self.noise.disturbed(self.model.line(class).time_ns(size) * factor)
     }
 
     fn startup_factor(&mut self, class: ThroughputClass, start: Nanos) -> f64 {
@@ -155,13 +142,7 @@ impl ThroughputDevice {
 
 impl Device for ThroughputDevice {
     fn geometry(&self) -> Geometry {
-        let profile = &self.profile;
-        Geometry {
-            capacity: profile.capacity.round_down(profile.block),
-            block: profile.block,
-            depth: DEPTH,
-            data: DataHandling::Ignored,
-        }
+        self.profile.geometry(DEPTH)
     }
 
     fn identity(&self) -> Identity {

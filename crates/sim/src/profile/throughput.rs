@@ -19,6 +19,18 @@ pub struct Throughput {
     pub random_write: ThroughputLine,
 }
 
+impl Throughput {
+    /// The line of a class.
+    pub fn line(&self, class: ThroughputClass) -> &ThroughputLine {
+        match class {
+            ThroughputClass::SequentialRead => &self.sequential_read,
+            ThroughputClass::RandomRead => &self.random_read,
+            ThroughputClass::SequentialWrite => &self.sequential_write,
+            ThroughputClass::RandomWrite => &self.random_write,
+        }
+    }
+}
+
 /// One class's line.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,6 +63,16 @@ pub enum ThroughputClass {
 }
 
 impl ThroughputClass {
+    /// The class of an IO.
+    pub fn of(is_write: bool, is_sequential: bool) -> ThroughputClass {
+        match (is_write, is_sequential) {
+            (true, true) => ThroughputClass::SequentialWrite,
+            (true, false) => ThroughputClass::RandomWrite,
+            (false, true) => ThroughputClass::SequentialRead,
+            (false, false) => ThroughputClass::RandomRead,
+        }
+    }
+
     /// All four, in the order of the paper's Table 1.
     pub const ALL: [ThroughputClass; 4] = [
         ThroughputClass::SequentialRead,

@@ -17,13 +17,12 @@ mod history;
 
 use flashlab_base::{Bytes, Identity, Nanos, Prng};
 use flashlab_device::{
-    Completion, Conditioning, DataHandling, Device, Geometry, IoError, Operation, Request, VirtualQueue,
-    VirtualTime,
+    Completion, Conditioning, Device, Geometry, IoError, Operation, Request, VirtualQueue, VirtualTime,
 };
 pub use history::{RequestFeature, RequestFeatures, RequestHistory};
 
 use crate::noise::NoiseSource;
-use crate::profile::{Profile, ResponseTree, Throughput, TreeLeaf};
+use crate::profile::{Profile, ResponseTree, Throughput, ThroughputClass, TreeLeaf};
 
 /// The most IOs in flight.
 const DEPTH: u32 = 1024;
@@ -101,29 +100,15 @@ impl ResponseTreeDevice {
         if nearest == size {
             return 1.0;
         }
-        let is_sequential = RequestFeature::ALL
-            .iter()
-            .zip(features)
-            .any(|(feature, &value)| *feature == RequestFeature::StreamLag && value == 1.0);
-        let line = match (writes, is_sequential) {
-            (true, true) => self.model.sequential_write,
-            (true, false) => self.model.random_write,
-            (false, true) => self.model.sequential_read,
-            (false, false) => self.model.random_read,
-        };
+        let is_sequential = features[RequestFeature::StreamLag as usize] == 1.0;
+        let line = self.model.line(ThroughputClass::of(writes, is_sequential));
         line.time_ns(size).max(1.0) / line.time_ns(nearest).max(1.0)
     }
 }
 
 impl Device for ResponseTreeDevice {
     fn geometry(&self) -> Geometry {
-        let profile = &self.profile;
-        Geometry {
-            capacity: profile.capacity.round_down(profile.block),
-            block: profile.block,
-            depth: DEPTH,
-            data: DataHandling::Ignored,
-        }
+        self.profile.geometry(DEPTH)
     }
 
     fn identity(&self) -> Identity {
@@ -156,11 +141,7 @@ impl Device for ResponseTreeDevice {
 impl Conditioning for ResponseTreeDevice {
     /// The measured device was in its state already: there is nothing to bring about.
     fn condition(&mut self, ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>) -> Result<(), IoError> {
-        let geometry = self.geometry();
-        for (_, offset, size) in ios {
-            geometry.check(offset, size)?;
-        }
-        Ok(())
+        self.geometry().check_all(ios)
     }
 }
 
