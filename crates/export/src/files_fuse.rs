@@ -27,13 +27,11 @@ use fuser::{
 
 use crate::fuse::FuseMount;
 use crate::locks::lock;
-use crate::shared_files::SharedFiles;
+use crate::shared_files::{PERMISSIONS, SharedFiles, fallocate};
 
 /// The time that the kernel may cache attributes and names: long, because only the kernel changes them.
 const VALID: Duration = Duration::from_secs(3600);
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// The permissions in Linux's mode.
-const PERMISSIONS: u32 = 0o7777;
 /// Set in the mode of a directory: what is made in it belongs to its group.
 const SET_GROUP: u32 = 0o2000;
 
@@ -96,10 +94,7 @@ impl Filesystem for FilesMount {
     }
 
     fn getattr(&self, _request: &Request, node: INodeNo, _file: Option<FileHandle>, reply: ReplyAttr) {
-        match self.files.with(|files, _| files.status(id_of(node))) {
-            Ok(status) => reply.attr(&VALID, &attr_of(&status)),
-            Err(error) => reply.error(errno_of(&error)),
-        }
+        answer_attributes(self.files.with(|files, _| files.status(id_of(node))), reply);
     }
 
     fn setattr(
@@ -137,10 +132,7 @@ impl Filesystem for FilesMount {
             }
             files.status(id)
         });
-        match changed {
-            Ok(status) => reply.attr(&VALID, &attr_of(&status)),
-            Err(error) => reply.error(errno_of(&error)),
-        }
+        answer_attributes(changed, reply);
     }
 
     fn mknod(
@@ -314,25 +306,8 @@ impl Filesystem for FilesMount {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        const KEEP_SIZE: i32 = 1;
-        const PUNCH_HOLE: i32 = 2;
-        const ZERO_RANGE: i32 = 16;
-        let id = id_of(node);
-        let keeps_size = mode & KEEP_SIZE != 0;
-        let done = self.files.with(|files, now_ns| match mode & !KEEP_SIZE {
-            0 => files.allocate(id, offset, length, keeps_size, now_ns).map(|()| true),
-            PUNCH_HOLE => files.punch(id, offset, length, now_ns).map(|()| true),
-            ZERO_RANGE => {
-                files.punch(id, offset, length, now_ns)?;
-                files.allocate(id, offset, length, keeps_size, now_ns).map(|()| true)
-            }
-            _ => Ok(false),
-        });
-        match done {
-            Ok(true) => reply.ok(),
-            Ok(false) => reply.error(Errno::EOPNOTSUPP),
-            Err(error) => reply.error(errno_of(&error)),
-        }
+        let (range, mode) = ((offset, length), mode as u32);
+        answer(self.files.with(|files, now_ns| fallocate(files, id_of(node), range, mode, now_ns)), reply);
     }
 
     fn opendir(&self, _request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
@@ -443,6 +418,13 @@ fn errno_of(error: &RepairError) -> Errno {
 fn answer(result: Result<(), RepairError>, reply: ReplyEmpty) {
     match result {
         Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno_of(&error)),
+    }
+}
+
+fn answer_attributes(result: Result<FileStatus, RepairError>, reply: ReplyAttr) {
+    match result {
+        Ok(status) => reply.attr(&VALID, &attr_of(&status)),
         Err(error) => reply.error(errno_of(&error)),
     }
 }

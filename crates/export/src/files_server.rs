@@ -27,13 +27,13 @@ use flashlab_base::Bytes;
 use flashlab_device::IoError;
 use flashlab_repair::{
     AnswerHeader, CALL_BYTES_MAX, CallHeader, CallStatus, DESCRIPTOR_NAME, FileAttributes, FileCall, FileId,
-    FileKind, FileRefusal, FileStatus, Files, RepairError,
+    FileKind, FileRefusal, FileStatus, RepairError,
 };
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 use crate::locks::lock;
-use crate::shared_files::SharedFiles;
+use crate::shared_files::{OpenFiles, PERMISSIONS, SharedFiles, fallocate};
 
 // Flags of open, as Linux has them.
 const ACCESS_MODE: u32 = 3;
@@ -42,8 +42,6 @@ const EXCLUSIVE: u32 = 0o200;
 const TRUNCATE: u32 = 0o1000;
 const APPEND: u32 = 0o2000;
 const NONBLOCK: u32 = 0o4000;
-
-type OpenFiles = Files<Box<dyn flashlab_device::Device + Send>>;
 
 /// What clients did.
 #[derive(Debug, Default)]
@@ -258,7 +256,10 @@ impl Session<'_> {
                     files.sync(call.flags == 1).map(done)
                 }
                 FileCall::Truncate => files.truncate(id, Bytes(call.offset), now_ns).map(done),
-                FileCall::Allocate => allocate(files, call, &data[..length], now_ns).map(done),
+                FileCall::Allocate => {
+                    let bytes = data[..length].try_into().map_or(0, u64::from_ne_bytes);
+                    fallocate(files, id, (call.offset, bytes), call.flags, now_ns).map(done)
+                }
                 FileCall::Status => Ok(put_status(&files.status(id)?, data)),
                 FileCall::StatusAt => Ok(put_status(&files.status(files.find(&data[..length])?)?, data)),
                 FileCall::SetAttributes => set_attributes(files, id, &data[..length]).map(done),
@@ -320,7 +321,7 @@ fn open(files: &mut OpenFiles, call: &CallHeader, path: &[u8], now_ns: u64) -> R
 
 fn attributes_of(call: &CallHeader, modified_ns: u64) -> FileAttributes {
     let (user, group) = ((call.file >> 32) as u32, call.file as u32);
-    FileAttributes { mode: call.offset as u32 & 0o7777, user, group, modified_ns }
+    FileAttributes { mode: call.offset as u32 & PERMISSIONS, user, group, modified_ns }
 }
 
 /// The directory of a path, and its last name. Missing directories are made if `makes`.
@@ -344,30 +345,13 @@ fn parent_of<'a>(
     Ok((parent, name))
 }
 
-fn allocate(files: &mut OpenFiles, call: &CallHeader, data: &[u8], now_ns: u64) -> Result<(), RepairError> {
-    const KEEP_SIZE: u32 = 1;
-    const PUNCH_HOLE: u32 = 2;
-    const ZERO_RANGE: u32 = 16;
-    let length = data.try_into().map(u64::from_ne_bytes).unwrap_or(0);
-    let (id, offset, keeps_size) = (FileId(call.file), call.offset, call.flags & KEEP_SIZE != 0);
-    match call.flags & !KEEP_SIZE {
-        0 => files.allocate(id, offset, length, keeps_size, now_ns),
-        PUNCH_HOLE => files.punch(id, offset, length, now_ns),
-        ZERO_RANGE => {
-            files.punch(id, offset, length, now_ns)?;
-            files.allocate(id, offset, length, keeps_size, now_ns)
-        }
-        _ => Err(FileRefusal::NotSupported.into()),
-    }
-}
-
 fn set_attributes(files: &mut OpenFiles, id: FileId, data: &[u8]) -> Result<(), RepairError> {
     let Ok(bytes) = data.try_into() else { return Err(FileRefusal::Invalid.into()) };
     let new = CallStatus::decode(bytes);
     let old = files.status(id)?.attributes;
     let changed = |new: u32, old: u32| if new == CallStatus::SAME { old } else { new };
     let attributes = FileAttributes {
-        mode: changed(new.mode, old.mode) & 0o7777,
+        mode: changed(new.mode, old.mode) & PERMISSIONS,
         user: changed(new.user, old.user),
         group: changed(new.group, old.group),
         modified_ns: if new.modified_ns == u64::MAX { old.modified_ns } else { new.modified_ns },

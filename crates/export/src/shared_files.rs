@@ -4,22 +4,28 @@ use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use flashlab_device::Device;
-use flashlab_repair::{Files, RepairError};
+use flashlab_repair::{FileId, FileRefusal, Files, RepairError};
 
 use crate::locks::lock;
 
+/// The permissions in Linux's mode.
+pub(crate) const PERMISSIONS: u32 = 0o7777;
+
+/// The files of an open volume.
+pub(crate) type OpenFiles = Files<Box<dyn Device + Send>>;
+
 /// The files of a volume behind a lock.
 #[derive(Clone)]
-pub struct SharedFiles(Arc<Mutex<Files<Box<dyn Device + Send>>>>);
+pub struct SharedFiles(Arc<Mutex<OpenFiles>>);
 
 impl SharedFiles {
     /// Shares the files.
-    pub fn new(files: Files<Box<dyn Device + Send>>) -> SharedFiles {
+    pub fn new(files: OpenFiles) -> SharedFiles {
         SharedFiles(Arc::new(Mutex::new(files)))
     }
 
     /// Uses the files; nobody else does meanwhile. The second argument is the time, in nanoseconds since 1970.
-    pub fn with<T>(&self, use_files: impl FnOnce(&mut Files<Box<dyn Device + Send>>, u64) -> T) -> T {
+    pub fn with<T>(&self, use_files: impl FnOnce(&mut OpenFiles, u64) -> T) -> T {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
         use_files(&mut lock(&self.0), now_ns)
@@ -36,5 +42,28 @@ impl SharedFiles {
     /// When the device fails, or did before.
     pub fn shut_down(&self) -> Result<(), RepairError> {
         self.with(|files, _| files.finish())
+    }
+}
+
+/// Linux's `fallocate`, with its mode: allocates a range, punches a hole or zeroes it.
+pub(crate) fn fallocate(
+    files: &mut OpenFiles,
+    id: FileId,
+    (offset, length): (u64, u64),
+    mode: u32,
+    now_ns: u64,
+) -> Result<(), RepairError> {
+    const KEEP_SIZE: u32 = 1;
+    const PUNCH_HOLE: u32 = 2;
+    const ZERO_RANGE: u32 = 16;
+    let keeps_size = mode & KEEP_SIZE != 0;
+    match mode & !KEEP_SIZE {
+        0 => files.allocate(id, offset, length, keeps_size, now_ns),
+        PUNCH_HOLE => files.punch(id, offset, length, now_ns),
+        ZERO_RANGE => {
+            files.punch(id, offset, length, now_ns)?;
+            files.allocate(id, offset, length, keeps_size, now_ns)
+        }
+        _ => Err(FileRefusal::NotSupported.into()),
     }
 }
