@@ -33,9 +33,7 @@ impl CVolume {
         let write = Some(consent_to_write_volume(&inspection)?);
         let options = OpenOptions { engine: IoEngine::Synchronous, write, ..OpenOptions::default() };
         let device = flashlab_host::open(path, &options)?;
-        let volume = Volume::open(device, MountOptions::default(), |layout| {
-            default_policy(layout.segment_count, layout.spare_segments())
-        })?;
+        let volume = Volume::open(device, MountOptions::default(), default_policy)?;
         let size = volume.size().0;
         let volume = Arc::new(SharedVolume::new(volume));
         let ends = Arc::new(AtomicBool::new(false));

@@ -2,6 +2,7 @@
 
 use crate::append_and_pack::AppendAndPackPolicy;
 use crate::cost_benefit::CostBenefit;
+use crate::layout::VolumeLayout;
 use crate::mdc::Mdc;
 use crate::multi_log::MultiLog;
 use crate::policy::Policy;
@@ -42,9 +43,14 @@ pub fn policy_named(name: &str, segment_count: u32) -> Option<Box<dyn Policy>> {
     })
 }
 
-/// The default policy of a volume with so many segments, of which `spare` are not needed for its logical pages. A volume so small
-/// that the open segments and the reserve of many logs would take a quarter of the slack has a single log.
-pub fn default_policy(segment_count: u32, spare: u32) -> Box<dyn Policy> {
+/// The default policy of a volume. A volume so small that the open segments and the reserve of many logs would take a quarter of
+/// the slack has a single log.
+pub fn default_policy(layout: &VolumeLayout) -> Box<dyn Policy> {
+    policy_of_size(layout.segment_count, layout.spare_segments())
+}
+
+/// The same, from the number of segments and of those that are not needed for the logical pages.
+fn policy_of_size(segment_count: u32, spare: u32) -> Box<dyn Policy> {
     const SEGMENTS_PER_LOG: u32 = 8;
     let policy = MultiLog::new(segment_count);
     match spare >= SEGMENTS_PER_LOG * u32::from(policy.log_count()) {
@@ -63,8 +69,8 @@ mod tests {
             assert_eq!(policy_named(name, 1024).map(|policy| policy.name()), Some(*name));
         }
         assert!(policy_named("lru", 1024).is_none());
-        assert_eq!(default_policy(8192, 1000).name(), DEFAULT_POLICY);
-        assert_eq!(default_policy(64, 12).name(), "greedy");
+        assert_eq!(policy_of_size(8192, 1000).name(), DEFAULT_POLICY);
+        assert_eq!(policy_of_size(64, 12).name(), "greedy");
         assert!(POLICIES.iter().any(|(name, _)| *name == DEFAULT_POLICY));
     }
 }

@@ -5,9 +5,9 @@ mod counters_status;
 mod create;
 mod dump;
 mod erase;
-mod files_options;
 mod log_row;
 mod mount;
+mod open_files;
 mod opened;
 mod placeholders;
 mod resize;
@@ -16,6 +16,7 @@ mod serve;
 mod served_status;
 mod simulate;
 mod status;
+mod volume_options;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};

@@ -102,7 +102,7 @@ pub(crate) fn policy(seed: Seed, layout: &VolumeLayout) -> Box<dyn Policy> {
         1 => Box::new(Scatter::default()),
         2 => Box::new(Fifo),
         3 => Box::new(AppendAndPackPolicy::new(layout.segment_count)),
-        _ => default_policy(layout.segment_count, layout.spare_segments()),
+        _ => default_policy(layout),
     }
 }
 

@@ -11,7 +11,7 @@ use flashlab_device::Device;
 use flashlab_repair::{LayoutOptions, Volume, VolumeLayout, VolumeUuid};
 use serde::Serialize;
 
-use super::files_options::random_name;
+use super::open_files::random_name;
 use super::opened;
 use crate::arguments::{self, ConsentOptions};
 use crate::exit::Usage;

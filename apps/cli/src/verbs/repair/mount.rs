@@ -11,7 +11,8 @@ use flashlab_export::fuse::FuseMount;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::files_options::{FilesOptions, work_while_idle};
+use super::open_files::{open_files, work_while_idle};
+use super::volume_options::VolumeOptions;
 use crate::caretaker::Caretaker;
 use crate::daemon;
 use crate::verbs::serve::{empty, ready};
@@ -27,7 +28,7 @@ pub struct MountFiles {
     /// An empty directory
     directory: PathBuf,
     #[command(flatten)]
-    options: FilesOptions,
+    options: VolumeOptions,
     /// Return when the directory is mounted; the server goes on until it is unmounted
     #[arg(long)]
     daemon: bool,
@@ -48,7 +49,7 @@ impl MountFiles {
         let directory = empty(&self.directory)?;
         // Before anything is made that a signal would leave behind.
         let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
-        let files = self.options.open(&self.volume)?;
+        let files = open_files(&self.volume, &self.options)?;
         let mut caretaker = Caretaker::start()?;
         caretaker.will_mount(&directory)?;
         let mount = mount_files(files.clone(), &directory).with_context(|| {

@@ -43,9 +43,7 @@ impl Resize {
     /// Resizes it.
     pub fn run(self) -> Result<()> {
         let device = opened::with_volume(&self.volume)?;
-        let mut volume = Volume::open(device, MountOptions::default(), |layout| {
-            default_policy(layout.segment_count, layout.spare_segments())
-        })?;
+        let mut volume = Volume::open(device, MountOptions::default(), default_policy)?;
         let before = volume.size();
         let resized = self.resize(&mut volume, before);
         if resized.is_err() && volume.poison().is_none() {

@@ -22,8 +22,9 @@ use rustix::process::{Pid, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::files_options::{FilesOptions, random_name, work_while_idle};
+use super::open_files::{open_files, random_name, work_while_idle};
 use super::placeholders::ManagedPaths;
+use super::volume_options::VolumeOptions;
 use crate::caretaker::Caretaker;
 use crate::exit::{Refused, Usage};
 
@@ -39,7 +40,7 @@ pub struct RunProgram {
     #[arg(long, value_name = "GLOB", required = true)]
     files: Vec<String>,
     #[command(flatten)]
-    options: FilesOptions,
+    options: VolumeOptions,
     /// Write what the program did with the files to this file, as JSON
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -59,7 +60,7 @@ impl RunProgram {
         managed.refuse_ordinary_files()?;
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen to signals")?;
         let caretaker = Caretaker::start()?;
-        let files = self.options.open(&self.volume)?;
+        let files = open_files(&self.volume, &self.options)?;
         managed.make_placeholders(&files)?;
         let server = FilesServer::new(files.clone());
         let socket = listen(&caretaker, &server)?;

@@ -10,13 +10,12 @@ use clap::Args;
 use flashlab_base::{Bytes, Identity};
 use flashlab_device::{Device, Geometry, IoError, Operation};
 use flashlab_export::{ConcurrentDevice, ControlServer, Data, LiveDisk};
-use flashlab_repair::{MountOptions, POLICIES, SharedVolume, Volume, default_policy, policy_named};
+use flashlab_repair::{POLICIES, SharedVolume, Volume, default_policy, policy_named};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::opened;
 use super::served_status::ServedVolumeStatus;
-use crate::arguments;
+use super::volume_options::VolumeOptions;
 use crate::caretaker::Caretaker;
 use crate::daemon;
 use crate::exit::Usage;
@@ -43,15 +42,8 @@ pub struct ServeVolume {
     /// The policy that places pages; a device with few open blocks wants one with as few logs, as `greedy` with one
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
-    /// The most memory that the map may take
-    #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
-    memory_max: Option<Bytes>,
-    /// The most that is discarded on the device each second, of segments that are free
-    #[arg(long, value_name = "SIZE", value_parser = arguments::size, default_value = "256MiB", conflicts_with = "no_discard")]
-    discard_rate: Bytes,
-    /// Discard nothing on the device
-    #[arg(long)]
-    no_discard: bool,
+    #[command(flatten)]
+    options: VolumeOptions,
     /// Where the control socket is made, for flashlab live; in a temporary directory if not given
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
@@ -151,18 +143,10 @@ impl ServeVolume {
             let names: Vec<&str> = POLICIES.iter().map(|(name, _)| *name).collect();
             bail!(Usage(format!("there is no policy `{name}`; there are {}", names.join(", "))));
         }
-        let device = opened::with_volume(&self.volume)?;
-        let discard_rate = if self.no_discard { Bytes::ZERO } else { self.discard_rate };
-        let mut options = MountOptions::default();
-        (options.memory_max, options.discard_rate) = (self.memory_max, discard_rate);
-        let volume = Volume::open(device, options, |layout| {
+        self.options.open(&self.volume, |layout| {
             let named = self.policy.as_deref().and_then(|name| policy_named(name, layout.segment_count));
-            named.unwrap_or_else(|| default_policy(layout.segment_count, layout.spare_segments()))
-        })?;
-        if volume.replayed_records() > 0 {
-            tell!("the volume was not closed in order: {} records were replayed", volume.replayed_records());
-        }
-        Ok(volume)
+            named.unwrap_or_else(|| default_policy(layout))
+        })
     }
 }
 

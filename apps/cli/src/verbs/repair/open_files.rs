@@ -1,0 +1,48 @@
+//! What `repair mount` and `repair run` have in common.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use flashlab_device::Device;
+use flashlab_export::SharedFiles;
+use flashlab_repair::{FileAttributes, FileId, Files, default_policy};
+
+use super::volume_options::VolumeOptions;
+
+/// Opens the files of a volume. A new volume gets an empty directory, which belongs to this user.
+pub fn open_files(volume: &Path, options: &VolumeOptions) -> Result<SharedFiles> {
+    let opened = options.open(volume, default_policy)?;
+    let mut files =
+        Files::open(opened).with_context(|| format!("the files of {} cannot be opened", volume.display()))?;
+    give_root_to_user(&mut files)?;
+    Ok(SharedFiles::new(files))
+}
+
+fn give_root_to_user(files: &mut Files<Box<dyn Device + Send>>) -> Result<()> {
+    let old = files.status(FileId::ROOT)?.attributes;
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let is_new = old.modified_ns == 0 && (old.user, old.group) == (0, 0);
+    if is_new && (user, group) != (0, 0) {
+        files.set_attributes(FileId::ROOT, FileAttributes { user, group, ..old })?;
+    }
+    Ok(())
+}
+
+/// Packs and discards between the programs' IOs.
+pub fn work_while_idle(files: &SharedFiles, ends: &AtomicBool) {
+    const PAUSE: Duration = Duration::from_millis(20);
+    while !ends.load(Ordering::Relaxed) {
+        if !files.work_while_idle() {
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// A name that nobody can guess.
+pub fn random_name() -> Result<String> {
+    const SOURCE: &str = "/proc/sys/kernel/random/uuid";
+    let text = std::fs::read_to_string(SOURCE).with_context(|| format!("cannot read {SOURCE}"))?;
+    Ok(text.trim().to_owned())
+}

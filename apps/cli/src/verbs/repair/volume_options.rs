@@ -1,0 +1,45 @@
+//! How `repair serve`, `repair mount` and `repair run` open a volume.
+
+use std::path::Path;
+
+use anyhow::Result;
+use clap::Args;
+use flashlab_base::Bytes;
+use flashlab_device::Device;
+use flashlab_repair::{MountOptions, Policy, Volume, VolumeLayout};
+
+use super::opened;
+use crate::arguments;
+
+/// How a volume is opened.
+#[derive(Args)]
+pub struct VolumeOptions {
+    /// The most memory that the map may take
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
+    memory_max: Option<Bytes>,
+    /// The most that is discarded on the device each second, of segments that are free
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size, default_value = "256MiB", conflicts_with = "no_discard")]
+    discard_rate: Bytes,
+    /// Discard nothing on the device
+    #[arg(long)]
+    no_discard: bool,
+}
+
+impl VolumeOptions {
+    /// Opens a volume, and says so if it was not closed in order.
+    pub fn open(
+        &self,
+        volume: &Path,
+        policy: impl FnOnce(&VolumeLayout) -> Box<dyn Policy>,
+    ) -> Result<Volume<Box<dyn Device + Send>>> {
+        let device = opened::with_volume(volume)?;
+        let discard_rate = if self.no_discard { Bytes::ZERO } else { self.discard_rate };
+        let mut options = MountOptions::default();
+        (options.memory_max, options.discard_rate) = (self.memory_max, discard_rate);
+        let opened = Volume::open(device, options, policy)?;
+        if opened.replayed_records() > 0 {
+            tell!("the volume was not closed in order: {} records were replayed", opened.replayed_records());
+        }
+        Ok(opened)
+    }
+}
