@@ -18,7 +18,7 @@ mod random;
 
 pub use arrays::AdjacencyArrays;
 pub use edge_list::{EdgeListError, parse_edge_list};
-pub use file::{GRAPH_FILE_VERSION, GraphFile, GraphFileError, write_graph};
+pub use file::{GRAPH_FILE_VERSION, GraphFile, GraphFileError, graph_file_size, write_graph};
 pub use grid::grid_graph;
 pub use level_tree::LevelTree;
 pub use permutation::Permutation;

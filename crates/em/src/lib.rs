@@ -51,4 +51,4 @@ pub use search::{
 };
 pub use sequence::{SequenceReader, SequenceWriter};
 pub use sort::{SortMethod, SortOutcome, SortPlan, SortRates, SortTask, TemporarySpace, sort, verify_sorted};
-pub use tuning::{BandwidthCurve, ProbeOrder, Saturation, Tuning};
+pub use tuning::{BandwidthCurve, DEPTH_MAX, ProbeOrder, SEQUENTIAL_IO, Saturation, Tuning, saturating_rate};

@@ -23,9 +23,9 @@ const IOS: u64 = 48;
 const ROUNDS: u64 = 6;
 /// The deepest queue that is tried. 512 reads of 4 KiB saturate every profile of the zoo; more would only lengthen the
 /// probe.
-const DEPTH_MAX: u32 = 512;
+pub const DEPTH_MAX: u32 = 512;
 /// The size of the IOs that measure a sequence.
-const SEQUENTIAL_IO: Bytes = Bytes::kib(128);
+pub const SEQUENTIAL_IO: Bytes = Bytes::kib(128);
 
 /// The order of a probe's IOs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,9 +75,7 @@ impl Saturation {
                 break;
             }
         }
-        let best = rates.iter().map(|rate| rate.1).fold(0.0, f64::max);
-        let &(depth, ios_per_s) =
-            rates.iter().find(|rate| rate.1 >= best * ENOUGH).expect("one of the rates is the best");
+        let (depth, ios_per_s) = saturating_rate(&rates).expect("one of the rates is the best");
         Ok(Saturation { size, depth, ios_per_s, ios_per_s_alone: rates[0].1 })
     }
 
@@ -90,6 +88,12 @@ impl Saturation {
     pub fn bytes_per_s(&self) -> f64 {
         self.ios_per_s * self.size.0 as f64
     }
+}
+
+/// Of rates by depth, ascending, the first that reaches 98 % of the best, with its depth; `None` without any.
+pub fn saturating_rate(rates: &[(u32, f64)]) -> Option<(u32, f64)> {
+    let best = rates.iter().map(|rate| rate.1).fold(0.0, f64::max);
+    rates.iter().copied().find(|rate| rate.1 >= best * ENOUGH)
 }
 
 struct Probe<'r> {

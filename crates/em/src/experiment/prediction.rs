@@ -11,7 +11,7 @@
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
 use super::graph_search::predicted_search;
-use super::ranking::{random_reads, sequence_ios};
+use super::ranking::{self, random_reads, sequence_ios};
 use super::searching::{CACHED_LEVELS_MAX, SearchKind, SearchOptions, queries_in_flight};
 use super::sorting::{self, SortOptions};
 use super::{MEASURED_MAX, RankMethod, RankOptions, SearchGraph, generate, large_block_in};
@@ -23,7 +23,7 @@ use crate::machine::Machine;
 use crate::rank::{ListOrder, contraction_ios, hopping_reads};
 use crate::record_format::{RecordFormat, RecordGenerator};
 use crate::sort::{SortRates, SortTask};
-use crate::tuning::{BandwidthCurve, ProbeOrder, Saturation, Tuning};
+use crate::tuning::{ProbeOrder, Saturation, Tuning};
 
 /// What is known of the devices that an algorithm would run on.
 pub trait CostSource {
@@ -217,9 +217,8 @@ fn rank(source: &mut dyn CostSource, options: &RankOptions) -> Result<AlgorithmP
     let RankOptions { elements, method, block, host_cost, seed } = *options;
     let order = ListOrder::new(elements, seed)?;
     let sequence = sequence_block(source.memory(), block);
-    let small = if method == RankMethod::Hopping { block } else { sequence };
-    let in_flight = InFlight { random_reads: 1, sequential_reads: 2, sequential_writes: 2 };
-    let costs = source.costs(0, sizes(small, in_flight))?;
+    let small = options.small_io(sequence);
+    let costs = source.costs(0, sizes(small, ranking::IN_FLIGHT))?;
     let ios = match method {
         RankMethod::Hopping => {
             let class = random_reads(hopping_reads(&order, block) as f64, block, 1);
@@ -310,15 +309,6 @@ impl CostSource for MeasuredCosts<'_, '_> {
     }
 
     fn rates(&mut self) -> Result<Option<SortRates>, EmError> {
-        let order = ProbeOrder::Random(self.seed);
-        Ok(Some(SortRates {
-            reads: BandwidthCurve::measure(self.machine, &self.written, Mode::Read, order)?,
-            writes: BandwidthCurve::measure(
-                self.machine,
-                &self.scratch,
-                Mode::Write,
-                ProbeOrder::Sequential,
-            )?,
-        }))
+        SortRates::measure(self.machine, &self.written, &self.scratch, self.seed).map(Some)
     }
 }

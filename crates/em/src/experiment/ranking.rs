@@ -38,6 +38,20 @@ pub struct RankOptions {
     pub seed: Seed,
 }
 
+/// The IOs of each kind that a ranking has in flight.
+pub(super) const IN_FLIGHT: InFlight =
+    InFlight { random_reads: 1, sequential_reads: 2, sequential_writes: 2 };
+
+impl RankOptions {
+    /// The size of most IOs: of a random read, or of a block of sequences.
+    pub(super) fn small_io(&self, sequence_block: Bytes) -> Bytes {
+        match self.method {
+            RankMethod::Hopping => self.block,
+            RankMethod::Contraction => sequence_block,
+        }
+    }
+}
+
 /// What a method planned and did.
 struct Ranked {
     planned: IoCounts,
@@ -57,9 +71,8 @@ pub fn run_rank(machine: &mut Machine<'_>, options: &RankOptions) -> Result<Expe
     let sequence = sequence_block(machine.budget().limit(), block);
     let length = Bytes(8 * elements).max(sequence * 8);
     let mut free = ExtentAllocator::new(machine);
-    let small = if method == RankMethod::Hopping { block } else { sequence };
-    let in_flight = InFlight { random_reads: 1, sequential_reads: 2, sequential_writes: 2 };
-    let device = costs(machine, &mut free, length, small, in_flight, seed)?;
+    let small = options.small_io(sequence);
+    let device = costs(machine, &mut free, length, small, IN_FLIGHT, seed)?;
     let mut times = sequence_times(machine, 0, length)?;
     machine.begin_phase("generate");
     let space = ExtentAllocator::new(machine);

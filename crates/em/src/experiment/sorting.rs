@@ -9,7 +9,7 @@ use crate::extent::{ExtentAllocator, Region, Spread};
 use crate::machine::Machine;
 use crate::record_format::{RecordFormat, RecordGenerator};
 use crate::sort::{SortMethod, SortPlan, SortRates, SortTask, TemporarySpace, sort, verify_sorted};
-use crate::tuning::{BandwidthCurve, ProbeOrder, Tuning};
+use crate::tuning::Tuning;
 
 /// What is sorted, and how.
 #[derive(Clone, Debug)]
@@ -69,11 +69,7 @@ fn plan(
     if is_plain(&plan) {
         return Ok((task, plan));
     }
-    let order = ProbeOrder::Random(options.seed);
-    let rates = SortRates {
-        reads: BandwidthCurve::measure(machine, written, Mode::Read, order)?,
-        writes: BandwidthCurve::measure(machine, scratch, Mode::Write, ProbeOrder::Sequential)?,
-    };
+    let rates = SortRates::measure(machine, written, scratch, options.seed)?;
     let plan = task.plan(Some(&rates))?;
     Ok((task, plan))
 }

@@ -20,7 +20,7 @@
 //! - Nothing panics on any bytes. What is wrong is reported with its byte.
 //! - A graph that [`GraphFile::parse`] returns is undirected: it has an arc back for each arc.
 
-use flashlab_base::Seed;
+use flashlab_base::{Bytes, Seed};
 use thiserror::Error;
 
 use super::arrays::OffsetsError;
@@ -132,6 +132,12 @@ impl GraphFile {
             false => Err(GraphFileError::Content),
         }
     }
+}
+
+/// The size of a graph's file.
+pub fn graph_file_size(graph: &impl GraphSource) -> Bytes {
+    let offsets = u64::from(graph.nodes()) + 1;
+    Bytes(HEADER as u64 + 8 * offsets + 4 * graph.arcs())
 }
 
 /// Shows the bytes of a graph's file to `write`, in order. The graph is visited four times: its checksum stands before it,

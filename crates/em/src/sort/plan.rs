@@ -15,13 +15,15 @@
 //! 2. The plan that takes the least time by the device's [`BandwidthCurve`]s is chosen; of those that save writes, the
 //!    one with the least x + c_W y.
 
-use flashlab_base::Bytes;
+use flashlab_base::{Bytes, Mode, Seed};
 
 use crate::budget::MemoryBudget;
 use crate::error::EmError;
+use crate::extent::Region;
+use crate::machine::Machine;
 use crate::record_format::RecordFormat;
 use crate::sort::block::BlockSorter;
-use crate::tuning::{BandwidthCurve, Tuning};
+use crate::tuning::{BandwidthCurve, ProbeOrder, Tuning};
 
 /// How runs are formed, and what is saved.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -99,6 +101,24 @@ pub struct SortRates {
     pub reads: BandwidthCurve,
     /// Writes of each size, in order.
     pub writes: BandwidthCurve,
+}
+
+impl SortRates {
+    /// Measures reads of `written`, which has data, and writes to `scratch`, whose content is destroyed.
+    ///
+    /// # Errors
+    /// As [`Saturation::measure`](crate::Saturation::measure).
+    pub fn measure(
+        machine: &mut Machine<'_>,
+        written: &Region,
+        scratch: &Region,
+        seed: Seed,
+    ) -> Result<SortRates, EmError> {
+        Ok(SortRates {
+            reads: BandwidthCurve::measure(machine, written, Mode::Read, ProbeOrder::Random(seed))?,
+            writes: BandwidthCurve::measure(machine, scratch, Mode::Write, ProbeOrder::Sequential)?,
+        })
+    }
 }
 
 impl SortTask {

@@ -8,12 +8,12 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use flashlab_base::{Bytes, Seed};
 use flashlab_em::graph::{
-    AdjacencyArrays, GraphSource, MAX_NODES, grid_graph, parse_edge_list, random_graph, write_graph,
+    AdjacencyArrays, GraphSource, graph_file_size, grid_graph, parse_edge_list, write_graph,
 };
 use flashlab_host::ScratchFile;
 use serde_json::json;
 
-use super::graph_input::level_tree;
+use super::graph_input::{checked_nodes, level_tree, random};
 use super::machine::check_memory;
 use crate::arguments::{self, JsonOption};
 use crate::exit::Usage;
@@ -21,8 +21,6 @@ use crate::output;
 
 /// The permissions of a graph file.
 const MODE: u32 = 0o644;
-/// What the header and the offset behind the last node take.
-const HEAD: u64 = 64 + 8;
 
 /// A graph and the file that it goes to.
 #[derive(Args)]
@@ -76,12 +74,7 @@ impl WriteGraph {
         self.check_options()?;
         match self.kind {
             Kind::LevelTree => self.write(&level_tree(self.nodes()?, self.levels, self.seed)?, self.seed),
-            Kind::Random => {
-                let nodes = self.nodes()?;
-                let edges = self.edges.unwrap_or(2 * nodes);
-                check_memory(Bytes(edges.saturating_mul(24)), "--nodes or --edges")?;
-                self.write(&random_graph(nodes as u32, edges, self.seed), self.seed)
-            }
+            Kind::Random => self.write(&random(self.nodes()?, self.edges, self.seed)?, self.seed),
             Kind::Grid => self.write(&self.grid()?, Seed(0)),
             Kind::Edges => self.write(&self.edge_list()?, Seed(0)),
         }
@@ -103,11 +96,8 @@ impl WriteGraph {
     }
 
     fn nodes(&self) -> Result<u64> {
-        match self.nodes {
-            Some(nodes) if nodes <= MAX_NODES => Ok(nodes),
-            Some(nodes) => bail!(Usage(format!("--nodes {nodes}: a graph has at most {MAX_NODES}"))),
-            None => bail!(Usage("--nodes N is missing: how many nodes the graph has".to_owned())),
-        }
+        let missing = || Usage("--nodes N is missing: how many nodes the graph has".to_owned());
+        checked_nodes(self.nodes.ok_or_else(missing)?)
     }
 
     fn grid(&self) -> Result<AdjacencyArrays> {
@@ -145,7 +135,7 @@ impl WriteGraph {
         if !directory.is_dir() {
             bail!(Usage(format!("{} is no directory: make it first", directory.display())));
         }
-        let size = Bytes(HEAD + 8 * u64::from(graph.nodes()) + 4 * graph.arcs());
+        let size = graph_file_size(graph);
         let scratch = ScratchFile::allocate(directory, size)?;
         let failed = || format!("cannot write {output}; nothing is left of it");
         let file = OpenOptions::new().write(true).open(scratch.path()).with_context(failed)?;

@@ -8,7 +8,7 @@ use flashlab_base::{Bytes, Seed, Target};
 use flashlab_em::Spread;
 use flashlab_em::bfs::{SearchMethod, SearchPlacement, SearchTask, sequence_block};
 use flashlab_em::experiment::{RankMethod, RankOptions, SearchGraph};
-use flashlab_em::graph::{GraphFile, GraphSource, LevelTree, MAX_NODES, random_graph};
+use flashlab_em::graph::{AdjacencyArrays, GraphFile, GraphSource, LevelTree, MAX_NODES, random_graph};
 
 use super::machine::{MachineOptions, check_memory};
 use crate::exit::Usage;
@@ -82,23 +82,13 @@ impl GraphOptions {
     /// The graph that is searched. `nodes`, if the user named them.
     pub fn graph(&self, nodes: Option<u64>, seed: Seed) -> Result<SearchGraph> {
         let needed = || {
-            let few = nodes.ok_or_else(|| {
+            checked_nodes(nodes.ok_or_else(|| {
                 Usage(format!("--graph {} needs --nodes N: how many nodes are generated", self.graph))
-            })?;
-            match few <= MAX_NODES {
-                true => Ok(few),
-                false => Err(Usage(format!("--nodes {few}: a graph has at most {MAX_NODES}"))),
-            }
+            })?)
         };
         match self.graph.as_str() {
             "level-tree" => Ok(SearchGraph::LevelTree(level_tree(needed()?, self.levels, seed)?)),
-            "random" => {
-                let nodes = needed()?;
-                let edges = self.edges.unwrap_or(2 * nodes);
-                // An edge is drawn as two numbers, and sorted as two arcs.
-                check_memory(Bytes(edges.saturating_mul(24)), "--nodes or --edges")?;
-                self.arrays(random_graph(nodes as u32, edges, seed))
-            }
+            "random" => self.arrays(random(needed()?, self.edges, seed)?),
             file => {
                 if nodes.is_some() {
                     bail!(Usage(format!("the graph file {file} has its nodes: leave --nodes out")));
@@ -108,7 +98,7 @@ impl GraphOptions {
         }
     }
 
-    fn arrays(&self, graph: flashlab_em::graph::AdjacencyArrays) -> Result<SearchGraph> {
+    fn arrays(&self, graph: AdjacencyArrays) -> Result<SearchGraph> {
         let source = match self.source {
             Some(source) if source < graph.nodes() => source,
             Some(source) => {
@@ -164,6 +154,22 @@ impl GraphOptions {
     }
 }
 
+/// The number of nodes, if a graph may have so many.
+pub fn checked_nodes(nodes: u64) -> Result<u64> {
+    match nodes <= MAX_NODES {
+        true => Ok(nodes),
+        false => bail!(Usage(format!("--nodes {nodes}: a graph has at most {MAX_NODES}"))),
+    }
+}
+
+/// A random graph, with these edges or twice as many as nodes.
+pub fn random(nodes: u64, edges: Option<u64>, seed: Seed) -> Result<AdjacencyArrays> {
+    let edges = edges.unwrap_or(2 * nodes);
+    // An edge is drawn as two numbers, and sorted as two arcs.
+    check_memory(Bytes(edges.saturating_mul(24)), "--nodes or --edges")?;
+    Ok(random_graph(nodes as u32, edges, seed))
+}
+
 /// A level tree of so many nodes, with these levels below its root or a number that suits it.
 pub fn level_tree(nodes: u64, levels: Option<u32>, seed: Seed) -> Result<LevelTree> {
     let levels = levels.unwrap_or(nodes.isqrt().clamp(1, LEVELS_MAX) as u32);
@@ -190,7 +196,7 @@ pub fn rank_space(elements: u64) -> Result<Bytes> {
     }
 }
 
-fn read_graph(path: &Path) -> Result<flashlab_em::graph::AdjacencyArrays> {
+fn read_graph(path: &Path) -> Result<AdjacencyArrays> {
     let shown = path.display();
     let length = std::fs::metadata(path)
         .map_err(|error| {

@@ -8,16 +8,9 @@
 use flashlab_base::Bytes;
 use flashlab_em::cost::{CostSizes, DeviceCosts, LinearCost, Parallelism};
 use flashlab_em::experiment::CostSource;
-use flashlab_em::{EmError, SortRates, Tuning};
+use flashlab_em::{DEPTH_MAX, EmError, SEQUENTIAL_IO, SortRates, Tuning, saturating_rate};
 use flashlab_model::{DeviceModel, WorkloadRequest};
 use flashlab_sim::profile::ThroughputClass;
-
-/// The size at which the depth of sequences is looked up, as [`Tuning`] measures it.
-const SEQUENTIAL_IO: Bytes = Bytes::kib(128);
-/// The deepest queue that is looked up.
-const DEPTH_MAX: u32 = 512;
-/// The share of the best rate that is enough, as [`Tuning`] has it.
-const ENOUGH: f64 = 0.98;
 
 /// A model of one device.
 pub struct ModelCosts {
@@ -53,8 +46,7 @@ impl ModelCosts {
             .take_while(|&depth| depth <= DEPTH_MAX)
             .map_while(|depth| Some((depth, self.rate(class, size, depth).ok()?)))
             .collect();
-        let best = rates.iter().map(|rate| rate.1).fold(0.0, f64::max);
-        Ok(rates.iter().find(|rate| rate.1 >= best * ENOUGH).map_or(1, |rate| rate.0))
+        Ok(saturating_rate(&rates).map_or(1, |rate| rate.0))
     }
 }
 
