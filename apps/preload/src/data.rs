@@ -39,30 +39,23 @@ fn write_at(managed: Managed, offset: Option<u64>, parts: &[iovec]) -> Result<(u
     let call = if offset.is_some() && !managed.appends() { FileCall::Write } else { FileCall::Append };
     let (mut done, mut end) = (0, offset.unwrap_or(0));
     let mut batch = [iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; PARTS_MAX];
-    let mut left = parts.iter().copied().filter(|part| part.iov_len > 0).peekable();
-    while left.peek().is_some() {
+    let mut left = parts.iter().copied().filter(|part| part.iov_len > 0);
+    let mut next = left.next();
+    while next.is_some() {
         let (mut count, mut length) = (0, 0);
-        let mut rest: Option<iovec> = None;
         while count < PARTS_MAX && length < CALL_BYTES_MAX {
-            let Some(part) = rest.take().or_else(|| left.next()) else { break };
+            let Some(part) = &mut next else { break };
             let taken = part.iov_len.min(CALL_BYTES_MAX - length);
             batch[count] = iovec { iov_base: part.iov_base, iov_len: taken };
             (count, length) = (count + 1, length + taken);
-            let (base, more) = (part.iov_base.wrapping_byte_add(taken), part.iov_len - taken);
-            if more > 0 {
-                // A part that is longer than a call is written alone, in calls of its own.
-                let header = CallHeader { offset: end, ..request(call, managed.file()) };
-                end = connection::ask(header, &batch[..count], &mut [])?.0 as u64;
-                done += length;
-                (count, length) = (0, 0);
-                rest = Some(iovec { iov_base: base, iov_len: more });
+            (part.iov_base, part.iov_len) = (part.iov_base.wrapping_byte_add(taken), part.iov_len - taken);
+            if part.iov_len == 0 {
+                next = left.next();
             }
         }
-        if count > 0 {
-            let header = CallHeader { offset: end, ..request(call, managed.file()) };
-            end = connection::ask(header, &batch[..count], &mut [])?.0 as u64;
-            done += length;
-        }
+        let header = CallHeader { offset: end, ..request(call, managed.file()) };
+        end = connection::ask(header, &batch[..count], &mut [])?.0 as u64;
+        done += length;
     }
     Ok((done, end))
 }
