@@ -29,10 +29,9 @@ use crate::session::{READING_TIME, Session};
 
 /// If this number of reads at random offsets fails, the device does not answer any more.
 const LAST_READS: u64 = 8;
-/// The reading time of [`READING_TIME`] is that of devices whose small reads take this long. It grows in proportion, up to ten
-/// times.
+/// [`READING_TIME`] is for devices whose small reads take this long; for slower ones it grows in proportion, up to this many times.
 const USUAL_READ: Nanos = Nanos::from_micros(60);
-const SLOWEST: f64 = 10.0;
+const READING_TIME_FACTOR_MAX: f64 = 10.0;
 /// Small reads whose median decides.
 const SMALL_READS: u64 = 33;
 
@@ -138,7 +137,7 @@ fn slowness(session: &mut Session<'_, '_>) -> f64 {
     let random = patterns::ios(Mode::Read, Location::Random, session.block(), SMALL_READS);
     // What fails here fails again at once.
     let reads = session.run("small-reads", &random).unwrap_or_default();
-    (median(&patterns::responses(&reads)) / USUAL_READ.0 as f64).clamp(1.0, SLOWEST)
+    (median(&patterns::responses(&reads)) / USUAL_READ.0 as f64).clamp(1.0, READING_TIME_FACTOR_MAX)
 }
 
 /// Whether no read is answered, wherever it goes. If a device's server is gone, the kernel reports failed IOs.

@@ -3,6 +3,9 @@
 use flashlab_analysis::inference::{Family, Finding, Inference, Parameter, Value};
 use flashlab_base::Bytes;
 
+/// An answer has to be right more often than wrong: a value with a lower confidence is not reported.
+pub(crate) const CONFIDENCE_LEAST: f64 = 0.5;
+
 /// Rows of pages that a block has at least.
 pub(crate) const ROWS_LEAST: u64 = 16;
 

@@ -5,10 +5,7 @@ use flashlab_base::Nanos;
 
 use super::size_pictures::beginning;
 use super::sizes::{Told, between};
-
-/// An answer is more often right than wrong; how sure a line of the definition's sizes is at most, one of others, and what is
-/// no line of a part of them.
-pub(crate) const CHANCE_LEAST: f64 = 0.5;
+use crate::knowledge::CONFIDENCE_LEAST;
 
 /// The cost of each IO; `what` they are, as "sequential reads".
 pub(crate) fn cost(
@@ -27,7 +24,7 @@ pub(crate) fn cost(
         "The time of {what} grows linearly with their size: {}.",
         words.into_iter().flatten().collect::<Vec<_>>().join(", and ")
     );
-    if chance < CHANCE_LEAST {
+    if chance < CONFIDENCE_LEAST {
         return Finding::undetermined(parameter, evidence).with(beginning(what, plain, paused, None));
     }
     let most = [plain, paused].into_iter().flatten().map(Told::most).fold(1.0, f64::min);

@@ -30,7 +30,7 @@ use flashlab_plan::Location;
 use super::figures::{median, ranked};
 use super::no_faster::{ALPHA, FAST_MAX, is_faster, nothing};
 use super::patterns::{in_turn, ios};
-use super::read_buffer::AT_HAND;
+use super::read_buffer::MAYBE_THE_MAP;
 use super::reads::{Walk, compare, how_many_times, in_order, room};
 use crate::halt::Halt;
 use crate::probe::Probe;
@@ -172,7 +172,7 @@ impl Rereading {
             finding
         } else {
             let evidence = format!(
-                "{evidence} The ratio is {}, so that these reads may still come from the flash. {AT_HAND}",
+                "{evidence} The ratio is {}, so that these reads may still come from the flash. {MAYBE_THE_MAP}",
                 times(left.estimate)
             );
             Finding::undetermined(parameter, evidence).with(self.picture(&[(TWO_PLACES, &few)]))

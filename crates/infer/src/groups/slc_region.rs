@@ -6,11 +6,11 @@ use flashlab_base::Bytes;
 use crate::knowledge::ROWS_LEAST;
 use crate::session::Session;
 
-/// What is said of a fast region: by the fill, and concluded when the dies are known.
+/// The parameters of an SLC cache: found provisionally by the fill, and concluded when the dies are known.
 pub(crate) const REGION: [Parameter; 2] = [Parameter::SlcCacheSize, Parameter::SlcCacheRefill];
 
-/// Concludes a region when the dies are known: the blocks of all dies are not smaller than a few pages on each of them, and what comes
-/// back sooner are no blocks that are moved.
+/// Concludes the SLC cache when the dies are known: the blocks of all dies have [`ROWS_LEAST`] pages on each of them, so that writes
+/// that are slow more often do not relocate whole blocks.
 pub(crate) fn conclude_supposed(session: &mut Session<'_, '_>) {
     let known = session.known();
     let moved = known.supposed(Parameter::EraseBlockSize).and_then(Finding::number);
@@ -24,7 +24,7 @@ pub(crate) fn conclude_supposed(session: &mut Session<'_, '_>) {
              blocks of an SLC cache.",
             region.evidence
         );
-        no_region(session, REFUTED, evidence, region.picture);
+        no_region(session, NO_CACHE_CONFIDENCE, evidence, region.picture);
         let unknown = "Slow sequential writes come back after less than a block of all dies, and so show no erase block.";
         session.suppose(Finding::undetermined(Parameter::EraseBlockSize, unknown));
     }
@@ -35,7 +35,7 @@ pub(crate) fn conclude_supposed(session: &mut Session<'_, '_>) {
     }
 }
 
-/// There is no region, and so none that could be refilled.
+/// There is no SLC cache, and so none that could be refilled.
 pub(crate) fn no_region(
     session: &mut Session<'_, '_>,
     sure: f64,
@@ -48,5 +48,6 @@ pub(crate) fn no_region(
     session.suppose(Finding::not_identifiable(Parameter::SlcCacheRefill, sure, none));
 }
 
-/// How sure it is that there is none where what is moved at a time is less than blocks of all dies have.
-pub(crate) const REFUTED: f64 = 0.7;
+/// The confidence that there is no SLC cache where less is relocated at a time than blocks of all dies have. Set by hand: a page or a
+/// number of dies that was found wrong leads here, too.
+const NO_CACHE_CONFIDENCE: f64 = 0.7;

@@ -5,18 +5,18 @@ use flashlab_base::Bytes;
 
 use crate::session::Session;
 
-/// What is answered of the over-provisioned space.
+/// The parameters of the over-provisioned space.
 pub(crate) const SPACE: [Parameter; 2] = [Parameter::PhysicalCapacity, Parameter::OverProvisioning];
 
-/// The error up to which the physical capacity is told, and the space beyond the capacity.
+/// The relative error up to which the physical capacity is reported, and the over-provisioning.
 pub(crate) const PHYSICAL_ERROR: f64 = 0.03;
-
 pub(crate) const SPARE_ERROR: f64 = 0.1;
 
 /// The size of the writes while the device counts.
 pub(crate) const IO_SIZE: Bytes = Bytes::kib(16);
 
-/// Supposes the space beyond the capacity: how sure the physical capacity is, and that space; `None` where it is not told.
+/// Makes provisional findings of the physical capacity and the over-provisioning, `spare` bytes, with these confidences; `None` where
+/// one is not reported.
 pub(crate) fn suppose_space(
     session: &mut Session<'_, '_>,
     spare: f64,
@@ -34,13 +34,13 @@ pub(crate) fn suppose_space(
     }
 }
 
-/// How sure both are, as far as they are known well enough: within `error` of `spare`.
+/// The confidence of both, as far as they are known well enough: within `error` of `spare`.
 pub(crate) fn sure_within(capacity: Bytes, spare: f64, error: f64, sure: [f64; 2]) -> [Option<f64>; 2] {
     let physical = error / (capacity.0 as f64 + spare) <= PHYSICAL_ERROR;
     [physical.then_some(sure[0]), (error / spare <= SPARE_ERROR).then_some(sure[1])]
 }
 
-/// What so much space beyond the capacity is as one of the group's parameters, in its unit.
+/// The over-provisioning of `spare` bytes as one of these parameters, in its unit.
 pub(crate) fn value(parameter: Parameter, capacity: f64, spare: f64) -> f64 {
     match parameter {
         Parameter::OverProvisioning => spare / capacity,

@@ -15,6 +15,7 @@ use super::replay::{Layout, Run, nanos};
 use super::traces::{FACTORS, Region, traces};
 use crate::groups::figures::median;
 use crate::halt::Halt;
+use crate::knowledge::CONFIDENCE_LEAST;
 use crate::session::Session;
 use crate::words::{duration, times};
 
@@ -36,8 +37,6 @@ const SURE: f64 = 0.97;
 const UNSURE: f64 = 0.93;
 /// At most, where reads scatter about the layout more than by chance.
 const LEFT_OPEN: f64 = 0.65;
-/// Less likely answers are none.
-const CHANCE_LEAST: f64 = 0.5;
 
 /// A layout that explains what was measured.
 pub(crate) struct Explained {
@@ -196,7 +195,7 @@ impl Explained {
             () if again > 0.0 || written > MARGIN_SURE => 0.9,
             () => 0.8,
         };
-        (chance > CHANCE_LEAST).then_some((value, chance.min(most)))
+        (chance > CONFIDENCE_LEAST).then_some((value, chance.min(most)))
     }
 
     /// The page.

@@ -21,7 +21,7 @@ pub(crate) struct Bursts {
     pub(crate) done: Vec<f64>,
     /// What a write takes in the sustained part.
     pub(crate) sustained: f64,
-    /// What a write takes to come in.
+    /// The response time of a write that the buffer takes at once.
     pub(crate) come_in: f64,
 }
 
@@ -74,7 +74,7 @@ impl Bursts {
     }
 }
 
-/// How long the device rests behind what took so long.
+/// The idle time after a burst that took `cost` nanoseconds.
 pub(crate) fn rest_for(cost: f64) -> Nanos {
     REST_LEAST.max(Nanos(cost as u64) * REST_FACTOR)
 }
@@ -100,14 +100,12 @@ pub(crate) fn write_one(session: &mut Session<'_, '_>, name: &str, size: Bytes) 
     Ok(write_behind(session, name, size, 1)?.first().copied().unwrap_or(0.0))
 }
 
-/// A rest is so many times as long as the burst before it,
-pub(crate) const REST_FACTOR: u64 = 3;
-
-/// and at least this long.
+/// The idle time after a burst, as a multiple of the burst's time, and at least.
+const REST_FACTOR: u64 = 3;
 pub(crate) const REST_LEAST: Nanos = Nanos::from_millis(200);
 
-/// A burst is long enough if it is so many times as long as what passes before the first wait.
+/// A burst is long enough if it has this many times the writes before the first wait.
 pub(crate) const SUSTAINED: usize = 4;
 
-/// A write that takes so many times as long as the first ones waits.
+/// A write waits if its response time is more than this many times that of the first ones.
 pub(crate) const WAITS: f64 = 1.25;
