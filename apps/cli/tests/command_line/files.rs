@@ -1,7 +1,7 @@
 //! `flashlab repair mount`: files on a volume, and databases in the directory whose server is killed.
 
 use std::fs::{self, OpenOptions};
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use flashlab_skip::{Need, skip};
 
-use crate::live_disk::{pattern, send};
+use crate::live_disk::{first_line, pattern, send};
 use crate::repair::{insert_until, new_volume};
 use crate::support::{Directory, program};
 
@@ -45,16 +45,7 @@ impl Mounted {
         let mount = place.mount();
         let mut command = directory.command(&["repair", "mount", volume, mount.to_str().unwrap()]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        if line.is_empty() {
-            let mut reason = String::new();
-            child.stderr.take().unwrap().read_to_string(&mut reason).unwrap();
-            child.wait().unwrap();
-            assert!(reason.contains("FUSE needs"), "{reason}");
-            skip(Need::Fuse, &reason);
-            return None;
-        }
+        let line = first_line(&mut child, &["FUSE needs"])?;
         assert_eq!(Path::new(line.trim()), mount.canonicalize().unwrap());
         Some(Mounted { child, directory: mount })
     }

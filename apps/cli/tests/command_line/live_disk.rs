@@ -17,6 +17,21 @@ pub struct Server {
     pub control: String,
 }
 
+/// The first line that a server prints. `None`: it ended for one of these reasons, which are of the machine and not of the test.
+pub fn first_line(child: &mut Child, reasons: &[&str]) -> Option<String> {
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    if !line.is_empty() {
+        return Some(line);
+    }
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    child.wait().unwrap();
+    assert!(reasons.iter().any(|reason| said.contains(reason)), "{said}");
+    flashlab_skip::skip(flashlab_skip::Need::Fuse, &said);
+    None
+}
+
 impl Drop for Server {
     /// Ends a server that a failed test leaves behind, so that its disk and mount are not left either.
     fn drop(&mut self) {
@@ -42,16 +57,7 @@ impl Server {
     pub fn begin(directory: &Directory, arguments: &[&str]) -> Option<Server> {
         let mut command = directory.command(arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        if line.is_empty() {
-            let mut reason = String::new();
-            child.stderr.take().unwrap().read_to_string(&mut reason).unwrap();
-            child.wait().unwrap();
-            assert!(reason.contains("it needs root") || reason.contains("FUSE needs"), "{reason}");
-            flashlab_skip::skip(flashlab_skip::Need::Fuse, &reason);
-            return None;
-        }
+        let line = first_line(&mut child, &["it needs root", "FUSE needs"])?;
         let ready: Value = serde_json::from_str(&line).unwrap();
         let text = |name: &str| ready[name].as_str().unwrap().to_owned();
         Some(Server { child, path: text("path").into(), control: text("control") })
