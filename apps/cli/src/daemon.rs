@@ -1,4 +1,4 @@
-//! `serve --daemon`: starts the same command again in the background, and returns when the disk is ready.
+//! `--daemon`: starts the same command again in the background, and returns when the disk is ready.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow};
+use clap::Args;
 
 use crate::exit::Ended;
 use crate::output;
@@ -15,13 +16,34 @@ use crate::output;
 const DAEMON: &str = "--daemon";
 const LOG: &str = "--log";
 
+/// The options of a server that can go to the background.
+#[derive(Args)]
+pub struct Background {
+    /// Return when it is ready; the server goes on in the background
+    #[arg(long)]
+    daemon: bool,
+    /// Where the server's messages go with --daemon; a file in the temporary directory if not given
+    #[arg(long, value_name = "FILE", requires = "daemon")]
+    log: Option<PathBuf>,
+}
+
+impl Background {
+    /// Serves in this process, or starts one in the background that does.
+    ///
+    /// # Errors
+    /// Those of `serve`, and those of a server in the background that ends before it is ready.
+    pub fn or_serve(&self, serve: impl FnOnce() -> Result<()>) -> Result<()> {
+        if self.daemon { start(self.log.as_deref()) } else { serve() }
+    }
+}
+
 /// Starts this command without `--daemon`, and prints its first line, which contains the path of the disk.
 /// Its messages go to `log`.
 ///
 /// # Errors
 /// If it ends before the disk is ready. Its messages are printed, and its exit code becomes that of the
 /// error.
-pub fn start(log: Option<&Path>) -> Result<()> {
+fn start(log: Option<&Path>) -> Result<()> {
     let default = || std::env::temp_dir().join(format!("flashlab-serve-{}.log", std::process::id()));
     let log: PathBuf = log.map_or_else(default, Path::to_owned);
     let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;

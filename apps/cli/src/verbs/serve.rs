@@ -20,7 +20,7 @@ use signal_hook::iterator::Signals;
 
 use crate::arguments;
 use crate::caretaker::Caretaker;
-use crate::daemon;
+use crate::daemon::Background;
 use crate::exit::Usage;
 use crate::nbd::{self, Served};
 use crate::output;
@@ -34,21 +34,11 @@ pub struct Serve {
     /// Size of the disk; the profile's if not given
     #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
     size: Option<Bytes>,
-    /// As a loop block device with direct IO
-    #[arg(long = "loop")]
-    loop_device: bool,
-    /// As the file DIR/disk, through FUSE
-    #[arg(long, value_name = "DIR")]
-    fuse: Option<PathBuf>,
-    /// As a block device of the kernel's driver ublk
-    #[arg(long, conflicts_with_all = ["fuse", "loop_device", "nbd"])]
-    ublk: bool,
+    #[command(flatten)]
+    front: Front,
     /// Take over the block device /dev/ublkbN, whose server was killed; give the same --backing again
     #[arg(long, value_name = "N", requires = "ublk")]
     recover: Option<u32>,
-    /// To NBD clients at this Unix socket, through nbdkit
-    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["fuse", "loop_device"])]
-    nbd: Option<PathBuf>,
     /// Keep the data in this file, which is made if it does not exist, and the device's state next to it; in memory if
     /// not given
     #[arg(long, value_name = "FILE")]
@@ -78,12 +68,8 @@ pub struct Serve {
     /// The seed of faults that bring none of their own
     #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = arguments::seed)]
     seed: Seed,
-    /// Return when the disk is ready; the server goes on until flashlab live stop ends it
-    #[arg(long)]
-    daemon: bool,
-    /// Where the server's messages go with --daemon; a file in the temporary directory if not given
-    #[arg(long, value_name = "FILE", requires = "daemon")]
-    log: Option<PathBuf>,
+    #[command(flatten)]
+    background: Background,
     /// Print one line of JSON when the disk is ready
     #[arg(long)]
     json: bool,
@@ -93,8 +79,7 @@ impl Serve {
     /// Serves the device until a signal comes.
     pub fn run(self) -> Result<()> {
         match &self.target {
-            Target::Simulated(_) if self.daemon => daemon::start(self.log.as_deref()),
-            Target::Simulated(target) => serve_target(&self, target),
+            Target::Simulated(target) => self.background.or_serve(|| serve_target(&self, target)),
             Target::Path(path) => bail!(Usage(format!(
                 "{path} is no simulated device: give sim:NAME (`flashlab sim list` names them)"
             ))),
@@ -103,36 +88,25 @@ impl Serve {
 }
 
 fn serve_target(arguments: &Serve, target: &SimulatedTarget) -> Result<()> {
-    if arguments.fuse.is_none() && !arguments.loop_device && arguments.nbd.is_none() && !arguments.ublk {
-        bail!(Usage(
-            "how shall programs reach the disk? Give --loop or --ublk for a block device, --fuse DIR or --nbd SOCKET"
-                .to_owned()
-        ));
-    }
+    arguments.front.check()?;
     // Before anything is created that a signal would leave behind.
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
     let mut caretaker = Caretaker::start()?;
     let control = arguments.control.clone().unwrap_or_else(|| caretaker.directory().join("control"));
     let keys = keys(arguments, target, &control)?;
     let setup = Setup::from_keys(keys.iter().map(|(key, value)| (*key, value.as_str())))?;
-    if let Some(socket) = &arguments.nbd {
+    if let Some(socket) = arguments.front.nbd() {
         setup.check()?;
         return nbd::serve(socket, Served::Device(&keys), &mut signals, |path| {
             ready(arguments.json, path, Some(&control))
         });
     }
     // A block device may become swap space, and the threads inherit these settings.
-    let is_block_device = arguments.loop_device || arguments.ublk;
+    let is_block_device = arguments.front.is_block_device();
     let swap_risks = if is_block_device { keep_in_memory() } else { Vec::new() };
     let session = setup.start()?;
     session.notices.iter().for_each(|notice| tell!("{notice}"));
-    let front = Front {
-        loop_device: arguments.loop_device,
-        fuse: arguments.fuse.as_deref(),
-        ublk: arguments.ublk,
-        recover: arguments.recover,
-    };
-    let transport = Transport::open(&front, &session.disk, &mut caretaker)?;
+    let transport = Transport::open(&arguments.front, arguments.recover, &session.disk, &mut caretaker)?;
     match arguments.recover {
         // Programs already use it, so nothing may be measured with their IOs.
         Some(_) => tell!(
@@ -178,15 +152,44 @@ fn keys(arguments: &Serve, target: &SimulatedTarget, control: &Path) -> Result<V
 }
 
 /// How programs shall reach the disk.
-pub struct Front<'a> {
-    /// As a loop device.
-    pub loop_device: bool,
-    /// As a file in this directory.
-    pub fuse: Option<&'a Path>,
-    /// As a block device of ublk.
-    pub ublk: bool,
-    /// The number of the ublk device whose server was killed.
-    pub recover: Option<u32>,
+#[derive(Args)]
+pub struct Front {
+    /// As a loop block device with direct IO
+    #[arg(long = "loop")]
+    loop_device: bool,
+    /// As the file DIR/disk, through FUSE
+    #[arg(long, value_name = "DIR")]
+    fuse: Option<PathBuf>,
+    /// As a block device of the kernel's driver ublk
+    #[arg(long, conflicts_with_all = ["fuse", "loop_device", "nbd"])]
+    ublk: bool,
+    /// To NBD clients at this Unix socket, through nbdkit
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["fuse", "loop_device"])]
+    nbd: Option<PathBuf>,
+}
+
+impl Front {
+    /// # Errors
+    /// If none was chosen.
+    pub fn check(&self) -> Result<()> {
+        if self.fuse.is_none() && !self.is_block_device() && self.nbd.is_none() {
+            bail!(Usage(
+                "how shall programs reach the disk? Give --loop or --ublk for a block device, --fuse DIR or --nbd SOCKET"
+                    .to_owned()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether programs get a block device.
+    fn is_block_device(&self) -> bool {
+        self.loop_device || self.ublk
+    }
+
+    /// The socket for NBD clients.
+    pub fn nbd(&self) -> Option<&Path> {
+        self.nbd.as_deref()
+    }
 }
 
 /// How programs reach the disk.
@@ -200,14 +203,20 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Opens the transport to a disk.
-    pub fn open(front: &Front<'_>, disk: &Arc<LiveDisk>, caretaker: &mut Caretaker) -> Result<Transport> {
+    /// Opens the transport to a disk. With `recover`, takes over the ublk device of that number, whose server was
+    /// killed.
+    pub fn open(
+        front: &Front,
+        recover: Option<u32>,
+        disk: &Arc<LiveDisk>,
+        caretaker: &mut Caretaker,
+    ) -> Result<Transport> {
         let lead = calibrate_lead(disk.clock());
         if front.ublk {
-            let ublk = Ublk::start(disk, lead, front.recover);
-            return ublk.map(Transport::Ublk).map_err(|error| no_ublk(error, front.recover));
+            let ublk = Ublk::start(disk, lead, recover);
+            return ublk.map(Transport::Ublk).map_err(|error| no_ublk(error, recover));
         }
-        let directory = match front.fuse {
+        let directory = match &front.fuse {
             Some(directory) => empty(directory)?,
             None => make_mount_point(caretaker.directory())?,
         };

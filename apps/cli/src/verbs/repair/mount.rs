@@ -14,7 +14,7 @@ use signal_hook::iterator::Signals;
 use super::open_files::{open_files, work_while_idle};
 use super::volume_options::VolumeOptions;
 use crate::caretaker::Caretaker;
-use crate::daemon;
+use crate::daemon::Background;
 use crate::verbs::serve::{empty, ready};
 
 /// How often the server looks for signals, and whether the directory is still mounted.
@@ -29,12 +29,8 @@ pub struct MountFiles {
     directory: PathBuf,
     #[command(flatten)]
     options: VolumeOptions,
-    /// Return when the directory is mounted; the server goes on until it is unmounted
-    #[arg(long)]
-    daemon: bool,
-    /// Where the server's messages go with --daemon; a file in the temporary directory if not given
-    #[arg(long, value_name = "FILE", requires = "daemon")]
-    log: Option<PathBuf>,
+    #[command(flatten)]
+    background: Background,
     /// Print one line of JSON when the directory is mounted
     #[arg(long)]
     json: bool,
@@ -43,9 +39,10 @@ pub struct MountFiles {
 impl MountFiles {
     /// Serves the files until a signal comes or the directory is unmounted.
     pub fn run(self) -> Result<()> {
-        if self.daemon {
-            return daemon::start(self.log.as_deref());
-        }
+        self.background.or_serve(|| self.serve())
+    }
+
+    fn serve(&self) -> Result<()> {
         let directory = empty(&self.directory)?;
         // Before anything is made that a signal would leave behind.
         let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;

@@ -17,7 +17,7 @@ use signal_hook::iterator::Signals;
 use super::served_status::ServedVolumeStatus;
 use super::volume_options::VolumeOptions;
 use crate::caretaker::Caretaker;
-use crate::daemon;
+use crate::daemon::Background;
 use crate::exit::Usage;
 use crate::nbd::{self, Served};
 use crate::verbs::serve::{Front, Transport, ready};
@@ -27,18 +27,8 @@ use crate::verbs::serve::{Front, Transport, ready};
 pub struct ServeVolume {
     /// A block device, or a regular file
     volume: PathBuf,
-    /// As a loop block device with direct IO
-    #[arg(long = "loop")]
-    loop_device: bool,
-    /// As the file DIR/disk, through FUSE
-    #[arg(long, value_name = "DIR")]
-    fuse: Option<PathBuf>,
-    /// As a block device of the kernel's driver ublk
-    #[arg(long, conflicts_with_all = ["fuse", "loop_device"])]
-    ublk: bool,
-    /// To NBD clients at this Unix socket, through nbdkit and FUSE
-    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["fuse", "loop_device", "ublk"])]
-    nbd: Option<PathBuf>,
+    #[command(flatten)]
+    front: Front,
     /// The policy that places pages; a device with few open blocks wants one with as few logs, as `greedy` with one
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
@@ -47,12 +37,8 @@ pub struct ServeVolume {
     /// Where the control socket is made, for flashlab live; in a temporary directory if not given
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// Return when the disk is ready; the server goes on until flashlab live stop ends it
-    #[arg(long)]
-    daemon: bool,
-    /// Where the server's messages go with --daemon; a file in the temporary directory if not given
-    #[arg(long, value_name = "FILE", requires = "daemon")]
-    log: Option<PathBuf>,
+    #[command(flatten)]
+    background: Background,
     /// Print one line of JSON when the disk is ready
     #[arg(long)]
     json: bool,
@@ -96,15 +82,11 @@ impl ConcurrentDevice for ServedVolume {
 impl ServeVolume {
     /// Serves the volume until a signal comes.
     pub fn run(self) -> Result<()> {
-        if self.daemon {
-            return daemon::start(self.log.as_deref());
-        }
-        if self.fuse.is_none() && !self.loop_device && !self.ublk && self.nbd.is_none() {
-            bail!(Usage(
-                "how shall programs reach the disk? Give --loop or --ublk for a block device, --fuse DIR or --nbd SOCKET"
-                    .to_owned()
-            ));
-        }
+        self.background.or_serve(|| self.serve())
+    }
+
+    fn serve(&self) -> Result<()> {
+        self.front.check()?;
         // Before anything is made that a signal would leave behind.
         let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
         let mut caretaker = Caretaker::start()?;
@@ -113,18 +95,12 @@ impl ServeVolume {
         let control = self.control.clone().unwrap_or_else(|| caretaker.directory().join("control"));
         let server = ControlServer::listen(&control, Arc::clone(&disk))
             .with_context(|| format!("cannot make the control socket {}", control.display()))?;
-        let front = Front {
-            loop_device: self.loop_device,
-            fuse: self.fuse.as_deref(),
-            ublk: self.ublk,
-            recover: None,
-        };
-        let transport = Transport::open(&front, &disk, &mut caretaker)?;
+        let transport = Transport::open(&self.front, None, &disk, &mut caretaker)?;
         let ends = AtomicBool::new(false);
         let served = std::thread::scope(|scope| {
             scope.spawn(|| work(&volume, &ends));
             let ready = |path: &Path| ready(self.json, path, Some(&control));
-            let served = match &self.nbd {
+            let served = match self.front.nbd() {
                 Some(socket) => nbd::serve(socket, Served::File(&transport.path()), &mut signals, ready),
                 None => ready(&transport.path()).and_then(|()| transport.wait(&mut signals, &[])),
             };
