@@ -26,11 +26,13 @@ pub enum SeededBug {
     EarlyImage,
     /// Recovery takes a record that cannot be read for the end of the log.
     ReadErrorEndsLog,
+    /// Recovery takes a segment without a record for the end of the log, although another log's records lie behind it.
+    GapEndsLog,
 }
 
 impl SeededBug {
     /// All of them.
-    pub const ALL: [SeededBug; 10] = [
+    pub const ALL: [SeededBug; 11] = [
         SeededBug::FlushDoesNothing,
         SeededBug::EarlyReuse,
         SeededBug::EpochStays,
@@ -41,6 +43,7 @@ impl SeededBug {
         SeededBug::SizeBeforeData,
         SeededBug::EarlyImage,
         SeededBug::ReadErrorEndsLog,
+        SeededBug::GapEndsLog,
     ];
 
     /// Whether `bug` is this one; false in builds without bugs.
@@ -63,6 +66,7 @@ impl fmt::Display for SeededBug {
             SeededBug::SizeBeforeData => "size-before-data",
             SeededBug::EarlyImage => "early-image",
             SeededBug::ReadErrorEndsLog => "read-error-ends-log",
+            SeededBug::GapEndsLog => "gap-ends-log",
         })
     }
 }

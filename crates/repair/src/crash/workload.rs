@@ -215,7 +215,8 @@ impl Host {
             62..66 => self.write_part(),
             66..84 => self.flush(),
             84..92 => self.discard(),
-            92..94 => self.idle(),
+            92 => self.idle(),
+            93 => self.idle_step(),
             94 => self.read_with_error(),
             95 => self.idle_with_error(),
             96 => self.resize(),
@@ -332,6 +333,12 @@ impl Host {
         volume.poison().map_or(Ok(()), |error| Err(error.clone()))
     }
 
+    /// One step of the background work, so that the copies of packing stay in memory while the host goes on.
+    fn idle_step(&mut self) -> Result<(), RepairError> {
+        self.volume().work_while_idle();
+        self.volume().poison().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
     /// Makes the volume larger or smaller, and mounts it anew. Pages behind the new end are discarded before.
     fn resize(&mut self) -> Result<(), RepairError> {
         let (before, after) = (self.pages(), 15 + self.random.below(PAGES_MAX - 15));
@@ -354,6 +361,10 @@ impl Host {
 
     /// A read of the device fails: the page is an error, or right; and right at the next read. Nothing is poisoned.
     fn read_with_error(&mut self) -> Result<(), RepairError> {
+        // A write of the background work may have failed. It poisons the volume, and the host sees it now.
+        if let Some(error) = self.volume().poison() {
+            return Err(error.clone());
+        }
         let (page, after) = (self.page(), self.random.below(2));
         let expected = self.content(page);
         let mut data = vec![0; PAGE];

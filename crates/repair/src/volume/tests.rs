@@ -2,6 +2,8 @@ use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::MemoryDevice;
 
 use super::*;
+use crate::crash::Scatter;
+use crate::segment_table::LogId;
 use crate::single_log::Greedy;
 
 const PAGE: usize = 4096;
@@ -57,4 +59,48 @@ fn random_writes_over_many_volumes_are_read_back_across_mounts() {
     }
     let counters = volume.counters();
     assert!(counters.packed_segments > 100, "{counters:?}");
+}
+
+/// Recovery found the segments in the order of their opening and stopped at the first one without a record. So it lost what lay
+/// behind a segment with copies that were still in memory.
+#[test]
+fn flushed_writes_behind_a_segment_of_unwritten_copies_survive_a_crash() {
+    let mut device = MemoryDevice::new(Bytes::mib(8), Nanos(100));
+    Volume::create(&mut device, VolumeUuid([9; 16]), options(Bytes::mib(8), 0.5)).unwrap();
+    let mount =
+        |device| Volume::open(device, MountOptions::default(), |_| Box::new(Scatter::default())).unwrap();
+    let mut volume = mount(device);
+    let write = |volume: &mut Volume<MemoryDevice>, page: u64, version: u8| {
+        volume.write(page * PAGE as u64, &[version; PAGE]).unwrap();
+    };
+    for page in 0..120 {
+        write(&mut volume, page, 1);
+    }
+    // The first segments have a few live pages.
+    for page in (0..60).filter(|page| page % 4 > 0) {
+        write(&mut volume, page, 2);
+    }
+    volume.write_checkpoint().unwrap();
+    volume.pack_step().unwrap();
+    let copies = volume.open[2].as_ref().expect("packing has begun a record in the log for copies");
+    let opened_for_copies = copies.segment;
+    for page in 60..100 {
+        write(&mut volume, page, 3);
+    }
+    volume.flush().unwrap();
+    assert!(volume.open[2].is_some(), "the copies are not written yet");
+    let hosts = volume.placer.open_segment(LogId(0)).into_iter().chain(volume.placer.open_segment(LogId(1)));
+    let order = |id| volume.placer.table().segment(id).sequence;
+    assert!(hosts.map(order).all(|host| host > order(opened_for_copies)));
+    let mut volume = mount(volume.abandon());
+    for page in 0..120 {
+        let mut data = [0; PAGE];
+        volume.read(page * PAGE as u64, &mut data).unwrap();
+        let version = match page {
+            60..100 => 3,
+            0..60 if page % 4 > 0 => 2,
+            _ => 1,
+        };
+        assert_eq!(data, [version; PAGE], "page {page}");
+    }
 }
