@@ -12,7 +12,10 @@
 //!
 //! # Invariants
 //! - Step 4 reads no more than was written since the last checkpoint, the header of one more record in each segment, and the
-//!   first page of at most 16 segments without records.
+//!   first page of one segment without records for each log that a volume can have ([`LOGS_MAX`]).
+//! - Less than that number of segments without records lie before a flushed record. A segment without a record was opened by a
+//!   log whose first record in it is still in memory. A log has one record in memory, and opens its next segment when that is
+//!   written. So each log but the flushed record's can have left one such segment.
 //! - A record that is missing although a flush had made it durable is damage, not the end of the log. Later records say how far
 //!   flushes had come.
 //! - Recovering does not change the device, so that recovering twice is the same as once.
@@ -95,6 +98,10 @@ pub(crate) fn recover<D: Device>(
     roll_forward(io, &mut recovered, &last)?;
     recovered.checkpoint = last;
     count_live_pages(&layout, &recovered.map, &mut recovered.segments)?;
+    // On a damaged device the segments may be newer than the last checkpoint. No page was written in the future.
+    let newest =
+        recovered.segments.iter().map(|segment| segment.sealed.max(segment.opened).max(segment.written[1]));
+    recovered.now = newest.fold(recovered.now, u64::max);
     Ok(recovered)
 }
 
@@ -191,7 +198,8 @@ fn read_checkpoints<D: Device>(
                 let Some(place) = recovered.segments.get_mut(id.0 as usize) else { return false };
                 *place = segment;
                 segment.written_pages <= layout.pages_per_segment()
-            });
+            })
+            && found.open.len() <= LOGS_MAX;
         if !applied {
             let offset = layout.ring.0 + recovered.ring.next() - found.length().0;
             return Err(damaged("a checkpoint", offset, "it names what does not exist".to_owned()));
@@ -243,8 +251,7 @@ fn roll_forward<D: Device>(
     for &(id, position) in last.open.iter().filter(|(id, position)| exists(*id, *position)) {
         read_records(io, recovered, last, (id, position), &mut found)?;
     }
-    // Segments are opened in this order. The first record of one with copies may still have been in memory, while durable records of
-    // the host lie in later ones: each other log can have left one such gap.
+    // Segments are opened in this order. One without a record does not end the log: its first record may have been in memory.
     let gaps_max = if SeededBug::is(recovered.bug, SeededBug::GapEndsLog) { 1 } else { LOGS_MAX };
     let mut gaps = 0;
     for &id in last.queue.iter().filter(|id| exists(**id, 0)) {

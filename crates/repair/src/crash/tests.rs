@@ -14,7 +14,7 @@ fn no_crash_state_breaks_a_promise() {
     assert!(report.states >= STATES && report.damaged > 500, "{report:?}");
     // A harness in which nothing is packed and no image is written tests little.
     assert!(
-        report.packed_segments > 20 && report.images > 2 && report.resizes > 2 && report.errors > 5,
+        report.packed_segments > 20 && report.images > 2 && report.resizes > 2 && report.errors > 2,
         "{report:?}"
     );
 }

@@ -211,12 +211,12 @@ impl Host {
         let must_flush = self.history().len() - self.flushed >= UNFLUSHED_MAX;
         let done = match self.random.below(100) {
             _ if must_flush => self.flush(),
-            0..62 => self.write(),
-            62..66 => self.write_part(),
+            0..57 => self.write(),
+            57..61 => self.write_part(),
+            61..66 => self.pack_and_flush(),
             66..84 => self.flush(),
             84..92 => self.discard(),
-            92 => self.idle(),
-            93 => self.idle_step(),
+            92..94 => self.idle(),
             94 => self.read_with_error(),
             95 => self.idle_with_error(),
             96 => self.resize(),
@@ -333,10 +333,17 @@ impl Host {
         volume.poison().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// One step of the background work, so that the copies of packing stay in memory while the host goes on.
-    fn idle_step(&mut self) -> Result<(), RepairError> {
-        self.volume().work_while_idle();
-        self.volume().poison().map_or(Ok(()), |error| Err(error.clone()))
+    /// One step of packing, also when it is not due, then writes and a flush: the copies stay in memory while segments for later
+    /// writes are opened and flushed.
+    fn pack_and_flush(&mut self) -> Result<(), RepairError> {
+        let volume = self.volume();
+        if volume.poison().is_none() && volume.placer().can_write() {
+            volume.pack_step()?;
+        }
+        for _ in 0..self.random.below(4) {
+            self.write()?;
+        }
+        self.flush()
     }
 
     /// Makes the volume larger or smaller, and mounts it anew. Pages behind the new end are discarded before.

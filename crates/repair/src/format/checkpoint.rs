@@ -18,7 +18,8 @@ pub(crate) const COUNTERS: usize = 12;
 const CHANGE: usize = 16;
 /// A segment's entry, here and in the image.
 pub(crate) const SEGMENT: usize = 48;
-/// The most logs that a policy may have: each has an open segment.
+/// The most logs that a policy may have: each has at most one open segment and one record in memory. It belongs to the format:
+/// recovery reads on behind one segment without a record for each log. With more logs it would lose flushed records.
 pub(crate) const LOGS_MAX: usize = 16;
 /// The most free segments that are listed.
 pub(crate) const QUEUE_MAX: u64 = 1024;

@@ -97,7 +97,7 @@ impl<D: Device> Volume<D> {
     }
 
     /// Packs the next record. Returns the positions that it took, 0 if there is no segment to pack.
-    fn pack_step(&mut self) -> Result<u32, RepairError> {
+    pub(crate) fn pack_step(&mut self) -> Result<u32, RepairError> {
         let (segment, next) = match &self.packing {
             Some(packing) => (packing.segment, packing.next),
             None => {
