@@ -82,8 +82,13 @@ pub struct Characteristics {
 pub struct Method {
     /// `quick` or `full`.
     pub thoroughness: String,
-    /// The state at the start of the run: `random`, `sequential`, `none`.
+    /// The state at the start of the run: `random`, `sequential`, `none`, `steady`, `steady for this part only`,
+    /// `random writes, not known to be steady`. ` (in part)` follows if there was too little time for it.
     pub state: String,
+    /// Whether only a part of the device was used: of a part, of a file and of a partition no measurement can say
+    /// what the whole device does when it is full, because the rest may be over-provisioning.
+    #[serde(default)]
+    pub is_part: bool,
     /// How the device was made steady, and whether it is steady; null for every other state.
     #[serde(default)]
     pub steady: Option<SteadyState>,
@@ -130,7 +135,8 @@ pub struct Baseline {
 /// Whether random writes made the device steady, and in how many rounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SteadyState {
-    /// Whether the last rounds are equal, by the rule of SNIA's Performance Test Specification.
+    /// Whether the last rounds are equal, by the rule of SNIA's Performance Test Specification, with the
+    /// confidence that the rule of `steady.rs` requires. False: it is not known to be steady.
     pub is_steady: bool,
     /// The probability that the drift over the last rounds is within the rule's limit; null if it is not
     /// known.
@@ -156,6 +162,12 @@ pub struct SteadyRound {
     pub response_ns_mean: Option<f64>,
     /// Bytes that the flash programmed for each byte written; null if the device does not count them.
     pub write_amplification: Option<f64>,
+    /// Bytes that the flash programmed; null as above.
+    #[serde(default)]
+    pub programmed_bytes: Option<u64>,
+    /// The size of the flash blocks that were erased; null if the device does not count them.
+    #[serde(default)]
+    pub erased_bytes: Option<u64>,
 }
 
 /// The two-phase model of uFLIP section 4.2.

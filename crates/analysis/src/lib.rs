@@ -47,7 +47,7 @@ pub use phases::{io_ignore_and_count, phases};
 pub use point::{SPREAD_LIMIT, point, spread_warnings};
 pub use precision::Precision;
 pub use startup::STARTUP_IOS_MIN;
-pub use steady::{CAPACITIES_BEFORE, WINDOW, steady_state};
+pub use steady::{CAPACITIES_BEFORE, CONFIDENCE_LEAST as STEADY_CONFIDENCE_LEAST, WINDOW, steady_state};
 pub use summary::Summary;
 pub use trace::trace;
 pub use twin::{PooledPoint, TwinDifference, TwinFigures, TwinMicroBenchmark, TwinPoint};

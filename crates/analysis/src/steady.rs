@@ -14,9 +14,14 @@
 //! 4. The window begins after [`CAPACITIES_BEFORE`] capacities of random writes, because the rounds of a new
 //!    device are also equal before garbage collection begins.
 //!
-//! The confidence is the probability that the true drift is within the limit. It follows from the scatter
-//! around the line (Student's t with the degrees of freedom of the window). The specification has no such
-//! figure.
+//! 5. Where erases are counted, the window erases at least [`ERASED_LEAST`] of what it programs. Otherwise the device
+//!    still takes never-written blocks, and writes as fast as it can until they are used up. This happens on a part
+//!    of a drive: throughput alone cannot show it.
+//! 6. The confidence is at least [`CONFIDENCE_LEAST`]. It is the probability that the true drift is within the limit,
+//!    and follows from the scatter around the line (Student's t with the degrees of freedom of the window). The
+//!    specification has no such figure.
+//!
+//! What is not steady by this rule is "not known to be steady": more writes would decide.
 
 use crate::findings::{SteadyRound, SteadyState};
 use crate::student::upper_p;
@@ -31,6 +36,13 @@ const DRIFT_MOST: f64 = 0.10;
 /// instead, and then the rounds of its tests. With less, a device whose over-provisioning exceeds one round
 /// would seem steady before garbage collection begins.
 pub const CAPACITIES_BEFORE: f64 = 1.0;
+
+/// The smallest confidence of "steady". One device in ten may drift more than the rule allows: the window has three
+/// degrees of freedom, and with 0.95 a scatter of 3 % around the line would already never be steady.
+pub const CONFIDENCE_LEAST: f64 = 0.9;
+/// The least that is erased in the window, for each byte programmed. In the long run both are equal. In the window
+/// they differ by the blocks that are written in part, at most a tenth of it on the devices of the zoo.
+const ERASED_LEAST: f64 = 0.9;
 
 /// A figure over the window.
 struct Figure {
@@ -48,10 +60,20 @@ pub fn steady_state(rounds: Vec<SteadyRound>, capacity: u64) -> SteadyState {
     let written_before: u64 = rounds[..before].iter().map(|round| round.written_bytes).sum();
     let is_late = written_before as f64 >= CAPACITIES_BEFORE * capacity as f64;
     let figures = figures(&rounds[before..]);
-    let worst = figures.iter().max_by(|a, b| strain(a).total_cmp(&strain(b)));
-    let is_alike = figures.iter().all(|figure| strain(figure) <= 1.0);
-    let is_steady = is_late && worst.is_some() && is_alike;
+    let worst = figures.iter().max_by(|a, b| doubt(a).total_cmp(&doubt(b)));
+    let is_alike =
+        figures.iter().all(|figure| strain(figure) <= 1.0 && figure.confidence >= CONFIDENCE_LEAST);
+    let erased = erased_share(&rounds[before..]);
+    let is_erasing = erased.is_none_or(|share| share >= ERASED_LEAST);
+    let is_steady = is_late && worst.is_some() && is_alike && is_erasing;
     let evidence = match worst {
+        Some(_) if is_late && !is_erasing => format!(
+            "over the last {WINDOW} of {} rounds the device erased {:.0} % of what it programmed (at least {:.0} %), after \
+             {capacities:.1} capacities of random writes: it still has never-written blocks",
+            rounds.len(),
+            100.0 * erased.unwrap_or_default(),
+            100.0 * ERASED_LEAST,
+        ),
         Some(Figure { name, excursion, drift, .. }) if is_late => format!(
             "over the last {WINDOW} of {} rounds the {name} varied by {:.1} % (at most {:.0} %) and drifted by {:+.1} % (at most \
              {:.0} %), after {capacities:.1} capacities of random writes",
@@ -76,6 +98,18 @@ type Read = fn(&SteadyRound) -> Option<f64>;
 /// The distance of a figure from its limits: steady up to 1.
 fn strain(figure: &Figure) -> f64 {
     (figure.excursion / EXCURSION_MOST).max(figure.drift.abs() / DRIFT_MOST)
+}
+
+/// What speaks most against "steady": a figure beyond its limits, or else the one with the least confidence.
+fn doubt(figure: &Figure) -> f64 {
+    if strain(figure) > 1.0 { 1.0 + strain(figure) } else { 1.0 - figure.confidence }
+}
+
+/// The bytes erased for each byte programmed; `None` if a round does not know them.
+fn erased_share(window: &[SteadyRound]) -> Option<f64> {
+    let erased: u64 = window.iter().map(|round| round.erased_bytes).sum::<Option<u64>>()?;
+    let programmed: u64 = window.iter().map(|round| round.programmed_bytes).sum::<Option<u64>>()?;
+    (programmed > 0).then(|| erased as f64 / programmed as f64)
 }
 
 /// The figures that all rounds of a full window have.
@@ -143,6 +177,7 @@ mod tests {
             throughput_bytes_per_s: None,
             response_ns_mean: None,
             write_amplification: Some(amplification),
+            ..SteadyRound::default()
         };
         steady_state(amplifications.iter().map(round).collect(), CAPACITY)
     }
@@ -170,6 +205,31 @@ mod tests {
         assert!(!found.is_steady, "{found:?}");
         let found = judged(&[1.0, 1.0, 1.0, 1.0, 4.0, 4.1, 4.0, 4.1, 4.0]);
         assert!(found.is_steady && found.confidence > Some(0.9), "{found:?}");
+    }
+
+    #[test]
+    fn a_confidence_below_the_least_is_not_steady() {
+        // Within both limits: 12 % excursion, 4 % drift. But the scatter allows a drift of more than 10 %.
+        let found = judged(&[1.0, 1.0, 1.0, 1.0, 4.0, 4.4, 3.9, 4.4, 4.1]);
+        assert!(found.confidence > Some(0.5) && found.confidence < Some(CONFIDENCE_LEAST), "{found:?}");
+        assert!(!found.is_steady, "{found:?}");
+    }
+
+    #[test]
+    fn equal_rounds_without_erases_are_not_steady() {
+        let round = |erased| SteadyRound {
+            written_bytes: CAPACITY / 4,
+            throughput_bytes_per_s: Some(4e8),
+            write_amplification: Some(1.0),
+            programmed_bytes: Some(CAPACITY / 4),
+            erased_bytes: erased,
+            ..SteadyRound::default()
+        };
+        let found = steady_state(vec![round(Some(0)); 20], CAPACITY);
+        assert!(!found.is_steady, "{found:?}");
+        assert!(found.evidence.contains("erased 0 % of what it programmed"), "{}", found.evidence);
+        assert!(steady_state(vec![round(Some(CAPACITY / 4)); 20], CAPACITY).is_steady);
+        assert!(steady_state(vec![round(None); 20], CAPACITY).is_steady, "erases are not known");
     }
 
     #[test]

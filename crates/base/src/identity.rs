@@ -61,3 +61,11 @@ pub struct Identity {
     /// Rated endurance in bytes written over its life, if the device or the user states it.
     pub rated_endurance: Option<Bytes>,
 }
+
+impl Identity {
+    /// Whether the first `used` bytes of the target are only a part of the device, as far as that is known. A file is
+    /// always a part of the device that it lies on, and so is a partition.
+    pub fn is_part_of_device(&self, used: Bytes) -> bool {
+        used < self.capacity || self.kind == "regular file" || self.backing_device.is_some()
+    }
+}

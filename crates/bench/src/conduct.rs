@@ -18,6 +18,7 @@ use crate::error::BenchError;
 use crate::estimate::DeviceKnowledge;
 use crate::examine::{baselines, lingering_effect};
 use crate::manifest::BenchManifest;
+use crate::media::MediaCounters;
 use crate::observe::{EndingObserver, UntilLong, UntilPrecise};
 use crate::plain::plain_schedule;
 use crate::progress::Progress;
@@ -278,9 +279,9 @@ impl<'a> Conduct<'a> {
             time_limit: goal.time_limit,
             failures_allowed: FAILURES_ALLOWED,
         };
-        let media_before = self.programmed();
+        let media_before = MediaCounters::of(self.device);
         let outcome = run(self.device, &placed, &mut observers, &control)?;
-        let media_after = self.programmed();
+        let media = MediaCounters::of(self.device).since(media_before);
         let loss = outcome.loss.clone().or_else(|| self.loss());
         // If one process ended the run because its mean was precise, the others did not end it.
         let ends = observers.iter().map(|(_, until)| until.end());
@@ -301,9 +302,8 @@ impl<'a> Conduct<'a> {
             end_ns: outcome.end.0,
             read_bytes: outcome.read.0,
             written_bytes: outcome.written.0,
-            media_written_bytes: media_before
-                .zip(media_after)
-                .map(|(before, after)| after.0.saturating_sub(before.0)),
+            media_written_bytes: media.programmed,
+            media_erased_bytes: media.erased,
             other_traffic_bytes: outcome
                 .disturbance
                 .device_traffic
@@ -333,11 +333,6 @@ impl<'a> Conduct<'a> {
         let label = serde_json::to_string(purpose).expect("a purpose is made of texts and numbers");
         let earlier = self.store.finished(purpose).count();
         self.settings.seed.derive(&label, earlier as u64)
-    }
-
-    /// The bytes that the flash has programmed so far.
-    fn programmed(&mut self) -> Option<Bytes> {
-        self.device.telemetry()?.programmed()
     }
 
     /// Why measurements of the device are meaningless from now on.

@@ -365,13 +365,15 @@ fn method(context: &Context<'_>, pause: Nanos, steady: Option<SteadyState>) -> M
     let settings = &context.manifest.settings;
     let written: u64 = context.records.iter().map(|record| record.written_bytes).sum();
     let written = Bytes(context.manifest.prepared_bytes + written);
+    let is_part = context.manifest.identity.is_part_of_device(settings.target_size);
     // The clock of a resumed run starts again at zero.
     let elapsed =
         context.records.iter().map(|record| record.end_ns - record.begin_ns + record.pause_ns).sum();
     let endurance = context.manifest.identity.rated_endurance.filter(|rated| *rated > Bytes::ZERO);
     Method {
         thoroughness: settings.thoroughness.to_string(),
-        state: state(context.records, steady.as_ref()),
+        state: state(context.records, steady.as_ref(), is_part),
+        is_part,
         steady,
         seed: settings.seed,
         io_size: IO_SIZE,
@@ -394,42 +396,48 @@ fn pause_kept(records: &[RunRecord]) -> Nanos {
     Nanos(pairs.map(|pair| pair[1].pause_ns).max().unwrap_or(0))
 }
 
-/// A round of random writes, from the samples of its timed part.
-pub(crate) fn steady_round(source: &dyn Source, record: &RunRecord) -> Result<SteadyRound, BenchError> {
-    let Purpose::SteadyRound { conditioned_bytes, .. } = record.purpose else {
-        return Ok(SteadyRound::default());
-    };
+/// A round of random writes: its times from the samples of its timed part, and what the flash did in all of it.
+/// `conditioned` is the part of the round without times, if there is one.
+pub(crate) fn steady_round(
+    source: &dyn Source,
+    record: &RunRecord,
+    conditioned: Option<&RunRecord>,
+) -> Result<SteadyRound, BenchError> {
     let timed = summarise(source, record, 1)?;
-    let written = record.written_bytes;
+    let parts = || std::iter::once(record).chain(conditioned);
+    let written: u64 = parts().map(|part| part.written_bytes).sum();
+    let programmed: Option<u64> = parts().map(|part| part.media_written_bytes).sum();
     Ok(SteadyRound {
-        written_bytes: written + conditioned_bytes,
+        written_bytes: written,
         throughput_bytes_per_s: Some(timed.throughput_bytes_per_s),
         response_ns_mean: Some(timed.response.mean_ns),
-        write_amplification: record
-            .media_written_bytes
-            .filter(|_| written > 0)
-            .map(|media| media as f64 / written as f64),
+        write_amplification: programmed.filter(|_| written > 0).map(|media| media as f64 / written as f64),
+        programmed_bytes: programmed,
+        erased_bytes: parts().map(|part| part.media_erased_bytes).sum(),
     })
 }
 
 /// How the device was made steady most recently; `None` if it was not tried.
 fn steady(source: &dyn Source, context: &Context<'_>) -> Result<Option<SteadyState>, BenchError> {
-    let is_round =
-        |record: &&RunRecord| record.ended.is_some() && matches!(record.purpose, Purpose::SteadyRound { .. });
-    let rounds: Vec<&RunRecord> = context.records.iter().filter(is_round).collect();
-    let last =
-        rounds.iter().rposition(|record| matches!(record.purpose, Purpose::SteadyRound { round: 1, .. }));
-    let Some(last) = last else { return Ok(None) };
-    let rounds =
-        rounds[last..].iter().map(|record| steady_round(source, record)).collect::<Result<_, _>>()?;
+    let is_first = |record: &RunRecord| matches!(record.purpose, Purpose::SteadyRound { round: 1, .. });
+    let finished: Vec<&RunRecord> = context.records.iter().filter(|record| record.ended.is_some()).collect();
+    let Some(begin) = finished.iter().rposition(|record| is_first(record)) else { return Ok(None) };
+    let mut rounds = Vec::new();
+    for (index, record) in finished.iter().enumerate().skip(begin) {
+        let Purpose::SteadyRound { conditioned_bytes, .. } = record.purpose else { continue };
+        // The part without times is the record before.
+        let before = index.checked_sub(1).filter(|_| conditioned_bytes > 0);
+        rounds.push(steady_round(source, record, before.map(|before| finished[before]))?);
+    }
     Ok(Some(steady_state(rounds, context.manifest.settings.target_size.0)))
 }
 
 /// The state in which the first measurement began, in words.
-fn state(records: &[RunRecord], steady: Option<&SteadyState>) -> String {
+fn state(records: &[RunRecord], steady: Option<&SteadyState>, is_part: bool) -> String {
     match steady {
+        Some(steady) if steady.is_steady && is_part => return "steady for this part only".to_owned(),
         Some(steady) if steady.is_steady => return State::Steady.to_string(),
-        Some(_) => return "random writes, not steady".to_owned(),
+        Some(_) => return "random writes, not known to be steady".to_owned(),
         None => {}
     }
     let mut finished = records.iter().filter(|record| record.ended.is_some());

@@ -21,6 +21,7 @@ mod estimate;
 mod examine;
 mod length;
 mod manifest;
+mod media;
 mod observe;
 mod overhead;
 mod plain;

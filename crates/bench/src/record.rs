@@ -101,6 +101,10 @@ pub struct RunRecord {
     /// Bytes that the device programmed into its flash during the run; null if it does not count them.
     #[serde(default)]
     pub media_written_bytes: Option<u64>,
+    /// The size of the flash blocks that the device erased during the run; null if that is not known. Only simulated
+    /// flash knows it.
+    #[serde(default)]
+    pub media_erased_bytes: Option<u64>,
     /// Bytes that other programs read or wrote on the underlying device; null if not known.
     pub other_traffic_bytes: Option<u64>,
     /// How long measuring threads waited for a CPU; null if not known.

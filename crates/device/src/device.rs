@@ -21,8 +21,8 @@
 //! - The device answers every submitted request with exactly one completion.
 //! - `submitted <= completed <= now()` for every completion that [`Device::wait`] returns.
 //! - [`Device::now`] never decreases. All handles that [`Parallel::lanes`] returns share one clock.
-//! - A capability's methods have no default implementation, except [`Telemetry::programmed`]. So every implementation
-//!   and every wrapper decides on each of them.
+//! - A capability's methods have no default implementation, except the counters that only a simulator has
+//!   ([`Telemetry::programmed`], [`Telemetry::erased`]). So every implementation and every wrapper decides on each of them.
 
 use std::io;
 
@@ -132,6 +132,12 @@ pub trait Telemetry {
     /// number even if the device that it models does not count it.
     fn programmed(&mut self) -> Option<Bytes> {
         self.media_written()
+    }
+
+    /// The size of all flash blocks that the device erased since it was made, each block counted once for each erase.
+    /// For code that may use the simulator's true values; `None` on every other device.
+    fn erased(&mut self) -> Option<Bytes> {
+        None
     }
 
     /// What disturbed measurements so far, as seen from the calling thread.

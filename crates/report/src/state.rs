@@ -1,7 +1,8 @@
 //! The state in which the device was measured: how flashlab knows that it is steady, and otherwise what the
 //! figures cannot say.
 
-use flashlab_analysis::findings::{Findings, Method, SteadyRound};
+use flashlab_analysis::STEADY_CONFIDENCE_LEAST;
+use flashlab_analysis::findings::{Findings, Method, SteadyRound, SteadyState};
 
 use crate::charts::{Chart, ChartAxis, ChartSeries, Drawing, Figures};
 use crate::units;
@@ -11,25 +12,50 @@ pub fn state_sentence(method: &Method) -> String {
     let unknown = "It is not known whether the device was steady: random writes of a device that maps pages may become several \
                    times slower after more of them. `--state steady` measures the steady state.";
     let partly = method.state.ends_with("(in part)");
-    match (&method.steady, method.state.split(' ').next().unwrap_or_default()) {
+    let what = if method.is_part { "The measured part of the device" } else { "The device" };
+    let sentence = match (&method.steady, method.state.split(' ').next().unwrap_or_default()) {
         (Some(steady), _) => {
-            let is = if steady.is_steady { "was steady" } else { "was not steady yet" };
-            let confidence = steady.confidence.filter(|_| steady.is_steady);
-            let confidence = confidence.map_or(String::new(), |confidence| {
-                format!(" The drift is within the limit with a confidence of {}.", units::percent(confidence))
-            });
-            format!("When the runs began, the device {is}: {}.{confidence}", steady.evidence)
+            let is = match (steady.is_steady, method.is_part) {
+                (true, true) => "this part of the device was steady",
+                (true, false) => "the device was steady",
+                (false, _) => "the device was not known to be steady",
+            };
+            format!("When the runs began, {is}{}: {}.", confidence_words(steady), steady.evidence)
         }
         (None, "random") if partly => {
-            format!("The device was written randomly for a limited time, less than its capacity once. {unknown}")
+            format!("{what} was written randomly for a limited time, less than its capacity once. {unknown}")
         }
-        (None, "random") => format!("The device was written randomly, its capacity once. {unknown}"),
-        (None, "sequential") => {
-            "The device was written from end to end, so that no garbage collection was due. Random writes may become several \
+        (None, "random") => format!("{what} was written randomly, its capacity once. {unknown}"),
+        (None, "sequential") => format!(
+            "{what} was written from end to end, so that no garbage collection was due. Random writes may become several \
              times slower than these figures."
-                .to_owned()
+        ),
+        _ => format!("{what} was measured as it was found. {unknown}"),
+    };
+    if method.is_part { format!("{sentence} {}", part_sentence(method)) } else { sentence }
+}
+
+/// What a measurement of a part of a device cannot say.
+fn part_sentence(method: &Method) -> String {
+    format!(
+        "This holds for the measured part of {} only: the rest of the device may serve it as over-provisioning, and a full \
+         device can be several times slower.",
+        method.target_size
+    )
+}
+
+/// ` with a confidence of 97.3 %`; empty if there is none.
+fn confidence_words(steady: &SteadyState) -> String {
+    match steady.confidence {
+        Some(confidence) if steady.is_steady => {
+            format!(" with a confidence of {}", units::percent(confidence))
         }
-        _ => format!("The device was measured as it was found. {unknown}"),
+        Some(confidence) => format!(
+            " (confidence {}, and at least {} is needed)",
+            units::percent(confidence),
+            units::percent(STEADY_CONFIDENCE_LEAST)
+        ),
+        None => String::new(),
     }
 }
 

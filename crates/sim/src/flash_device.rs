@@ -275,6 +275,11 @@ impl Telemetry for FlashDevice {
         Some(self.flash.geometry().page() * pages)
     }
 
+    fn erased(&mut self) -> Option<Bytes> {
+        let (counts, layout) = (self.flash.counts(), self.flash.geometry());
+        Some(layout.page() * (counts.erases() * u64::from(layout.pages_per_block())))
+    }
+
     /// Nothing else uses a simulated device.
     fn disturbance(&mut self) -> DisturbanceCounters {
         DisturbanceCounters::default()

@@ -123,8 +123,11 @@ impl Saved {
         let (size, written) = (Bytes(*file_bytes), Bytes(*written_bytes));
         let wear = flash_statistics::wear(device);
         let steady = steady.as_ref().map_or(String::new(), |steady| {
-            let is = if steady.is_steady { "steady" } else { "not steady yet" };
-            format!("{is}: {}\n", steady.evidence)
+            let is = if steady.is_steady { "steady" } else { "not known to be steady" };
+            let confidence = steady.confidence.map(flashlab_report::units::percent);
+            let confidence =
+                confidence.map_or(String::new(), |confidence| format!(" (confidence {confidence})"));
+            format!("{is}{confidence}: {}\n", steady.evidence)
         });
         format!("{target}: {written} written in {took_s:.1} s, a state of {size}\n{steady}{wear}\n")
     }
@@ -193,14 +196,16 @@ fn write_until_steady(device: &mut FlashDevice, seed: Seed) -> Result<SteadyStat
     let size = Bytes(capacity.0 / ROUNDS_PER_CAPACITY).max(device.geometry().block);
     let mut state = SteadyState::default();
     for round in 0..u64::from(CAPACITIES_MOST) * ROUNDS_PER_CAPACITY {
-        let before = programs(device);
+        let (before, media_before) = (programs(device), media(device));
         let written = fill(device, "random-state", size, seed.derive("steady", round))?;
-        let after = programs(device);
+        let (after, media_after) = (programs(device), media(device));
         let [all, of_host] = [after[0] - before[0], after[1] - before[1]];
         let mut rounds = state.rounds;
         rounds.push(SteadyRound {
             written_bytes: written.0,
             write_amplification: (of_host > 0).then(|| all as f64 / of_host as f64),
+            programmed_bytes: Some(media_after[0] - media_before[0]),
+            erased_bytes: Some(media_after[1] - media_before[1]),
             ..SteadyRound::default()
         });
         state = steady_state(rounds, capacity.0);
@@ -209,6 +214,12 @@ fn write_until_steady(device: &mut FlashDevice, seed: Seed) -> Result<SteadyStat
         }
     }
     Ok(state)
+}
+
+/// The bytes that the device programmed, and the size of the blocks that it erased.
+fn media(device: &mut FlashDevice) -> [u64; 2] {
+    let telemetry = device.telemetry().expect("simulated flash counts what it does");
+    [telemetry.programmed(), telemetry.erased()].map(|bytes| bytes.unwrap_or_default().0)
 }
 
 /// The pages that the device programmed: all of them, and those for the host.

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use flashlab_analysis::findings::RunEnd;
+use flashlab_analysis::findings::{RunEnd, SteadyRound};
 use flashlab_analysis::steady_state;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_engine::Failure;
@@ -14,6 +14,7 @@ use flashlab_plan::{IoSize, Pattern, PlannedIo};
 use super::{Conduct, Goal, PreviousActivity};
 use crate::BenchError;
 use crate::examine::steady_round;
+use crate::media::MediaCounters;
 use crate::observe::UntilWritten;
 use crate::record::{Purpose, RunRecord};
 use crate::settings::{CAPACITIES_MOST, ROUNDS_PER_CAPACITY, State};
@@ -58,8 +59,7 @@ impl Conduct<'_> {
                 break;
             }
             self.progress.step(&format!("enforcing the steady state: round {round} of random writes"));
-            let record = self.steady_round(round, size, time)?;
-            rounds.push(steady_round(&*self.store, &record)?);
+            rounds.push(self.steady_round(round, size, time)?);
             if steady_state(rounds.clone(), self.space.capacity.0).is_steady {
                 break;
             }
@@ -67,14 +67,14 @@ impl Conduct<'_> {
         Ok(())
     }
 
-    /// A round of random writes. A device that supports conditioning computes only the times of the last
-    /// part.
+    /// A round of random writes, and its figures. A device that supports conditioning computes only the times of
+    /// the last part.
     fn steady_round(
         &mut self,
         round: u32,
         size: Bytes,
         limit: Option<Nanos>,
-    ) -> Result<RunRecord, BenchError> {
+    ) -> Result<SteadyRound, BenchError> {
         let timed = Bytes((size.0 / TIMED_DIVISOR).min(TIMED_MOST.0)).max(self.space.block);
         let pattern = self.state_pattern("random-state");
         let before = Purpose::State { state: State::Random.to_string(), complete: true };
@@ -89,7 +89,7 @@ impl Conduct<'_> {
         let record = self.run(purpose, pattern, Goal::of(observer).within(limit))?;
         self.before = PreviousActivity::State;
         self.areas.reset();
-        Ok(record)
+        steady_round(&*self.store, &record, conditioned.as_ref())
     }
 
     /// The pattern of a shipped plan for a state, with sizes that the device supports.
@@ -135,7 +135,7 @@ impl Conduct<'_> {
         let seed = self.seed_for(purpose);
         let placed = pattern.place(self.space, seed)?;
         let (all, progress, interrupt) = (size.0, self.progress, self.interrupt);
-        let media_before = self.programmed();
+        let media_before = MediaCounters::of(self.device);
         let (mut written, mut told, mut last) = (0, 0, None);
         let mut ios = placed.ios(0).map_while(|io| {
             if written >= all || interrupt.load(Ordering::Relaxed) {
@@ -166,7 +166,7 @@ impl Conduct<'_> {
             return Err(BenchError::Device { target, run, failure });
         }
         let end = self.device.now();
-        let media_after = self.programmed();
+        let media = MediaCounters::of(self.device).since(media_before);
         let record = RunRecord {
             run,
             purpose: purpose.clone(),
@@ -181,7 +181,8 @@ impl Conduct<'_> {
             end_ns: end.0,
             read_bytes: 0,
             written_bytes: written,
-            media_written_bytes: media_before.zip(media_after).map(|(before, after)| after.0 - before.0),
+            media_written_bytes: media.programmed,
+            media_erased_bytes: media.erased,
             other_traffic_bytes: None,
             processor_wait_ns: None,
             thermal_throttles: None,

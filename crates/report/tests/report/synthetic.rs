@@ -424,6 +424,7 @@ fn identity() -> Identity {
 
 fn method(seed: Seed) -> Method {
     Method {
+        is_part: false,
         thoroughness: "full".to_owned(),
         state: "random".to_owned(),
         steady: None,
