@@ -108,7 +108,15 @@ impl ExpectationOptions {
 
     /// Prints the answers after the report (on standard error if a program reads standard output), and writes
     /// them for CI. Returns an error unless all are met.
-    pub fn conclude(&self, name: &str, judgements: &[Judgement], for_a_program: bool) -> Result<()> {
+    ///
+    /// `doubts` are sentences that restrict what the answers mean: they go into the files for CI.
+    pub fn conclude(
+        &self,
+        name: &str,
+        judgements: &[Judgement],
+        doubts: &[String],
+        for_a_program: bool,
+    ) -> Result<()> {
         if judgements.is_empty() {
             return Ok(());
         }
@@ -122,10 +130,10 @@ impl ExpectationOptions {
             ))?,
         }
         if let Some(path) = &self.junit {
-            files::write_page(path, &flashlab_report::expectations_junit(name, judgements))?;
+            files::write_page(path, &flashlab_report::expectations_junit(name, judgements, doubts))?;
         }
         if let Some(path) = step_summary().filter(|_| self.github_summary) {
-            let markdown = flashlab_report::expectations_markdown(name, judgements);
+            let markdown = flashlab_report::expectations_markdown(name, judgements, doubts);
             append(Path::new(&path), &markdown)?;
         }
         let has = |outcome| judgements.iter().any(|judgement| judgement.outcome == outcome);

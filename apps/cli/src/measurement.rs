@@ -186,5 +186,6 @@ pub fn print(folder: &RunFolder, findings: &Findings, page: &Path, options: &Pri
     } else {
         output::text(&flashlab_report::terminal(findings, &output::layout(Some(page))))?;
     }
-    expectations.conclude(&findings.characteristics.device, &judged, table.is_for_a_program())
+    let doubts = flashlab_report::doubts(findings);
+    expectations.conclude(&findings.characteristics.device, &judged, &doubts, table.is_for_a_program())
 }

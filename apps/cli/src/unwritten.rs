@@ -14,7 +14,7 @@ pub fn remedy(state: State) -> Option<&'static str> {
         State::Steady | State::Sequential => None,
         // Random writes of one capacity leave out a share of about 1/e.
         State::Random => Some(
-            "after random writes of one capacity about a third of it still is; --state steady writes all of it",
+            "random writes of one capacity leave out about a third of it; --state steady writes all of it",
         ),
         State::None => Some("--state sequential or --state steady writes all of it first"),
     }
@@ -26,15 +26,15 @@ pub fn warn(opened: &mut Opened, target: &Target, size: Bytes, seed: Seed, remed
     let found = match (target, &opened.device) {
         (Target::Simulated(simulated), OpenDevice::Simulated(device)) => {
             let is_new = simulated.state.is_none() && device.as_flash().is_some();
-            is_new.then(|| "the simulated flash is new: nothing was ever written to it".to_owned())
+            is_new.then(|| "nothing was ever written to the simulated flash".to_owned())
         }
         (Target::Path(path), _) => match flashlab_host::never_written(path.as_ref(), size, seed)? {
             found if !found.is_any() => None,
             NeverWritten::Holes(bytes) => {
-                Some(format!("{bytes} of {size} of {target} are holes that were never written"))
+                Some(format!("{bytes} of {size} of {target} were holes that were never written"))
             }
             NeverWritten::Zeroes { zero, read } => Some(format!(
-                "{zero} of {read} blocks of {target} that were looked at hold only zeroes, as space does that was never \
+                "{zero} of {read} blocks of {target} that were looked at held only zeroes, as space does that was never \
                  written or was trimmed"
             )),
         },
@@ -42,7 +42,7 @@ pub fn warn(opened: &mut Opened, target: &Target, size: Bytes, seed: Seed, remed
     };
     if let Some(found) = found {
         let message = format!(
-            "{found}: reads of such space do not reach the flash, and writes to it find free blocks; {remedy}"
+            "before this run {found}: reads of such space do not reach the flash, and writes to it find free blocks; {remedy}"
         );
         tell!("{message}");
         opened.warnings.push(("never_written".to_owned(), message));

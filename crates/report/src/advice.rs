@@ -12,6 +12,7 @@ use flashlab_analysis::inference::{Family, Inference, Parameter, Value, Verdict}
 use flashlab_base::Bytes;
 use serde::Serialize;
 
+use crate::inference::steady_command;
 use crate::method::shell_word;
 use crate::units::exactly;
 
@@ -30,6 +31,9 @@ const F2FS_SECTION_MOST: Bytes = Bytes::mib(64);
 const F2FS_SECTIONS_LEAST: u64 = 64;
 /// The smallest alignment of a partition, which is the default of fdisk(8) and sgdisk(8).
 const ALIGNMENT_LEAST: Bytes = Bytes::mib(1);
+
+/// What an inference writes at most, unless it is given less: twice the capacity (`InferenceSettings::usual_budget`).
+const USUAL_WRITES: u64 = 2;
 
 /// The advice that the findings support, and the advice that they do not support.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -79,7 +83,9 @@ struct Unsupported {
 }
 
 /// The advice that the findings support.
-pub fn advice(inference: &Inference) -> Advised {
+///
+/// `write_budget` is what the inference was allowed to write; `None`: it only read.
+pub fn advice(inference: &Inference, write_budget: Option<Bytes>) -> Advised {
     use Parameter::{EraseBlockSize, MappingGranularity, OpenBlocks, UsefulQueueDepth};
     use Parameter::{TranslationFamily, WritePageSize, WriteSaturationSize};
     let mut advised = Advised::default();
@@ -99,7 +105,13 @@ pub fn advice(inference: &Inference) -> Advised {
                 advised.given.push(Advice { subject, advice, command, overwrites, reason, confidence });
             }
             Err(Unsupported { reason, is_measurable }) => {
-                let measurement = is_measurable.then(|| measurement(inference, needs));
+                let measurement = match subject {
+                    "random writes" if maps_pages(inference) => {
+                        Some(steady_command(inference, &["granularity"]))
+                    }
+                    _ if is_measurable => measurement(inference, needs, write_budget),
+                    _ => None,
+                };
                 advised.withheld.push(Withheld { subject, reason, measurement });
             }
         }
@@ -124,7 +136,16 @@ pub fn advice(inference: &Inference) -> Advised {
         });
     }
     say("sequential writes", &[WriteSaturationSize], &|found| large_writes(Bytes(found[0]), &device));
-    say("random writes", &[MappingGranularity], &|found| random_writes(Bytes(found[0]), &device));
+    let is_page_map = maps_pages(inference);
+    say("random writes", &[MappingGranularity], &|found| match is_page_map {
+        // The state decides: garbage collection makes random writes several times slower than sequential ones.
+        true => Err(format!(
+            "requests of {} cost the same at random offsets as in sequence only before garbage collection limits the \
+             device, and the probes did not make it steady",
+            Bytes(found[0])
+        )),
+        false => Ok(random_writes(Bytes(found[0]), &device)?),
+    });
     say("queue depth", &[UsefulQueueDepth], &|found| queue_depth(found[0], &device));
     advised
 }
@@ -176,8 +197,17 @@ fn numbers(inference: &Inference, needs: &[Parameter]) -> Result<(Vec<u64>, f64)
     Ok((values, confidence))
 }
 
-/// The command that probes these parameters with more writes, or with more time if reads are enough.
-fn measurement(inference: &Inference, needs: &[Parameter]) -> String {
+/// The command that probes these parameters with more writes, or with more time if reads are enough. `None` if an
+/// inference with all writes that it ever does has looked for them already: the same probes would end the same way.
+fn measurement(inference: &Inference, needs: &[Parameter], write_budget: Option<Bytes>) -> Option<String> {
+    let only_reads = needs == [Parameter::UsefulQueueDepth];
+    let was_tried = needs.iter().all(|&parameter| inference.get(parameter).is_some());
+    if !only_reads
+        && was_tried
+        && write_budget.is_some_and(|budget| budget >= inference.capacity * USUAL_WRITES)
+    {
+        return None;
+    }
     let names: Vec<&str> = needs.iter().map(|parameter| parameter.name()).collect();
     let mut words = vec!["flashlab infer".to_owned()];
     match inference.target.strip_prefix("scratch file in ") {
@@ -188,17 +218,14 @@ fn measurement(inference: &Inference, needs: &[Parameter]) -> String {
         words.push(format!("--size {}", inference.capacity.exact()));
     }
     words.push(format!("--only {}", names.join(",")));
-    if needs == [Parameter::UsefulQueueDepth] {
+    if only_reads {
         words.push("--time-limit 600s".to_owned());
     } else {
         if inference.identity.kind != "simulated" {
             words.push("--write".to_owned());
         }
-        // Twice the default budget of twice the capacity, and twice the budget that was not enough.
-        let budget = (inference.capacity * 4).max(inference.written * 2);
-        words.push(format!("--write-budget {}", budget.round_up(Bytes::mib(1)).exact()));
     }
-    words.join(" ")
+    Some(words.join(" "))
 }
 
 fn alignment(unit: Bytes, sector: Bytes, device: &str) -> Drafted {

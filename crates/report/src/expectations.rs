@@ -33,7 +33,9 @@ pub fn judgement_sentence(judgement: &Judgement) -> String {
 }
 
 /// The judgements as a test suite of this name in JUnit's XML, which Jenkins, GitLab and others read.
-pub fn expectations_junit(suite: &str, judgements: &[Judgement]) -> String {
+///
+/// `doubts` are sentences that restrict what the answers mean; they are the suite's output.
+pub fn expectations_junit(suite: &str, judgements: &[Judgement], doubts: &[String]) -> String {
     let count = |outcome| judgements.iter().filter(|judgement| judgement.outcome == outcome).count();
     let (failures, errors) = (count(Outcome::NotMet), count(Outcome::CannotBeTold));
     let suite = units::printable(suite);
@@ -42,6 +44,9 @@ pub fn expectations_junit(suite: &str, judgements: &[Judgement]) -> String {
             testsuite name=(suite) tests=(judgements.len()) failures=(failures) errors=(errors) {
                 @for judgement in judgements {
                     testcase classname=(suite) name=(units::printable(&named(judgement))) { (case(judgement)) }
+                }
+                @if !doubts.is_empty() {
+                    system-out { @for doubt in doubts { (units::printable(doubt)) "\n" } }
                 }
             }
         }
@@ -60,7 +65,8 @@ fn case(judgement: &Judgement) -> Markup {
 }
 
 /// The judgements as a table in Markdown under a heading, for `$GITHUB_STEP_SUMMARY`.
-pub fn expectations_markdown(suite: &str, judgements: &[Judgement]) -> String {
+/// `doubts` as above, in a list below the table.
+pub fn expectations_markdown(suite: &str, judgements: &[Judgement], doubts: &[String]) -> String {
     // In a table a bar ends the cell, even in code. In code, only the back-tick has another meaning.
     let code = |text: &str| units::printable(text).replace('|', "\\|").replace('`', "'");
     let cell = |text: &str| code(text).replace('<', "&lt;");
@@ -76,7 +82,9 @@ pub fn expectations_markdown(suite: &str, judgements: &[Judgement]) -> String {
     };
     let rows: String = judgements.iter().map(row).collect();
     let suite = cell(suite);
-    format!("### flashlab: {suite}\n\n| | Expectation | Measured |\n|---|---|---|\n{rows}\n")
+    let doubts: String = doubts.iter().map(|doubt| format!("- ⚠ {}\n", cell(doubt))).collect();
+    let below = if doubts.is_empty() { doubts } else { format!("{doubts}\n") };
+    format!("### flashlab: {suite}\n\n| | Expectation | Measured |\n|---|---|---|\n{rows}\n{below}")
 }
 
 /// How many are not met, and how many cannot be told; `None` if all are met.
@@ -195,20 +203,26 @@ mod tests {
 
     #[test]
     fn junit_counts_what_is_not_met_as_failure_and_what_cannot_be_told_as_error() {
-        let xml = expectations_junit("disk \"a\" <1>\u{1b}", &three());
+        let xml =
+            expectations_junit("disk \"a\" <1>\u{1b}", &three(), &["nothing was ever written".to_owned()]);
         assert!(xml.starts_with("<?xml version=\"1.0\""), "{xml}");
         assert!(xml.contains("<testsuite name=\"disk &quot;a&quot; &lt;1&gt;"), "{xml}");
         assert!(xml.contains("tests=\"3\" failures=\"1\" errors=\"1\""), "{xml}");
         assert!(!xml.contains('\u{1b}'), "{xml}");
+        assert!(
+            xml.contains("</testcase><system-out>nothing was ever written\n</system-out></testsuite>"),
+            "{xml}"
+        );
         assert_eq!(xml.matches("<testcase").count(), 3);
         assert_eq!((xml.matches("</failure>").count(), xml.matches("</error>").count()), (1, 1));
     }
 
     #[test]
     fn a_name_breaks_no_table_in_markdown() {
-        let markdown = expectations_markdown("a|b", &three());
+        let markdown = expectations_markdown("a|b", &three(), &["nothing <b> was ever written".to_owned()]);
         assert!(markdown.starts_with("### flashlab: a\\|b\n"), "{markdown}");
         assert_eq!(markdown.lines().filter(|line| line.starts_with("| ")).count(), 4, "{markdown}");
+        assert!(markdown.contains("|\n\n- ⚠ nothing &lt;b> was ever written\n\n"), "{markdown}");
     }
 
     #[test]

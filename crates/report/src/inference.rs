@@ -7,6 +7,7 @@ mod html;
 mod json;
 mod pictures;
 mod plain;
+mod state;
 mod terminal;
 
 use flashlab_analysis::inference::{Finding, Inference, Verdict};
@@ -15,6 +16,8 @@ use flashlab_base::{Bytes, Seed};
 pub use html::inference_html;
 pub use json::InferenceJson;
 pub(crate) use pictures::drawing;
+pub use state::device_state;
+pub(crate) use state::steady_command;
 pub use terminal::{advice_terminal, inference_terminal};
 
 /// An inference, and how it was made.

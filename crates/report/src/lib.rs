@@ -50,13 +50,16 @@ pub use expectations::{
     judgement_sentence,
 };
 pub use html::html;
-pub use inference::{InferenceJson, InferenceRun, advice_terminal, inference_html, inference_terminal};
+pub use inference::{
+    InferenceJson, InferenceRun, advice_terminal, device_state, inference_html, inference_terminal,
+};
 pub use method::shell_word;
 pub use model::{ModelPage, model_html};
 pub use rows::{
     ParameterRow, RatioRow, RunClassRow, RunRow, class_rows, middle_rows, parameter_rows, ratio_rows,
     run_rows,
 };
+pub use state::doubts;
 pub use sweep::{Sweep, SweepPoint, sweep_html, sweep_terminal};
 pub use terminal::terminal;
 pub use twin::{twin_html, twin_terminal};

@@ -2,7 +2,7 @@
 //! figures cannot say.
 
 use flashlab_analysis::STEADY_CONFIDENCE_LEAST;
-use flashlab_analysis::findings::{Findings, Method, SteadyRound, SteadyState};
+use flashlab_analysis::findings::{Findings, Method, Severity, SteadyRound, SteadyState};
 
 use crate::charts::{Chart, ChartAxis, ChartSeries, Drawing, Figures};
 use crate::units;
@@ -33,6 +33,14 @@ pub fn state_sentence(method: &Method) -> String {
         _ => format!("{what} was measured as it was found. {unknown}"),
     };
     if method.is_part { format!("{sentence} {}", part_sentence(method)) } else { sentence }
+}
+
+/// What restricts the meaning of the figures, each a sentence: the state, and the warnings that may change a verdict.
+pub fn doubts(findings: &Findings) -> Vec<String> {
+    let severe = findings.warnings.iter().filter(|warning| warning.severity() == Severity::ChangesVerdict);
+    std::iter::once(state_sentence(&findings.method))
+        .chain(severe.map(|warning| warning.message.clone()))
+        .collect()
 }
 
 /// What a measurement of a part of a device cannot say.

@@ -7,8 +7,8 @@ use flashlab_analysis::ExpectationKind;
 use flashlab_analysis::inference::Inference;
 use flashlab_infer::PROBES_FOLDER;
 use flashlab_report::{
-    InferenceJson, InferenceRun, Layout, advice, advice_terminal, inference_html, inference_terminal,
-    parameter_rows, shell_word,
+    InferenceJson, InferenceRun, Layout, advice, advice_terminal, device_state, inference_html,
+    inference_terminal, parameter_rows, shell_word,
 };
 use flashlab_samples::{Manifest, RunFolder, SamplesError};
 
@@ -59,6 +59,7 @@ pub fn print(
     options: &InferencePrintOptions,
 ) -> Result<()> {
     let page = page.display().to_string();
+    let advised = || advice(known, manifest.settings.write_budget);
     let PrintOptions { table, expectations } = &options.print;
     let judged = expectations.judge(|expectations| {
         Ok(expectations.iter().map(|expectation| expectation.judge_inference(known)).collect())
@@ -66,8 +67,8 @@ pub fn print(
     if table.is_for_a_program() {
         tell!("report: {page}");
         match (options.advise, table.csv) {
-            (true, true) => csv_table::print(&advice(known))?,
-            (true, false) => output::json(&advice(known))?,
+            (true, true) => csv_table::print(&advised().given)?,
+            (true, false) => output::json(&advised())?,
             (false, true) => csv_table::print(&parameter_rows(known))?,
             (false, false) => expectations::json(&InferenceJson(known), &judged)?,
         }
@@ -75,10 +76,13 @@ pub fn print(
         let run = inference_run(manifest, known, &manifest.warnings, &[]);
         output::text(&inference_terminal(&run, &output::layout(Some(page))))?;
         if options.advise {
-            output::text(&format!("\n{}", advice_terminal(&advice(known), &output::layout(None))))?;
+            output::text(&format!("\n{}", advice_terminal(&advised(), &output::layout(None))))?;
         }
     }
-    expectations.conclude(&manifest.settings.target, &judged, table.is_for_a_program())
+    let state = std::iter::once(device_state(known).1);
+    let doubts: Vec<String> =
+        state.chain(manifest.warnings.iter().map(|(_, message)| message.clone())).collect();
+    expectations.conclude(&manifest.settings.target, &judged, &doubts, table.is_for_a_program())
 }
 
 fn inference_run<'a>(

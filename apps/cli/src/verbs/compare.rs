@@ -55,7 +55,7 @@ impl Compare {
         } else {
             output::text(&flashlab_report::compare_terminal(&comparison, &output::layout(Some(page))))?;
         }
-        expectations.conclude(&comparison.devices.join(" against "), &judged, table.is_for_a_program())
+        expectations.conclude(&comparison.devices.join(" against "), &judged, &[], table.is_for_a_program())
     }
 }
 

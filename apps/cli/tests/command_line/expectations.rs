@@ -48,6 +48,22 @@ fn a_run_is_held_to_its_bounds() {
 }
 
 #[test]
+fn the_files_for_ci_say_what_is_in_doubt() {
+    // A new device, of which a part is measured.
+    let directory = Directory::new();
+    let bench = ["bench", "sim:sdcard", "--quick", "--size", "16MiB", "--only", "order", "--output", "run"];
+    let mut command = directory
+        .command(&with(&bench, &["--expect", "RW.p50 < 10s", "--junit", "ci.xml", "--github-summary"]));
+    let ran = directory.ran(command.env("GITHUB_STEP_SUMMARY", directory.path("step.md")).output().unwrap());
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    for file in ["ci.xml", "step.md"] {
+        let text = fs::read_to_string(directory.path(file)).unwrap();
+        assert!(text.contains("nothing was ever written to the simulated flash"), "{text}");
+        assert!(text.contains("This holds for the measured part of 16 MiB only"), "{text}");
+    }
+}
+
+#[test]
 fn a_comparison_and_an_inference_are_held_to_their_bounds() {
     let directory = Directory::new();
     directory.succeeds(&with(&BENCH, &["a"]));

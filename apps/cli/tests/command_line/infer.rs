@@ -32,6 +32,9 @@ fn a_file_is_only_read() {
     let findings = json(&ran.out);
     let findings = findings.as_object().unwrap();
     assert!(findings.len() > 10, "{findings:?}");
+    assert_eq!(findings["device_state"]["value"], "as found");
+    let told = findings["device_state"]["evidence"].as_str().unwrap();
+    assert!(told.contains("how it writes is not known"), "{told}");
     for (name, finding) in findings {
         let keys: Vec<&str> = finding.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(keys, ["value", "unit", "confidence", "verdict", "evidence", "bytes_written"], "{name}");
@@ -226,7 +229,7 @@ fn interrupting_keeps_what_is_known() {
             assert!(shown.out.replace("\n  ", " ").contains(told), "{shown}");
             let shown = directory.succeeds(&["report", "run", "--json"]);
             let count = json(&shown.out).as_object().unwrap().len();
-            assert!(count == 36 && shown.err.contains(told), "{shown}");
+            assert!(count == 37 && shown.err.contains(told), "{shown}");
         }
         if signal == "INT" && ran.code != Some(0) {
             assert_eq!(ran.code, Some(1), "{ran}");
@@ -448,7 +451,7 @@ fn a_full_disk_for_the_folder_loses_no_answer_and_no_count_of_what_was_written()
     assert_eq!(ran.code, Some(1), "{ran}");
     assert!(ran.err.contains("No space left on device"), "{ran}");
     let findings = json(&ran.out);
-    assert_eq!(findings.as_object().unwrap().len(), 36, "{ran}");
+    assert_eq!(findings.as_object().unwrap().len(), 37, "{ran}");
     // What was written over at least once.
     let content = fs::read(directory.path("file")).unwrap();
     let written =

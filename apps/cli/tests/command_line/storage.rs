@@ -173,17 +173,27 @@ fn space_that_was_never_written_is_told() {
     let run =
         |target, run| directory.succeeds(&["run", "short.toml", target, "--overwrite-file", "--output", run]);
     let ran = run("holes", "a");
-    assert!(ran.err.contains("16 MiB of 16 MiB of holes are holes that were never written"), "{ran}");
+    assert!(ran.err.contains("16 MiB of 16 MiB of holes were holes that were never written"), "{ran}");
     let summary = fs::read_to_string(directory.path("a/summary.json")).unwrap();
     assert!(summary.contains("\"never_written\""), "the warning is in the report, too");
 
     directory.write("full", vec![1; 16 << 20]);
     assert!(!run("full", "b").err.contains("never written"));
 
-    let fresh =
-        |arguments: &[&str]| directory.succeeds(arguments).err.contains("nothing was ever written to it");
+    let fresh = |arguments: &[&str]| {
+        directory
+            .succeeds(arguments)
+            .err
+            .contains("before this run nothing was ever written to the simulated flash")
+    };
     let target = ["run", "short.toml", "sim:tlc-sata", "--size", "64MiB", "--output"];
     assert!(fresh(&[&target[..], &["c"]].concat()));
+    // What is said after the state was enforced is true after it, too.
+    let random = directory.succeeds(&[&target[..], &["f", "--state", "random"]].concat());
+    assert!(!random.out.contains("nothing was ever written to it"), "{random}");
+    let told = random.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("! before this run nothing was ever written to the simulated flash"), "{random}");
+    assert!(told.contains("random writes of one capacity leave out about a third of it"), "{random}");
     assert!(!fresh(&[&target[..], &["d", "--state", "sequential"]].concat()));
     assert!(fresh(&["infer", "sim:tlc-sata", "--read-only", "--only", "read_page_size", "--output", "e"]));
 }

@@ -4,12 +4,15 @@ use super::decision::{
     Decision, baseline_noise, both, cannot_tell, choose, curves, exceeds, not_measured, time,
 };
 use crate::curve::{baseline, baseline_ns, ios_per_s, uncertainty};
-use crate::findings::{Baseline, HintVerdict, MicroBenchmark};
+use crate::findings::{Baseline, HintVerdict, MicroBenchmark, Point};
 
 /// Mixing is slow if it takes this many times as long as the weighted baselines.
 const MIX_PENALTY: f64 = 1.2;
 /// Concurrency or pauses help if they increase the throughput by this factor.
 const SCHEDULING_GAIN: f64 = 1.1;
+/// Doubling ParallelDegree is useless from where it adds less than this factor: the rule of `infer` for
+/// `useful_queue_depth`, so that both give the same advice.
+const DOUBLING_GAIN: f64 = 1.025;
 
 /// Hint 6, from the slowest mix relative to its baselines, weighted by Ratio.
 pub(super) fn mixing(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]) -> Decision {
@@ -100,12 +103,21 @@ fn best_parallel(micro_benchmarks: &[MicroBenchmark]) -> Option<Gain> {
                          ({pattern}, the best case).",
                         point.label
                     ),
-                    advice: format!("Keep {} IOs in flight for {pattern}.", point.label),
+                    advice: format!("Keep {} IOs in flight for {pattern}.", enough(&points, point).label),
                 });
             }
         }
     }
     best
+}
+
+/// The smallest ParallelDegree from which each doubling up to `best` adds less than [`DOUBLING_GAIN`] on average.
+fn enough<'a>(points: &[&'a Point], best: &'a Point) -> &'a Point {
+    let is_enough = |point: &&&Point| {
+        let (Some(rate), Some(most)) = (ios_per_s(point), ios_per_s(best)) else { return false };
+        most / rate < DOUBLING_GAIN.powf((best.value / point.value).log2())
+    };
+    points.iter().filter(|point| point.value < best.value).find(is_enough).copied().unwrap_or(best)
 }
 
 fn best_pause(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]) -> Option<Gain> {

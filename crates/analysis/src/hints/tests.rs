@@ -171,6 +171,11 @@ fn concurrency_and_pauses_help_if_more_ios_are_done_in_the_same_time() {
     let hint = verdict(&baselines, &[parallel(&[(1.0, 1e4), (8.0, 6e4)]), pause.clone()], 7);
     assert_eq!(hint.verdict, DoesNotHold);
     assert_eq!(hint.advice, "Keep 8 IOs in flight for RR.");
+    // The rule of `infer`: two doublings from 4 to 16 that add 1 % in all are not worth it.
+    let flat = verdict(&baselines, &[parallel(&[(1.0, 1e4), (4.0, 3e4), (16.0, 3.03e4)])], 7);
+    assert_eq!(flat.advice, "Keep 4 IOs in flight for RR.");
+    let rising = verdict(&baselines, &[parallel(&[(1.0, 1e4), (4.0, 3e4), (16.0, 3.3e4)])], 7);
+    assert_eq!(rising.advice, "Keep 16 IOs in flight for RR.");
     assert_eq!(verdict(&baselines, &[pause], 7).verdict, NotSupportedByThisMeasurement);
     let helping = micro("Pause", "RW", &[(1e6, 0.3e6)]);
     assert_eq!(verdict(&baselines, &[helping], 7).verdict, DoesNotHold);

@@ -27,7 +27,7 @@ fn all_known(unit: Bytes, confidence: f64) -> Inference {
 }
 
 fn commands(inference: &Inference) -> String {
-    let advised = advice(inference);
+    let advised = advice(inference, None);
     let given = advised.given.iter().map(|advice| advice.command.clone());
     let withheld = advised.withheld.iter().map(|one| {
         let measurement = one.measurement.as_deref().unwrap_or("nothing");
@@ -71,9 +71,25 @@ fn a_page_mapped_device_is_told_nothing_of_erase_blocks() {
     mkfs.ext4 -b 4096 '/dev/my disk'
     mkfs.f2fs '/dev/my disk'
     dd if=FILE of='/dev/my disk' bs=65536 oflag=direct
-    fio --name=random --filename='/dev/my disk' --rw=randwrite --bs=8192 --direct=1
     fio --name=reads --filename='/dev/my disk' --rw=randread --direct=1 --ioengine=io_uring --iodepth=16 --readonly
+    random writes: withheld: requests of 8 KiB cost the same at random offsets as in sequence only before garbage collection limits the device, and the probes did not make it steady; brought by flashlab bench '/dev/my disk' --state steady --only granularity
     ");
+}
+
+#[test]
+fn no_command_is_advised_that_would_end_the_same_way() {
+    let undetermined = inference(vec![Finding::undetermined(Parameter::WriteSaturationSize, "noise")]);
+    let of = |subject: &str, write_budget| {
+        let withheld = advice(&undetermined, write_budget).withheld;
+        withheld.into_iter().find(|one| one.subject == subject).unwrap().measurement
+    };
+    // The capacity is 1 GiB, and an inference writes twice that at most.
+    assert_eq!(of("sequential writes", Some(Bytes::gib(2))), None);
+    let again = "flashlab infer '/dev/my disk' --only write_saturation_size --write";
+    assert_eq!(of("sequential writes", Some(Bytes::gib(1))).as_deref(), Some(again));
+    assert_eq!(of("sequential writes", None).as_deref(), Some(again));
+    // It was never looked for.
+    assert!(of("random writes", Some(Bytes::gib(2))).is_some());
 }
 
 #[test]
@@ -82,7 +98,7 @@ fn a_section_of_f2fs_fits_the_device() {
         commands(&all_known(unit, 0.99)).lines().find(|line| line.contains("f2fs")).unwrap().to_owned()
     };
     insta::assert_snapshot!(sections(Bytes::mib(16)), @"mkfs.f2fs -s 8 -z 1 '/dev/my disk'");
-    let withheld = advice(&all_known(Bytes::mib(32), 0.99)).withheld;
+    let withheld = advice(&all_known(Bytes::mib(32), 0.99), None).withheld;
     insta::assert_snapshot!(withheld[0].reason, @"the device has only 32 sections of 32 MiB, and f2fs needs 64 for its logs and for cleaning");
 }
 
@@ -95,11 +111,11 @@ fn advice_with_too_little_confidence_is_withheld() {
     dd if=FILE of='/dev/my disk' bs=65536 oflag=direct
     fio --name=random --filename='/dev/my disk' --rw=randwrite --bs=8192 --direct=1
     fio --name=reads --filename='/dev/my disk' --rw=randread --direct=1 --ioengine=io_uring --iodepth=16 --readonly
-    ext4: withheld: write page with erase block: the confidence is 88 %, and advice needs 90 %; brought by flashlab infer '/dev/my disk' --only write_page_size,erase_block_size --write --write-budget 4GiB
-    write streams: withheld: open blocks with erase block: the confidence is 88 %, and advice needs 90 %; brought by flashlab infer '/dev/my disk' --only open_blocks,erase_block_size --write --write-budget 4GiB
+    ext4: withheld: write page with erase block: the confidence is 88 %, and advice needs 90 %; brought by flashlab infer '/dev/my disk' --only write_page_size,erase_block_size --write
+    write streams: withheld: open blocks with erase block: the confidence is 88 %, and advice needs 90 %; brought by flashlab infer '/dev/my disk' --only open_blocks,erase_block_size --write
     ");
-    assert!(advice(&all_known(Bytes::mib(4), 0.899)).given.is_empty());
-    assert!(advice(&inference(Vec::new())).given.is_empty());
+    assert!(advice(&all_known(Bytes::mib(4), 0.899), None).given.is_empty());
+    assert!(advice(&inference(Vec::new()), None).given.is_empty());
 }
 
 #[test]
@@ -114,9 +130,9 @@ fn what_cannot_be_is_withheld() {
     partition alignment: withheld: an erase block of 1000 B is no multiple of the sector of 512 B; brought by nothing
     ext4: withheld: write page: 0 B; brought by nothing
     f2fs: withheld: sections of whole erase blocks of 1000 B would be as large as 250 MiB; brought by nothing
-    write streams: withheld: open blocks: undetermined; brought by flashlab infer '/dev/my disk' --only open_blocks,erase_block_size --write --write-budget 4GiB
-    sequential writes: withheld: write saturation: not looked for; brought by flashlab infer '/dev/my disk' --only write_saturation_size --write --write-budget 4GiB
-    random writes: withheld: mapping granularity: not looked for; brought by flashlab infer '/dev/my disk' --only mapping_granularity --write --write-budget 4GiB
+    write streams: withheld: open blocks: undetermined; brought by flashlab infer '/dev/my disk' --only open_blocks,erase_block_size --write
+    sequential writes: withheld: write saturation: not looked for; brought by flashlab infer '/dev/my disk' --only write_saturation_size --write
+    random writes: withheld: mapping granularity: not looked for; brought by flashlab infer '/dev/my disk' --only mapping_granularity --write
     queue depth: withheld: useful queue depth: not identifiable; brought by nothing
     ");
 }

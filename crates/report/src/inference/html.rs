@@ -8,7 +8,7 @@ use flashlab_analysis::inference::{Finding, Inference, Verdict};
 use maud::{Markup, html};
 
 use super::groups::{GROUPS, ParameterGroup};
-use super::{InferenceRun, by_evidence, confidence, pictures, plain, titles};
+use super::{InferenceRun, by_evidence, confidence, device_state, pictures, plain, titles};
 use crate::advice::{Advice, Advised, LEAST_CONFIDENCE, Withheld, advice};
 use crate::charts::Chart;
 use crate::page::{Section, facts, figure, figures, page};
@@ -17,7 +17,7 @@ use crate::words::{capitalised, date};
 
 /// Advice, the groups of parameters with pictures and evidence, and how the findings were made.
 pub fn inference_html(run: &InferenceRun<'_>) -> String {
-    let advised = advice(run.inference);
+    let advised = advice(run.inference, run.write_budget);
     let groups: Vec<(Section, Vec<Chart>)> =
         GROUPS.iter().map(|group| section(run.inference, group)).collect();
     let (groups, charts): (Vec<Section>, Vec<Vec<Chart>>) = groups.into_iter().unzip();
@@ -164,7 +164,7 @@ fn withheld_item(withheld: &Withheld) -> Markup {
                 p.evidence { (sentence(&withheld.reason)) }
                 @match &withheld.measurement {
                     Some(command) => pre { (command) },
-                    None => p.evidence { "No measurement changes this." },
+                    None => p.evidence { "No measurement of flashlab changes this." },
                 }
             }
         }
@@ -196,8 +196,9 @@ fn head(run: &InferenceRun<'_>) -> Markup {
         p.eyebrow { (inference.identity.kind) " · " (inference.capacity) " · " (date(run.started)) }
         h1 { (run.device()) }
         p.verdict { (plain::kind(inference)) }
-        @let things = plain::things_to_do(inference);
+        @let things = plain::things_to_do(run);
         @if !things.is_empty() { ol { @for thing in &things { li { (thing) } } } }
+        p.note { (device_state(inference).1) }
         p.note { (run.summary()) }
         (warnings(run.warnings))
     }
@@ -222,6 +223,7 @@ fn method(run: &InferenceRun<'_>) -> Markup {
         ("Capacity", Some(exactly(run.inference.capacity))),
         ("Model", identity.model.clone()),
         ("Engine", identity.engine.clone()),
+        ("State of the device", Some(device_state(run.inference).0.to_owned())),
         ("Allowed to write", Some(budget)),
         ("Written", Some(run.inference.written.to_string())),
         ("Seed", Some(run.seed.to_string())),

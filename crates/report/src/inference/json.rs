@@ -1,10 +1,13 @@
-//! The findings as an object from parameter name to finding.
+//! The findings as an object from parameter name to finding. One more entry of the same form says in which state the
+//! device was.
 
-use flashlab_analysis::inference::{Finding, Inference, Value, Verdict};
+use flashlab_analysis::inference::{Finding, Inference, Unit, Value, Verdict};
 use serde::{Serialize, Serializer};
 
+use super::device_state;
+
 /// An object from parameter name to `value`, `unit`, `confidence`, `verdict`, `evidence` and `bytes_written`, in the
-/// order in which they were found.
+/// order in which they were found. `device_state` comes first: its evidence says what the findings cannot say.
 pub struct InferenceJson<'a>(pub &'a Inference);
 
 #[derive(Serialize)]
@@ -27,8 +30,18 @@ enum Short<'a> {
 
 impl Serialize for InferenceJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer
-            .collect_map(self.0.findings.iter().map(|finding| (finding.parameter.name(), entry(finding))))
+        let (name, evidence) = device_state(self.0);
+        let value = Value::Word(name.to_owned());
+        let state = Entry {
+            value: Some(Short::Other(&value)),
+            unit: Unit::None.name(),
+            confidence: 1.0,
+            verdict: Verdict::Found,
+            evidence: &evidence,
+            bytes_written: 0,
+        };
+        let findings = self.0.findings.iter().map(|finding| (finding.parameter.name(), entry(finding)));
+        serializer.collect_map(std::iter::once(("device_state", state)).chain(findings))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use flashlab_analysis::inference::{Family, Inference, Parameter, Value};
 
+use super::InferenceRun;
 use crate::advice::{Advice, LEAST_CONFIDENCE, advice};
 use crate::units::sentence;
 
@@ -61,8 +62,8 @@ fn of_block_alone(of_block: &str) -> String {
 }
 
 /// The most important things to do, each a sentence; empty if there is no advice.
-pub fn things_to_do(inference: &Inference) -> Vec<String> {
-    let mut given: Vec<Advice> = advice(inference).given;
+pub fn things_to_do(run: &InferenceRun<'_>) -> Vec<String> {
+    let mut given: Vec<Advice> = advice(run.inference, run.write_budget).given;
     given.sort_by_key(|advice| ORDER.iter().position(|&subject| subject == advice.subject));
     given.iter().take(THINGS).map(|advice| sentence(&advice.advice)).collect()
 }

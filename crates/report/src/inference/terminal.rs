@@ -3,7 +3,7 @@
 use flashlab_analysis::inference::{Finding, Verdict};
 use flashlab_base::Bytes;
 
-use super::{InferenceRun, by_evidence, confidence, plain};
+use super::{InferenceRun, by_evidence, confidence, device_state, plain};
 use crate::advice::Advised;
 use crate::words::date;
 use crate::writer::{BOLD, DIM, Layout, Writer};
@@ -25,9 +25,11 @@ pub fn inference_terminal(run: &InferenceRun<'_>, layout: &Layout) -> String {
     out.wrapped("", &format!("{}, seed {}", date(run.started), run.seed), DIM);
     out.blank();
     out.wrapped("", &plain::kind(inference), "");
-    for (index, thing) in plain::things_to_do(inference).iter().enumerate() {
+    for (index, thing) in plain::things_to_do(run).iter().enumerate() {
         out.wrapped(&format!("{}. ", index + 1), thing, "");
     }
+    out.blank();
+    out.wrapped("", &device_state(inference).1, DIM);
     out.blank();
     out.wrapped("", &run.summary(), "");
     found(&mut out, &run.of(Verdict::Found));
@@ -168,6 +170,14 @@ mod tests {
     are slower than over a small one.
     1. Make ext4 without options for erase blocks.
     2. Make f2fs without options for erase blocks.
+
+    The probes wrote 24 MiB to a device of 1 GiB and
+    did not fill it: some of it may never have been
+    written. Garbage collection may not have limited
+    it yet: once it does, writes, above all random
+    ones, may take several times as long as the
+    findings say. The steady state is measured by:
+    flashlab bench sim:test --state steady
 
     1 of 5 parameters found; 2 undetermined, 2 not
     identifiable from outside. 24 MiB were written, of
