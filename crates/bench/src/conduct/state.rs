@@ -19,9 +19,8 @@ use crate::observe::UntilWritten;
 use crate::record::{Purpose, RunRecord};
 use crate::settings::{CAPACITIES_MOST, ROUNDS_PER_CAPACITY, State};
 
-/// The timed part of a round, on a device that supports conditioning: a quarter, and at most 4,000 IOs of the
-/// state. With less, single stalls would decide the throughput of a round.
-const TIMED_DIVISOR: u64 = 4;
+/// The timed part of a round at most, on a device that supports conditioning: about 4,000 IOs of the state. With
+/// less, single stalls would decide the throughput of a round, and its scatter the confidence of "steady".
 const TIMED_MOST: Bytes = Bytes::mib(256);
 
 impl Conduct<'_> {
@@ -75,7 +74,7 @@ impl Conduct<'_> {
         size: Bytes,
         limit: Option<Nanos>,
     ) -> Result<SteadyRound, BenchError> {
-        let timed = Bytes((size.0 / TIMED_DIVISOR).min(TIMED_MOST.0)).max(self.space.block);
+        let timed = size.min(TIMED_MOST);
         let pattern = self.state_pattern("random-state");
         let before = Purpose::State { state: State::Random.to_string(), complete: true };
         let conditioned = self.condition(&before, &pattern, size - timed)?;
