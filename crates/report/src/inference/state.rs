@@ -17,7 +17,7 @@ pub fn device_state(inference: &Inference) -> (&'static str, String) {
                         was never written may have been read without the flash.";
         return ("as found", sentence.to_owned());
     }
-    let measure = format!("{limits}. The steady state is measured by: {}", steady_command(inference, &[]));
+    let measure = format!("{limits}. `flashlab bench --state steady` measures the steady state.");
     if fill.whole_at.is_some() || fill.until >= *capacity {
         let sentence = format!(
             "The probes filled the device from end to end and wrote {written} in all: it is not known to be steady. {measure}"
@@ -32,7 +32,7 @@ pub fn device_state(inference: &Inference) -> (&'static str, String) {
     }
 }
 
-/// The command that measures the device in its steady state, with these micro-benchmarks or all.
+/// The command that measures the device in its steady state, with these micro-benchmarks.
 pub fn steady_command(inference: &Inference, only: &[&str]) -> String {
     let mut words = vec!["flashlab bench".to_owned()];
     match inference.target.strip_prefix("scratch file in ") {
@@ -40,10 +40,7 @@ pub fn steady_command(inference: &Inference, only: &[&str]) -> String {
         None if inference.target == "scratch" => {}
         None => words.push(shell_word(&inference.target)),
     }
-    words.push("--state steady".to_owned());
-    if !only.is_empty() {
-        words.push(format!("--only {}", only.join(",")));
-    }
+    words.push(format!("--state steady --only {}", only.join(",")));
     words.join(" ")
 }
 
@@ -64,6 +61,9 @@ mod tests {
         let (state, sentence) = device_state(&inference);
         assert_eq!(state, "filled once");
         assert!(sentence.contains("in all: it is not known to be steady"), "{sentence}");
-        assert!(sentence.ends_with("flashlab bench sim:x --state steady"), "{sentence}");
+        assert!(
+            sentence.ends_with("`flashlab bench --state steady` measures the steady state."),
+            "{sentence}"
+        );
     }
 }

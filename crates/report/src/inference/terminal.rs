@@ -176,8 +176,8 @@ mod tests {
     written. Garbage collection may not have limited
     it yet: once it does, writes, above all random
     ones, may take several times as long as the
-    findings say. The steady state is measured by:
-    flashlab bench sim:test --state steady
+    findings say. `flashlab bench --state steady`
+    measures the steady state.
 
     1 of 5 parameters found; 2 undetermined, 2 not
     identifiable from outside. 24 MiB were written, of
