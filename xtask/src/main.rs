@@ -2,6 +2,7 @@
 
 mod compare_score;
 mod crash;
+mod exercise;
 mod foreign;
 #[cfg(test)]
 mod gate;
@@ -40,6 +41,8 @@ enum Task {
     CompareScore(compare_score::CompareScore),
     /// Cuts the power of a volume of `flashlab repair` in many states and checks what is recovered
     Crash(crash::Crash),
+    /// Does random operations on volumes of `flashlab repair`, and compares them with a model in memory
+    Exercise(exercise::Exercise),
     /// Judges `flashlab model twin`: random devices against the twins made from their runs
     TwinScore(twin_score::TwinScore),
 }
@@ -94,6 +97,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         Task::Crash(arguments) => crash::crash(&arguments),
+        Task::Exercise(arguments) => exercise::exercise_volumes(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -8,6 +8,7 @@
 //! - `file`: what is known of a file. `catalogue`: what is in memory; `change`: what can change; `log`: the changes on the volume.
 //! - `extents` and `space`: which pages a file has, and which no file has.
 //! - `names`: files are made, renamed and removed. `data`: they are read and written.
+//! - `shrinking`: they are moved away from the end of a volume that becomes smaller.
 //!
 //! # Invariants
 //! - The operations are recovered in their order, because a volume recovers a prefix of its writes. After a power failure the
@@ -24,6 +25,7 @@ mod extents;
 mod file;
 mod log;
 mod names;
+mod shrinking;
 mod space;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -13,7 +13,7 @@
 //! - [`Volume`]: the durable volume on a device, itself a device; [`SharedVolume`]: for several threads; [`check()`] and
 //!   [`dump()`] look at one that is not open.
 //! - [`Files`]: files in directories, on a volume.
-//! - [`crash`]: the harness that cuts its power.
+//! - [`crash`]: the harness that cuts its power; [`exercise()`]: random operations against a model.
 
 mod append_and_pack;
 mod check;
@@ -23,6 +23,7 @@ pub mod crash;
 mod device_io;
 mod dump;
 mod error;
+mod exerciser;
 mod file_calls;
 mod files;
 mod format;
@@ -59,6 +60,7 @@ pub use cost_benefit::CostBenefit;
 pub use counters::VolumeCounters;
 pub use dump::{DumpReport, dump};
 pub use error::{FileRefusal, RepairError};
+pub use exerciser::{ExerciseFailure, ExerciseReport, exercise};
 pub use file_calls::{
     AnswerHeader, CALL_BYTES_MAX, CALLS_PATTERNS, CALLS_SOCKET, CallHeader, CallStatus, DESCRIPTOR_NAME,
     FileCall, path_matches,

@@ -204,6 +204,13 @@ impl CatalogueLog {
     }
 }
 
+/// Whether page 0 is the header of a catalogue.
+pub(crate) fn holds_files<D: Device>(volume: &mut Volume<D>) -> Result<bool, RepairError> {
+    let mut magic = [0; HEADER_MAGIC.len()];
+    volume.read(0, &mut magic)?;
+    Ok(magic == *HEADER_MAGIC)
+}
+
 /// The generation of the newest log, the pages with which it was begun, and the pages that it has.
 fn decode_header(page: &[u8], seed: u32) -> Result<(u64, u64, u64), RepairError> {
     let mut from = Decoder::new(page);

@@ -188,3 +188,38 @@ fn a_volume_that_was_a_block_device_is_refused_and_damage_is_seen() {
     other.write(0, b"FLFILES\0\x09\0\0\0").unwrap();
     assert_eq!(Files::open(other).err(), Some(RepairError::OtherFilesVersion(9)));
 }
+
+#[test]
+fn files_are_moved_before_the_volume_is_made_smaller() {
+    let mut files = new_files();
+    let pattern = |file: u8, length: usize| (0..length).map(|at| at as u8 ^ file).collect::<Vec<u8>>();
+    // Holes between the files, and a part that is allocated and was never written.
+    for file in 0..20 {
+        make(&mut files, &format!("f{file}"), &pattern(file, 150_000));
+    }
+    for file in (0..14).step_by(2) {
+        files.unlink(FileId::ROOT, format!("f{file}").as_bytes(), 9).unwrap();
+    }
+    let last = make(&mut files, "last", &pattern(99, 10_000));
+    files.allocate(last, 0, 100_000, true, 9).unwrap();
+    let end = Bytes(700 * PAGE);
+    let before: Vec<_> = files.entries(FileId::ROOT).unwrap();
+    assert!(files.extent_behind(700).is_some(), "there is something to move");
+    assert!(matches!(files.move_before(Bytes(20 * PAGE)), Err(RepairError::Options(_))));
+    assert!(matches!(files.move_before(Bytes(400 * PAGE)), Err(RepairError::Options(_))));
+    let moved = files.move_before(end).unwrap();
+    assert!(moved > Bytes(PAGE), "{moved}");
+    let mut volume = files.into_volume();
+    assert!(Files::are_on(&mut volume).unwrap());
+    volume.resize(end).unwrap();
+    let mut files = Files::open(self::volume(volume.abandon())).unwrap();
+    assert_eq!(files.entries(FileId::ROOT).unwrap(), before);
+    for file in (0..14).filter(|file| file % 2 == 1).chain(14..20) {
+        assert_eq!(content(&mut files, &format!("f{file}")), pattern(file, 150_000), "{file}");
+    }
+    assert_eq!(content(&mut files, "last"), pattern(99, 10_000));
+    // What is written now lies inside, too.
+    make(&mut files, "new", &pattern(7, 100_000));
+    let mut files = mounted_again(files);
+    assert_eq!(content(&mut files, "f15"), pattern(15, 150_000));
+}
