@@ -127,7 +127,8 @@ impl FileHost {
             72..75 => self.set_mode(),
             75..78 => self.release(),
             78..92 => self.sync(),
-            92..96 => self.idle(),
+            92..94 => self.idle(),
+            94..96 => self.move_files(),
             96..98 => self.restart(true),
             _ => self.restart(false),
         };
@@ -294,6 +295,17 @@ impl FileHost {
             self.files().work_while_idle();
         }
         self.files().volume().poison().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Moves files away from the end, as before the volume is made smaller. What the host sees stays; the space behind the end is free
+    /// again when the files are opened anew.
+    fn move_files(&mut self) -> Result<(), RepairError> {
+        let pages = self.layout.options.logical_pages;
+        let end = Bytes((pages / 4 + self.random.below(pages)) * PAGE as u64);
+        match self.files().move_before(end) {
+            Ok(_) | Err(RepairError::File(_) | RepairError::Options(_)) => self.restart(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Ends the server, in order or not, and opens the files anew.

@@ -81,7 +81,7 @@ impl<D: Device> Files<D> {
     }
 
     /// The part of an extent behind `end`: file, page of the file, pages of the volume.
-    fn extent_behind(&self, end: u64) -> Option<(FileId, u64, VolumePages)> {
+    pub(super) fn extent_behind(&self, end: u64) -> Option<(FileId, u64, VolumePages)> {
         let behind = VolumePages { first: end, count: u64::MAX - end };
         self.catalogue.nodes().find_map(|(id, node)| {
             node.extents.iter().find_map(|(file_page, pages)| {
