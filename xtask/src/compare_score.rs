@@ -3,7 +3,9 @@
 //!
 //! # Model
 //! - A pair is two runs of eight experiments with three repetitions each.
-//! - The response times of an experiment are lognormal, bimodal, heavy-tailed, autocorrelated or drifting.
+//! - The response times of an experiment are lognormal, bimodal, heavy-tailed, autocorrelated or drifting, or one IO in 1,000
+//!   waits for a merge and takes 100 times as long. Where experiments with merges do not differ, their sample sizes are lopsided:
+//!   3 x 100 IOs, which normally show no merge, against 3 x 20,000.
 //! - In half of the pairs each repetition has a different level (a standard deviation of 2 %).
 //! - Half of the pairs do not differ. In the others one experiment differs: with 400 IOs per repetition, its
 //!   response times are 1.3 times as long. With 5,000 IOs, those above the 95th percentile are 1.5 times as
@@ -13,13 +15,16 @@
 //! - False positives: the share of pairs without a difference for which any difference is reported.
 //! - Power: the share of differences that are reported, for the median (1.3, 400 IOs) and for p99 (1.5, 5,000
 //!   IOs). The lower of the two counts.
-//! - Coverage: the share of 95 % intervals with two ends that contain the true ratio.
+//! - Coverage: the share of 95 % intervals with two ends that contain the true ratio. Means are counted apart. Their intervals
+//!   are wider by design, because they bound slow IOs that were not seen: nearly all of them have to contain it.
 
 use std::collections::BTreeMap;
 
 use clap::Args;
 use flashlab_analysis::findings::Characteristics;
-use flashlab_analysis::{ComparedRun, ExperimentKey, RatioVerdict, Responses, Statistic, compare};
+use flashlab_analysis::{
+    ComparedRun, ExperimentKey, RatioVerdict, Responses, RunDetails, Statistic, compare,
+};
 use flashlab_base::{Prng, Seed};
 
 /// Judges `flashlab compare` on synthetic pairs of runs whose truth is known.
@@ -50,10 +55,19 @@ enum Shape {
     HeavyTail,
     Autocorrelated,
     Drift,
+    RareMerges,
 }
 
-const SHAPES: [Shape; 5] =
-    [Shape::Lognormal, Shape::Bimodal, Shape::HeavyTail, Shape::Autocorrelated, Shape::Drift];
+const SHAPES: [Shape; 6] = [
+    Shape::Lognormal,
+    Shape::Bimodal,
+    Shape::HeavyTail,
+    Shape::Autocorrelated,
+    Shape::Drift,
+    Shape::RareMerges,
+];
+/// The IOs of a repetition, of experiments with rare merges that do not differ.
+const LOPSIDED: [usize; 2] = [100, 20_000];
 
 /// How the other device differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,6 +99,7 @@ impl Shape {
                 state = 0.7 * state + (1.0f64 - 0.49).sqrt() * normal(prng);
                 (0.5 * state).exp()
             }
+            Shape::RareMerges => (0.1 * normal(prng)).exp() * if prng.unit() < 0.001 { 100.0 } else { 1.0 },
             Shape::Drift => (0.3 * normal(prng)).exp() * (1.0 + 0.3 * io as f64 / ios as f64),
         };
         (0..ios).map(|io| 100.0 * next(io)).collect()
@@ -172,9 +187,10 @@ struct Score {
 }
 
 impl Score {
-    fn coverage(&self) -> Share {
-        self.coverage
-            .values()
+    fn coverage(&self, is_wanted: impl Fn(Statistic) -> bool) -> Share {
+        let wanted = self.coverage.iter().filter(|((_, _, statistic), _)| is_wanted(*statistic));
+        wanted
+            .map(|(_, share)| share)
             .fold(Share::default(), |sum, share| Share { hits: sum.hits + share.hits, of: sum.of + share.of })
     }
 
@@ -194,13 +210,18 @@ impl Score {
                 (shape, if is_changed && index == place { kind } else { Change::None })
             })
             .collect();
+        // Half of the pairs have the larger sample first.
+        let is_swapped = prng.below(2) == 1;
         let mut run = |is_other: bool| ComparedRun {
             device: if is_other { "other" } else { "first" }.to_owned(),
+            details: RunDetails::default(),
             characteristics: Characteristics::default(),
             experiments: chosen
                 .iter()
                 .enumerate()
                 .map(|(index, &(shape, change))| {
+                    let is_lopsided = shape == Shape::RareMerges && change == Change::None;
+                    let ios = if is_lopsided { LOPSIDED[usize::from(is_other != is_swapped)] } else { ios };
                     let change = if is_other { change } else { Change::None };
                     (key(index), truth.responses(shape, change, ios, deviation, &mut prng))
                 })
@@ -234,6 +255,10 @@ impl Score {
     }
 }
 
+fn is_quantile(statistic: Statistic) -> bool {
+    statistic.probability().is_some()
+}
+
 fn key(index: usize) -> ExperimentKey {
     ExperimentKey {
         micro_benchmark: "synthetic".to_owned(),
@@ -255,7 +280,8 @@ pub fn compare_score(arguments: &CompareScore) {
         let document = serde_json::json!({
             "false_positive_rate": rounded(score.false_positives.value()),
             "power": rounded(score.power()),
-            "coverage": rounded(score.coverage().value()),
+            "coverage": rounded(score.coverage(is_quantile).value()),
+            "coverage_of_means": rounded(score.coverage(|statistic| !is_quantile(statistic)).value()),
         });
         println!("{document}");
         return;
@@ -273,7 +299,12 @@ fn print(score: &Score) {
         };
         println!("differences of {what} that were reported: {}", percent(*share));
     }
-    println!("95 % intervals that contain the true ratio: {}", percent(score.coverage()));
+    println!(
+        "95 % intervals of quantiles that contain the true ratio: {}",
+        percent(score.coverage(is_quantile))
+    );
+    let of_means = score.coverage(|statistic| !is_quantile(statistic));
+    println!("intervals of means that contain the true ratio: {}", percent(of_means));
     for ((shape, ios, statistic), share) in &score.coverage {
         println!("  {shape:?}, 3 x {ios} IOs, {}: {}", statistic.name(), percent(*share));
     }

@@ -1,7 +1,7 @@
 //! `--daemon`: starts the same command again in the background, and returns when the disk is ready.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 
 use crate::exit::Ended;
-use crate::output;
+use crate::{files, output};
 
 const DAEMON: &str = "--daemon";
 const LOG: &str = "--log";
@@ -46,7 +46,9 @@ impl Background {
 fn start(log: Option<&Path>) -> Result<()> {
     let default = || std::env::temp_dir().join(format!("flashlab-serve-{}.log", std::process::id()));
     let log: PathBuf = log.map_or_else(default, Path::to_owned);
-    let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+    // A file that exists keeps what it contains.
+    let file = files::append(&log)?;
+    let before = file.metadata().map_or(0, |found| found.len()) as usize;
     let words = server_words(std::env::args_os().skip(1));
     // This program, even if its file was replaced in the meantime. Ctrl-C does not reach it.
     let mut command = Command::new("/proc/self/exe");
@@ -57,10 +59,12 @@ fn start(log: Option<&Path>) -> Result<()> {
     BufReader::new(server.stdout.take().context("its output is piped")?).read_line(&mut ready)?;
     if ready.is_empty() {
         let status = server.wait().context("cannot wait for the server")?;
-        let told = fs::read_to_string(&log).unwrap_or_default();
-        tell!("{}", told.trim_end());
-        // The error was already printed, so nobody needs the file.
-        let _ = fs::remove_file(&log);
+        let messages = fs::read(&log).unwrap_or_default();
+        tell!("{}", String::from_utf8_lossy(messages.get(before..).unwrap_or_default()).trim_end());
+        if before == 0 {
+            // The error was already printed, so nobody needs the file.
+            let _ = fs::remove_file(&log);
+        }
         return match status.code().and_then(|code| u8::try_from(code).ok()) {
             Some(code) => Err(Ended(code).into()),
             None => Err(anyhow!("the server ended ({status})")),

@@ -65,12 +65,17 @@ impl ExpectationOptions {
                 "--github-summary, but {STEP_SUMMARY} is not set: it is set in a step of GitHub Actions"
             )));
         }
-        let folder = self.junit.as_deref().and_then(Path::parent);
-        match folder {
-            Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
-                bail!(Usage(format!("--junit: there is no folder {}", folder.display())))
+        if let Some(path) = step_summary().filter(|_| self.github_summary) {
+            let path = Path::new(&path);
+            let is_new = !path.exists();
+            files::append(path).context("--github-summary")?;
+            if is_new {
+                let _ = std::fs::remove_file(path);
             }
-            _ => Ok(()),
+        }
+        match &self.junit {
+            Some(path) => files::check_output(path, files::Output::JUnit),
+            None => Ok(()),
         }
     }
 
@@ -130,11 +135,14 @@ impl ExpectationOptions {
             ))?,
         }
         if let Some(path) = &self.junit {
-            files::write_page(path, &flashlab_report::expectations_junit(name, judgements, doubts))?;
+            let xml = flashlab_report::expectations_junit(name, judgements, doubts);
+            files::write_output(path, files::Output::JUnit, xml)?;
         }
         if let Some(path) = step_summary().filter(|_| self.github_summary) {
             let markdown = flashlab_report::expectations_markdown(name, judgements, doubts);
-            append(Path::new(&path), &markdown)?;
+            let path = Path::new(&path);
+            let written = files::append(path)?.write_all(markdown.as_bytes());
+            written.with_context(|| format!("cannot write {}", path.display()))?;
         }
         let has = |outcome| judgements.iter().any(|judgement| judgement.outcome == outcome);
         match flashlab_report::expectations_summary(judgements) {
@@ -154,10 +162,4 @@ pub fn json(document: &impl Serialize, expectations: &[Judgement]) -> Result<()>
 
 fn step_summary() -> Option<OsString> {
     std::env::var_os(STEP_SUMMARY).filter(|path| !path.is_empty())
-}
-
-fn append(path: &Path, text: &str) -> Result<()> {
-    let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    file.and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(|| format!("cannot write {}", path.display()))
 }

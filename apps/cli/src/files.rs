@@ -1,9 +1,15 @@
-//! Reads and writes files that the user names: plans and profiles, pages.
+//! Reads and writes files that the user names: plans and profiles, outputs.
+//!
+//! # Invariants
+//! - An output replaces only a file that flashlab wrote as the same kind of output. Every other file of a user stays.
+//! - A file under the final name is complete: it is written under another name first.
 
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use flashlab_plan::Plan;
 
 use crate::exit::{Refused, Usage};
@@ -34,28 +40,183 @@ fn text(file: &Path, kind: &str, advice: &str) -> Result<String> {
         .map_err(|error| Usage(format!("cannot read the {kind} {}: {error}{advice}", file.display())).into())
 }
 
-/// Writes a page of HTML.
-pub fn write_page(file: &Path, page: &str) -> Result<()> {
-    refuse_block_device(file)?;
-    std::fs::write(file, page).map_err(|error| {
-        Usage(format!("cannot write {}: {error}; choose another file with --output", file.display())).into()
+/// The bytes of an existing file by which its kind is recognised.
+const HEAD: u64 = 4096;
+
+/// What an output is. A file of the same kind may be replaced, and so may an empty one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// A page of HTML.
+    Page,
+    /// Judged expectations as JUnit XML.
+    JUnit,
+    /// The state of a simulated device.
+    State,
+    /// A profile of a simulated device.
+    Profile,
+    /// The counts of `repair run`.
+    Counts,
+    /// The document of `model fit`.
+    Model,
+    /// A figure of `reproduce`, as SVG.
+    Picture,
+    /// Settings for another program, which look like settings that somebody else wrote. So they replace nothing.
+    Settings,
+}
+
+impl Output {
+    fn name(self) -> &'static str {
+        match self {
+            Output::Page => "a page of flashlab",
+            Output::JUnit => "JUnit XML of flashlab",
+            Output::State => "a saved state",
+            Output::Profile => "a profile",
+            Output::Counts => "counts of flashlab",
+            Output::Model => "a model of flashlab",
+            Output::Picture => "a picture",
+            Output::Settings => "settings",
+        }
+    }
+
+    /// Whether a file that begins with this was written by flashlab as this kind of output.
+    fn is_head(self, head: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(head);
+        let has = |words: &str| text.contains(words);
+        match self {
+            Output::Page => {
+                text.starts_with("<!DOCTYPE html>") && has("name=\"generator\" content=\"flashlab ")
+            }
+            Output::JUnit => text.starts_with("<?xml") && has(flashlab_report::JUNIT_MARK),
+            Output::State => head.starts_with(b"FLASHSIM"),
+            Output::Profile => text.starts_with("version = ") && has("\nname = ") && has("\ncapacity = "),
+            Output::Counts => text.starts_with('{') && has("\"call_bytes\": "),
+            Output::Model => text.starts_with('{') && has("\"sr\": {"),
+            Output::Picture => text.starts_with("<svg "),
+            Output::Settings => false,
+        }
+    }
+}
+
+/// Refuses an output that would replace something else, and one that cannot be written. Call it before the work
+/// whose result goes there.
+pub fn check_output(file: &Path, kind: Output) -> Result<()> {
+    if fs::metadata(file).is_ok_and(|found| !found.is_file()) {
+        return refuse_kind(file);
+    }
+    check_replaced(file, kind)?;
+    let part = part_of(file)?;
+    create(&part).map_err(|error| failed(file, &error))?;
+    let _ = fs::remove_file(part);
+    Ok(())
+}
+
+/// Writes an output of this kind.
+///
+/// # Errors
+/// [`Refused`] where it would replace something else.
+pub fn write_output(file: &Path, kind: Output, content: impl AsRef<[u8]>) -> Result<()> {
+    let content = content.as_ref();
+    match fs::metadata(file) {
+        Ok(found) if !found.is_file() => {
+            refuse_kind(file)?;
+            // A pipe or a terminal cannot be renamed.
+            return fs::write(file, content).map_err(|error| failed(file, &error));
+        }
+        _ => check_replaced(file, kind)?,
+    }
+    let part = part_of(file)?;
+    let written = create(&part).and_then(|mut opened| {
+        opened.write_all(content)?;
+        opened.sync_all()?;
+        fs::rename(&part, fs::canonicalize(file).as_deref().unwrap_or(file))
+    });
+    written.map_err(|error| {
+        let _ = fs::remove_file(&part);
+        failed(file, &error)
     })
 }
 
-/// Writes an output that is no page, named in the message as `what`.
-pub fn write_output(file: &Path, what: &str, content: impl AsRef<[u8]>) -> Result<()> {
-    refuse_block_device(file)?;
-    std::fs::write(file, content).with_context(|| format!("cannot write {what} to {}", file.display()))
+/// Opens a file at whose end text is added. What it contains stays.
+pub fn append(file: &Path) -> Result<File> {
+    refuse_kind(file)?;
+    OpenOptions::new().append(true).create(true).open(file).map_err(|error| failed(file, &error))
+}
+
+fn create(part: &Path) -> std::io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(part)
+}
+
+/// The name of a file until it is complete, next to the final one.
+fn part_of(file: &Path) -> Result<PathBuf> {
+    let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let Some(name) = target.file_name() else {
+        bail!(Usage(format!("{} names no file", file.display())));
+    };
+    let mut part = name.to_owned();
+    part.push(format!(".{}.part", std::process::id()));
+    Ok(target.with_file_name(part))
+}
+
+/// The error of an output: the command is wrong where the name is, and otherwise the work failed.
+fn failed(file: &Path, error: &std::io::Error) -> anyhow::Error {
+    let message = format!("cannot write {}: {error}", file.display());
+    match error.kind() {
+        ErrorKind::NotFound
+        | ErrorKind::NotADirectory
+        | ErrorKind::IsADirectory
+        | ErrorKind::PermissionDenied
+        | ErrorKind::InvalidFilename
+        | ErrorKind::ReadOnlyFilesystem => Usage(format!("{message}; choose another file")).into(),
+        ErrorKind::StorageFull => anyhow::anyhow!("{message}; free some space, or choose a file elsewhere"),
+        _ => anyhow::anyhow!(message),
+    }
+}
+
+/// Refuses to replace a file that is not an earlier output of this kind.
+fn check_replaced(file: &Path, kind: Output) -> Result<()> {
+    let mut head = Vec::new();
+    let read = File::open(file).and_then(|opened| opened.take(HEAD).read_to_end(&mut head));
+    match read {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(file, &error)),
+        Ok(_) if head.is_empty() || kind.is_head(&head) => return Ok(()),
+        Ok(_) => {}
+    }
+    let (file, name) = (file.display(), kind.name());
+    bail!(Refused(match kind {
+        Output::Settings => format!("{file} exists: remove it, or choose another file"),
+        _ => format!("{file} exists and is not {name}: it would be lost; choose another file, or remove it"),
+    }))
 }
 
 /// An output is a file. A block device that was named by mistake has data that nobody gave away.
-fn refuse_block_device(file: &Path) -> Result<()> {
-    match std::fs::metadata(file) {
-        Ok(found) if found.file_type().is_block_device() => Err(Refused(format!(
+fn refuse_kind(file: &Path) -> Result<()> {
+    match fs::metadata(file) {
+        Ok(found) if found.file_type().is_block_device() => bail!(Refused(format!(
             "{} is a block device: outputs are only written to files; name a file",
             file.display()
-        ))
-        .into()),
+        ))),
+        Ok(found) if found.is_dir() => bail!(Usage(format!("{} is a folder: name a file", file.display()))),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_outputs_of_the_same_kind_are_recognised() {
+        let kinds = [
+            (Output::Page, "<!DOCTYPE html><html><meta name=\"generator\" content=\"flashlab 0.1\">"),
+            (Output::State, "FLASHSIM\u{1}"),
+            (Output::Profile, "version = 2\nname = \"x\"\ncapacity = \"1GiB\"\n"),
+        ];
+        for (kind, head) in kinds {
+            for (other, _) in kinds {
+                assert_eq!(other.is_head(head.as_bytes()), kind == other, "{other:?} {head}");
+            }
+        }
+        assert!(!Output::Page.is_head(b"<!DOCTYPE html><html>my own page, which flashlab made faster"));
     }
 }

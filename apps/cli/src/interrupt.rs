@@ -1,4 +1,4 @@
-//! Turns Ctrl-C and SIGTERM into a flag, which long work checks.
+//! Turns Ctrl-C, SIGTERM and SIGHUP into a flag, which long work checks.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -21,10 +21,19 @@ pub fn interrupt() -> Result<Arc<AtomicBool>> {
         return Ok(Arc::clone(flag));
     }
     let flag = FLAG.get_or_init(Arc::default);
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    let hangup = (!is_hangup_ignored()).then_some(signal_hook::consts::SIGHUP);
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM].into_iter().chain(hangup) {
         signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(flag))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(flag)))
             .context("cannot listen to signals")?;
     }
     Ok(Arc::clone(flag))
+}
+
+/// Whether the program was started with `nohup`, so that it outlives its terminal.
+fn is_hangup_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    ignored & (1 << (signal_hook::consts::SIGHUP - 1)) != 0
 }

@@ -85,27 +85,35 @@ impl Selection {
         }
     }
 
-    /// The experiments of a run with these settings, including those that do not fit on the device. The mode
-    /// is set to read.
+    /// The experiments of a run with these settings, including those that do not fit on the device; the reads and the writes of a
+    /// mix apart.
     pub fn experiments(&self, settings: &Settings) -> Vec<ExperimentKey> {
-        let key =
-            |micro_benchmark: &str, parameter: String, pattern: &str, value: ExperimentValue| ExperimentKey {
+        let key = |micro_benchmark: &str, parameter: String, pattern: &str, value: ExperimentValue, mode| {
+            ExperimentKey {
                 micro_benchmark: micro_benchmark.to_owned(),
                 parameter,
                 pattern: pattern.to_owned(),
                 value: value.number,
                 label: value.label,
-                mode: Mode::Read,
-            };
+                mode,
+            }
+        };
         let none = || ExperimentValue { number: 0.0, label: String::new() };
-        let baselines = ["SR", "RR", "SW", "RW"].map(|name| key("baseline", String::new(), name, none()));
+        let baselines = [("SR", Mode::Read), ("RR", Mode::Read), ("SW", Mode::Write), ("RW", Mode::Write)];
+        let baselines = baselines.map(|(name, mode)| key("baseline", String::new(), name, none(), mode));
         let baselines = baselines.into_iter().filter(|_| settings.methodology);
         let planned = self.plans.iter().flat_map(|plan| {
             plan.experiments.iter().flat_map(move |experiment| {
                 let parameter =
                     experiment.vary.as_ref().map_or(String::new(), |vary| vary.parameter.to_string());
                 let runs = experiment.runs(choice(settings));
-                runs.map(move |(value, _)| key(&plan.name, parameter.clone(), &experiment.name, value))
+                runs.flat_map(move |(value, pattern)| {
+                    let modes = [(Mode::Read, pattern.reads()), (Mode::Write, pattern.writes())];
+                    let parameter = parameter.clone();
+                    modes.into_iter().filter(|(_, is_used)| *is_used).map(move |(mode, _)| {
+                        key(&plan.name, parameter.clone(), &experiment.name, value.clone(), mode)
+                    })
+                })
             })
         });
         baselines.chain(planned).collect()

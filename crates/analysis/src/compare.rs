@@ -19,6 +19,7 @@
 
 mod level;
 mod ratio;
+mod unseen;
 
 use flashlab_base::Mode;
 use serde::Serialize;
@@ -50,11 +51,24 @@ pub struct ExperimentKey {
     pub mode: Mode,
 }
 
+/// What distinguishes runs of one device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RunDetails {
+    /// The run's folder, as it was given.
+    pub folder: String,
+    /// When it started, RFC 3339, UTC.
+    pub started: String,
+    /// The state of the device at its start: `random`, `steady`, `not steady`, `none`.
+    pub state: String,
+}
+
 /// A run, for comparing it.
 #[derive(Clone, Debug)]
 pub struct ComparedRun {
     /// Its device.
     pub device: String,
+    /// Its folder, date and state.
+    pub details: RunDetails,
     /// Its columns of Table 3.
     pub characteristics: Characteristics,
     /// Its response times.
@@ -66,6 +80,8 @@ pub struct ComparedRun {
 pub struct Comparison {
     /// The devices, in the order given. The others are compared with the first.
     pub devices: Vec<String>,
+    /// The folder, date and state of each run, in the same order.
+    pub runs: Vec<RunDetails>,
     /// The columns of Table 3.
     pub characteristics: Vec<FigureRow>,
     /// The experiments that the first run and at least one other have.
@@ -178,10 +194,22 @@ pub fn compare(runs: &[ComparedRun]) -> Comparison {
     }
     Comparison {
         devices: runs.iter().map(|run| run.device.clone()).collect(),
+        runs: runs.iter().map(|run| run.details.clone()).collect(),
         characteristics: figures(runs),
         experiments: rows,
         missing,
         tests,
+    }
+}
+
+impl Comparison {
+    /// A run by its folder and its device: two runs of one device have one name, and their folders have two.
+    pub fn run_in_words(&self, run: usize) -> String {
+        let device = self.devices.get(run).map_or("", String::as_str);
+        match self.runs.get(run).map_or("", |details| details.folder.as_str()) {
+            "" => device.to_owned(),
+            folder => format!("{folder} ({device})"),
+        }
     }
 }
 
@@ -266,9 +294,7 @@ fn pairs_of<'a>(first: (&'a Responses, &[f64]), other: (&'a Responses, &[f64])) 
     let level = |(responses, repetition_variances): (&'a Responses, &[f64]), index: usize| {
         (responses.level(Statistic::ALL[index]), repetition_variances[index])
     };
-    (0..Statistic::ALL.len())
-        .map(|index| Pair { first: level(first, index), other: level(other, index) })
-        .collect()
+    (0..Statistic::ALL.len()).map(|index| Pair::new(level(first, index), level(other, index))).collect()
 }
 
 /// Quantiles that are as dense in the tail as in the middle, up to the largest value.

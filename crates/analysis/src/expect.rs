@@ -140,7 +140,7 @@ pub struct Judgement {
     /// The expectation as it was written.
     pub expectation: String,
     /// What it was applied to, in the form of an expectation: `granularity:RW@32KiB`. For a comparison, the
-    /// other run's device stands before it.
+    /// other run's folder and device stand before it.
     pub of: String,
     /// What became of it.
     pub outcome: Outcome,
@@ -213,13 +213,10 @@ impl Expectation {
         }
     }
 
-    /// Whether it names any of these experiments, reads or writes.
+    /// Whether it names any of these experiments.
     pub fn names_any(&self, keys: &[ExperimentKey]) -> bool {
         match &self.subject {
-            Subject::Figure(selector, _) | Subject::Ratio(selector, _) => {
-                let any_mode = Selector { mode: None, ..selector.clone() };
-                !any_mode.select(keys).is_empty()
-            }
+            Subject::Figure(selector, _) | Subject::Ratio(selector, _) => !selector.select(keys).is_empty(),
             Subject::Parameter(_) => false,
         }
     }
@@ -259,7 +256,7 @@ impl Expectation {
                 let ratio = &found.ratio;
                 let ios = row.ios.iter().flatten().copied().min().unwrap_or(0);
                 let estimate = Estimate { value: ratio.ratio, low: ratio.low, high: ratio.high, ios };
-                let of = format!("{}: {}", comparison.devices[run], name(keys, index));
+                let of = format!("{}: {}", comparison.run_in_words(run), name(keys, index));
                 Some(self.judge_interval(of, estimate, FigureUnit::Ratio))
             })
         });

@@ -34,8 +34,8 @@ pub use characteristics::characteristics;
 pub use classes::{ClassRow, ClassTable, Classes, Done, Locality};
 pub use compare::{
     ComparedRun, Comparison, Estimate, ExperimentKey, ExperimentRow, FALSE_DIFFERENCE_P, FigureRow,
-    MissingRow, QuantilePoint, Ratio, RatioVerdict, Responses, Statistic, StatisticRatio, TransferTotals,
-    compare,
+    MissingRow, QuantilePoint, Ratio, RatioVerdict, Responses, RunDetails, Statistic, StatisticRatio,
+    TransferTotals, compare,
 };
 pub use expect::{
     Evidence, Expectation, ExpectationError, ExpectationKind, FigureUnit, Judgement, Outcome,

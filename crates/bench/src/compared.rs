@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use flashlab_analysis::findings::{Findings, RunSummary};
-use flashlab_analysis::{ComparedRun, ExperimentKey, Responses, TransferTotals};
+use flashlab_analysis::{ComparedRun, ExperimentKey, Responses, RunDetails, TransferTotals};
 use flashlab_base::Mode;
 use flashlab_samples::SegmentIndex;
 
@@ -25,7 +25,7 @@ const MODES: [Mode; 2] = [Mode::Read, Mode::Write];
 /// If the folder contains no run, or its files are damaged.
 pub fn compared_run(path: &Path) -> Result<ComparedRun, BenchError> {
     let (findings, _) = crate::rebuild(path)?;
-    let (folder, ..) = crate::open_run(path)?;
+    let (folder, manifest, _) = crate::open_run(path)?;
     let segments = folder.segment_index()?;
     let mut experiments = Vec::new();
     for (key, runs) in experiment_runs(&findings) {
@@ -33,6 +33,14 @@ pub fn compared_run(path: &Path) -> Result<ComparedRun, BenchError> {
     }
     Ok(ComparedRun {
         device: findings.characteristics.device.clone(),
+        details: RunDetails {
+            folder: path.display().to_string(),
+            started: manifest.started,
+            state: match &findings.method.steady {
+                Some(steady) if !steady.is_steady => "not steady".to_owned(),
+                _ => findings.method.state.clone(),
+            },
+        },
         characteristics: findings.characteristics,
         experiments,
     })

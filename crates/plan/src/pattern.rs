@@ -260,6 +260,11 @@ impl Pattern {
         self
     }
 
+    /// Whether any of its IOs may read.
+    pub fn reads(&self) -> bool {
+        self.basics().any(|basic| basic.mode != ModeRule::Always(Mode::Write))
+    }
+
     /// Whether any of its IOs may write.
     pub fn writes(&self) -> bool {
         self.basics().any(|basic| basic.mode != ModeRule::Always(Mode::Read))

@@ -8,8 +8,8 @@
 //! of Table 3 are not tested, and no text states that they differ.
 
 use flashlab_analysis::{
-    Comparison, ExperimentKey, ExperimentRow, FigureRow, MissingRow, Ratio, RatioVerdict, Statistic,
-    StatisticRatio,
+    Comparison, ExperimentKey, ExperimentRow, FigureRow, MissingRow, Ratio, RatioVerdict, RunDetails,
+    Statistic, StatisticRatio,
 };
 use flashlab_base::Mode;
 
@@ -22,9 +22,20 @@ pub fn letter(run: usize) -> String {
     letter.map_or_else(|| (run + 1).to_string(), String::from)
 }
 
-/// A run with its letter and its device.
+/// A run with its letter, its device, and what distinguishes it from other runs of this device.
 pub fn run_name(comparison: &Comparison, run: usize) -> String {
-    format!("{} {}", letter(run), comparison.devices.get(run).map_or("", String::as_str))
+    let device = comparison.devices.get(run).map_or("", String::as_str);
+    let name = format!("{} {device}", letter(run));
+    match comparison.runs.get(run).filter(|details| !details.folder.is_empty()) {
+        Some(RunDetails { folder, started, state }) => {
+            let state = match state.as_str() {
+                "none" => "as the device was".to_owned(),
+                state => format!("state: {state}"),
+            };
+            format!("{name}: {folder}, {started}, {state}")
+        }
+        None => name,
+    }
 }
 
 /// The title of a column of Table 3, from its name in `uflip_table3.csv`.
@@ -140,7 +151,7 @@ pub fn ratios_of(row: &ExperimentRow, run: usize) -> &[StatisticRatio] {
 }
 
 /// How a run differs from A in one experiment: `B is slower than A at the median (1.90×) and equal within 10 % at the
-/// mean. At p99.9 it cannot be told: about 30 000 IOs of each would tell.`
+/// mean. It cannot be told at p99.9 (about 30 000 IOs of each would tell).`
 pub fn verdict_sentence(row: &ExperimentRow, run: usize) -> String {
     let with =
         |wanted: RatioVerdict| ratios_of(row, run).iter().filter(move |found| found.ratio.verdict == wanted);
@@ -178,17 +189,23 @@ pub fn verdict_sentence(row: &ExperimentRow, run: usize) -> String {
     if !clauses.is_empty() {
         sentences.push(format!("{} is {}.", letter(run), listed(&clauses)));
     }
-    let unknown = named(RatioVerdict::CannotBeTold);
+    let unknown: Vec<String> = with(RatioVerdict::CannotBeTold).map(unknown_words).collect();
     if !unknown.is_empty() {
-        let needed = with(RatioVerdict::CannotBeTold).filter_map(|found| found.ratio.ios_needed).max();
-        let would_tell = needed
-            .map_or(String::new(), |ios| format!(": about {} IOs of each would tell", units::about(ios)));
-        sentences.push(format!(
-            "At {} it cannot be told{would_tell}.",
-            listed(&unknown).replace("median", "the median")
-        ));
+        sentences.push(format!("It cannot be told at {}.", listed(&unknown)));
     }
     sentences.join(" ")
+}
+
+/// A statistic that cannot be told, with the number of IOs that would tell.
+fn unknown_words(found: &StatisticRatio) -> String {
+    let name = match found.statistic {
+        Statistic::P50 | Statistic::Mean => format!("the {}", statistic_name(found.statistic)),
+        _ => statistic_name(found.statistic).to_owned(),
+    };
+    match found.ratio.ios_needed {
+        Some(ios) => format!("{name} (about {} IOs of each would tell)", units::about(ios)),
+        None => format!("{name} (more IOs than can be measured would tell)"),
+    }
 }
 
 /// How a statistic of a run differs from A's over several experiments: `slower at 5 of 12 values (1.30× to 2.10×), equal

@@ -9,6 +9,8 @@ use maud::{Markup, html};
 use crate::units;
 use crate::writer::{BOLD, GREEN, Layout, RED, Writer, YELLOW};
 
+/// The comment by which JUnit XML of flashlab is recognised.
+pub const JUNIT_MARK: &str = "<!-- flashlab: judged expectations -->";
 /// How many names of measured experiments a message lists.
 const NAMES: usize = 12;
 
@@ -51,7 +53,7 @@ pub fn expectations_junit(suite: &str, judgements: &[Judgement], doubts: &[Strin
             }
         }
     };
-    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", body.into_string())
+    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{JUNIT_MARK}\n{}\n", body.into_string())
 }
 
 /// The content of a test case.

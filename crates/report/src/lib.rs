@@ -46,8 +46,8 @@ pub use class_table::class_table;
 pub use compare_html::compare_html;
 pub use compare_terminal::compare_terminal;
 pub use expectations::{
-    enumeration, expectations_junit, expectations_markdown, expectations_summary, expectations_terminal,
-    judgement_sentence,
+    JUNIT_MARK, enumeration, expectations_junit, expectations_markdown, expectations_summary,
+    expectations_terminal, judgement_sentence,
 };
 pub use html::html;
 pub use inference::{

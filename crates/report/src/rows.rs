@@ -99,6 +99,10 @@ pub struct RatioRow {
     pub first: String,
     /// The other run's device.
     pub other: String,
+    /// The first run's folder.
+    pub first_run: String,
+    /// The other run's folder.
+    pub other_run: String,
     /// Which experiment.
     #[serde(flatten)]
     pub key: ExperimentKey,
@@ -110,12 +114,16 @@ pub struct RatioRow {
 /// One row for each ratio of a comparison.
 pub fn ratio_rows(comparison: &Comparison) -> Vec<RatioRow> {
     let first = comparison.devices.first().cloned().unwrap_or_default();
+    let folder =
+        |run: usize| comparison.runs.get(run).map_or(String::new(), |details| details.folder.clone());
     let mut rows = Vec::new();
     for experiment in &comparison.experiments {
-        for (other, ratios) in comparison.devices.iter().zip(&experiment.ratios) {
+        for (run, (other, ratios)) in comparison.devices.iter().zip(&experiment.ratios).enumerate() {
             rows.extend(ratios.iter().flatten().map(|ratio| RatioRow {
                 first: first.clone(),
                 other: other.clone(),
+                first_run: folder(0),
+                other_run: folder(run),
                 key: experiment.key.clone(),
                 ratio: ratio.clone(),
             }));

@@ -25,7 +25,7 @@ pub fn show(path: &Path, page: Option<&Path>, options: &InferencePrintOptions) -
     options.print.expectations.check(ExpectationKind::Inference)?;
     let (folder, mut manifest, known) = folder::open(path)?;
     match page {
-        Some(page) => files::write_page(page, &html(&folder, &manifest, &known))?,
+        Some(page) => files::write_output(page, files::Output::Page, html(&folder, &manifest, &known))?,
         // If the folder is read-only, the findings are shown anyway.
         None => write_pages(&folder, &manifest, &known).unwrap_or_else(|error| tell!("{error}")),
     }

@@ -33,12 +33,13 @@ impl Compare {
         let folders: Vec<&Path> =
             std::iter::once(&self.first).chain(&self.others).map(PathBuf::as_path).collect();
         check(&folders)?;
+        files::check_output(&self.output, files::Output::Page)?;
         let PrintOptions { table, expectations } = &self.print;
         expectations.check(ExpectationKind::Comparison)?;
         let runs: Vec<ComparedRun> =
             folders.iter().map(|folder| Ok(flashlab_bench::compared_run(folder)?)).collect::<Result<_>>()?;
         let comparison = compare(&runs);
-        files::write_page(&self.output, &flashlab_report::compare_html(&comparison))?;
+        files::write_output(&self.output, files::Output::Page, flashlab_report::compare_html(&comparison))?;
         let page = self.output.display().to_string();
         let judged = expectations.judge(|expectations| {
             Ok(expectations
@@ -55,13 +56,14 @@ impl Compare {
         } else {
             output::text(&flashlab_report::compare_terminal(&comparison, &output::layout(Some(page))))?;
         }
-        expectations.conclude(&comparison.devices.join(" against "), &judged, &[], table.is_for_a_program())
+        let names: Vec<String> = (0..runs.len()).map(|run| comparison.run_in_words(run)).collect();
+        expectations.conclude(&names.join(" against "), &judged, &[], table.is_for_a_program())
     }
 }
 
 /// Refuses runs without experiments, and a run that is compared with itself.
 fn check(folders: &[&Path]) -> Result<()> {
-    let mut known: HashMap<PathBuf, &Path> = HashMap::new();
+    let mut known: HashMap<Vec<u8>, &Path> = HashMap::new();
     for folder in folders {
         let kind = match () {
             () if inference::folder::is_inference(folder) => Some("an inference"),
@@ -74,12 +76,13 @@ fn check(folders: &[&Path]) -> Result<()> {
                 "{folder} is {kind}: only runs of flashlab bench and flashlab run are compared"
             )));
         }
-        // If the folder does not exist, opening it reports the error.
-        let Ok(place) = folder.canonicalize() else { continue };
-        if let Some(same) = known.insert(place, folder) {
+        // The manifest has the start of the run and the overhead that was measured for it, so only copies of a run have the
+        // same one. If it does not exist, opening the folder reports the error.
+        let Ok(manifest) = std::fs::read(folder.join("manifest.json")) else { continue };
+        if let Some(same) = known.insert(manifest, folder) {
             let (folder, same) = (folder.display(), same.display());
             bail!(Usage(format!(
-                "{folder} and {same} are the same run: to see how runs of one device differ, repeat it with another \
+                "{folder} and {same} are the same run, or one is a copy of the other: to see how runs of one device differ, repeat it with another \
                  --seed and compare the two"
             )));
         }

@@ -38,6 +38,9 @@ impl Report {
             options.expectations.check_none("a comparison with a twin")?;
             return twin_check::check(run, twin, page, options.table.json);
         }
+        if let Some(page) = &self.output {
+            files::check_output(page, files::Output::Page)?;
+        }
         if inference::folder::is_inference(run) {
             return inference::show::show(run, self.output.as_deref(), &self.print);
         }
@@ -67,7 +70,7 @@ impl Report {
 /// Writes the report to another place. The folder of the run is not changed, and may be read-only.
 fn page(folder: &RunFolder, path: &Path, options: &PrintOptions) -> Result<()> {
     let (findings, traces) = flashlab_bench::rebuild(folder.path())?;
-    files::write_page(path, &flashlab_report::html(&findings, &traces))?;
+    files::write_output(path, files::Output::Page, flashlab_report::html(&findings, &traces))?;
     measurement::print(folder, &findings, path, options)
 }
 

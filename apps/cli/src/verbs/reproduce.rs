@@ -10,7 +10,7 @@ use flashlab_reproduce::{ALL, Figure, FigurePicture, Reproduction, find};
 
 use crate::arguments::{self, TableOptions};
 use crate::exit::Usage;
-use crate::{csv_table, output};
+use crate::{csv_table, files, output};
 
 /// Print a table or figure of a paper next to what flashlab measures on the zoo's devices
 #[derive(Args)]
@@ -69,7 +69,7 @@ fn draw(folder: &Path, pictures: &[FigurePicture]) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))?;
     for picture in pictures {
         let file = folder.join(format!("{}.svg", picture.name));
-        fs::write(&file, picture.svg()).with_context(|| format!("cannot write {}", file.display()))?;
+        files::write_output(&file, files::Output::Picture, picture.svg())?;
         tell!("drew {}", file.display());
     }
     Ok(())

@@ -15,6 +15,7 @@ use crate::inference::ongoing::OngoingInference;
 use crate::inference::settings::DEPTH;
 use crate::inference::{folder, show};
 use crate::measurement::Measurement;
+use crate::recordings;
 use crate::scratch;
 use crate::selection::Selection;
 use crate::target::{self, Candidate, Opened, Opening};
@@ -38,6 +39,13 @@ impl Resume {
     pub fn run(self) -> Result<()> {
         if folder::is_inference(&self.run) {
             return self.inference();
+        }
+        if let Some((_, manifest)) = recordings::open(&self.run) {
+            bail!(Usage(format!(
+                "{} is a recording of flashlab {}, which cannot be resumed: run its command again with another --output",
+                self.run.display(),
+                manifest.settings.recorded_by
+            )));
         }
         if self.print.advise {
             bail!(Usage(format!(

@@ -140,6 +140,7 @@ fn precondition(
     file: &Path,
     seed: Seed,
 ) -> Result<Saved> {
+    files::check_output(file, files::Output::State)?;
     let profile = profile_named(name)?;
     let began = Instant::now();
     let SimulatedDevice::Flash(mut device) = new_device(&profile)? else {
@@ -179,7 +180,7 @@ fn precondition(
         bail!("sim:{name} can only be read from now on: {reason}");
     }
     let bytes = device.save();
-    files::write_output(file, "the state", &bytes)?;
+    files::write_output(file, files::Output::State, &bytes)?;
     Ok(Saved {
         target: format!("sim:{name}@{}", file.display()),
         file_bytes: bytes.len() as u64,

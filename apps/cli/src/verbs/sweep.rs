@@ -286,7 +286,11 @@ impl Sweep {
         let (findings, traces) = flashlab_bench::rebuild(&path)?;
         run.write_json("summary.json", &findings)?;
         run.write_json("traces.json", &traces)?;
-        files::write_page(&path.join("report.html"), &flashlab_report::html(&findings, &traces))?;
+        files::write_output(
+            &path.join("report.html"),
+            files::Output::Page,
+            flashlab_report::html(&findings, &traces),
+        )?;
         let rows = flashlab_report::middle_rows(&findings);
         Ok(SweepPoint { values: point.values.clone(), run: point.folder.clone(), rows })
     }

@@ -97,7 +97,9 @@ fn what_cannot_be_answered_is_refused_before_anything_is_measured() {
         (with(&BENCH, &["run", "--expect", "RW.p99 = 1us"]), "never equal"),
         (with(&BENCH, &["run", "--expect", "RW.p99 < 1MB"]), "is no bound"),
         (with(&BENCH, &["run", "--strict"]), "--expect"),
-        (with(&BENCH, &["run", "--expect", "RW.p99 < 1s", "--junit", "no/such/ci.xml"]), "no folder no/such"),
+        (with(&BENCH, &["run", "--expect", "RW.p99 < 1s", "--junit", "no/such/ci.xml"]), "no/such/ci.xml"),
+        (with(&BENCH, &["run", "--expect", "RW.reads.p99 < 1s"]), "names nothing that would be measured"),
+        (with(&BENCH, &["run", "--expect", "granularity:SR.writes.p99 < 1s"]), "names nothing"),
         (vec!["infer", "sim:zeus", "--expect", "RW.p99 < 1us"], "is for flashlab bench"),
     ] {
         let ran = directory.flashlab(&command);
@@ -105,4 +107,68 @@ fn what_cannot_be_answered_is_refused_before_anything_is_measured() {
         assert!(ran.err.contains(message), "{command:?}: {}", ran.err);
     }
     assert_eq!(directory.names(), Vec::<String>::new(), "nothing is left behind");
+}
+
+#[test]
+fn a_step_summary_that_cannot_be_written_is_reported_before_anything_is_measured() {
+    let directory = Directory::new();
+    let mut command =
+        directory.command(&with(&BENCH, &["run", "--expect", "RW.p50 < 1s", "--github-summary"]));
+    let ran =
+        directory.ran(command.env("GITHUB_STEP_SUMMARY", directory.path("no/step.md")).output().unwrap());
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    assert_eq!(directory.names(), Vec::<String>::new(), "nothing is left behind");
+}
+
+#[test]
+fn outputs_replace_nothing_but_outputs_of_the_same_kind() {
+    let directory = Directory::new();
+    directory.succeeds(&with(&BENCH, &["a"]));
+    directory.succeeds(&with(&BENCH, &["b", "--seed", "2"]));
+    directory.write("plan.toml", "name = \"mine\"\n");
+    let junit = ["--expect", "RW.p50 < 1s", "--junit"];
+    for (command, file) in [
+        (vec!["compare", "a", "b", "-o", "a/manifest.json"], "a/manifest.json"),
+        (vec!["compare", "a", "b", "--expect", "p50(RW) < 9x", "--junit", "plan.toml"], "plan.toml"),
+        (vec!["report", "a", "-o", "plan.toml"], "plan.toml"),
+        (with(&["report", "a"], &with(&junit, &["a/runs.jsonl"])), "a/runs.jsonl"),
+        (with(&BENCH, &with(&["c"], &with(&junit, &["plan.toml"]))), "plan.toml"),
+        (vec!["sim", "precondition", "sdcard", "--state", "sequential", "-o", "plan.toml"], "plan.toml"),
+    ] {
+        let before = fs::read(directory.path(file)).unwrap();
+        let ran = directory.flashlab(&command);
+        assert_eq!(ran.code, Some(3), "{command:?}: {}", ran.err);
+        assert!(ran.err.contains("it would be lost"), "{command:?}: {}", ran.err);
+        assert_eq!(fs::read(directory.path(file)).unwrap(), before, "{command:?}");
+    }
+    // Its own outputs are replaced, and no part of a file is left behind.
+    for _ in 0..2 {
+        directory.succeeds(&["compare", "a", "b", "--expect", "p50(RW) < 99x", "--junit", "ci.xml"]);
+    }
+    assert_eq!(directory.names(), ["a", "b", "ci.xml", "comparison.html", "plan.toml"]);
+}
+
+#[test]
+fn runs_of_one_device_are_distinguished_by_their_folders() {
+    let directory = Directory::new();
+    for (folder, seed) in [("a", "1"), ("b", "2"), ("c", "3")] {
+        directory.succeeds(&with(&BENCH, &[folder, "--seed", seed]));
+    }
+    let shown = directory.succeeds(&["compare", "a", "b", "c"]).out;
+    assert!(shown.contains(": c, 20") && shown.contains("state: random"), "{shown}");
+    let rows = directory.succeeds(&["compare", "a", "b", "c", "--csv"]).out;
+    let names: std::collections::BTreeSet<&str> =
+        rows.lines().skip(1).filter_map(|row| row.split(',').nth(3)).collect();
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["b", "c"], "{rows}");
+    directory.flashlab(&["compare", "a", "b", "c", "--expect", "p50(RW) < 99x", "--junit", "ci.xml"]);
+    let xml = fs::read_to_string(directory.path("ci.xml")).unwrap();
+    assert!(xml.contains("(b (") && xml.contains("(c ("), "{xml}");
+
+    // A copy is the same run, whatever its folder is called.
+    let copied =
+        std::process::Command::new("cp").args(["-r", "b", "copy"]).current_dir(directory.path("")).status();
+    assert!(copied.unwrap().success());
+    let same = directory.flashlab(&["compare", "b", "copy"]);
+    assert_eq!(same.code, Some(2), "{}", same.err);
+    assert!(same.err.contains("the same run"), "{}", same.err);
 }

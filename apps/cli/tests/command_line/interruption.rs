@@ -66,6 +66,15 @@ fn sigterm() {
 }
 
 #[test]
+fn sighup() {
+    let directory = directory();
+    let ran = ended_by("HUP", &directory);
+    assert_eq!(ran.code, Some(1), "{ran}");
+    assert!(ran.err.contains("resume with: flashlab resume run"), "{ran}");
+    goes_on(&directory);
+}
+
+#[test]
 fn sigkill() {
     let directory = directory();
     let ran = ended_by("KILL", &directory);

@@ -18,7 +18,8 @@
 //! 4. The ends of the interval are two order statistics. Their ranks are the lower and the upper quantile of a Beta
 //!    distribution with `n_eff` in place of n (Jeffreys). S is only an estimate, so Student's t with its degrees of freedom
 //!    widens the interval. If too few values lie beyond the quantile, the interval has no upper end.
-//! 5. The mean is treated in the same way, with the response times instead of the indicator.
+//! 5. The mean is treated in the same way, with the response times instead of the indicator. Rare slow IOs that the sample
+//!    cannot have seen raise its upper end ([`unseen`](super::unseen)).
 //!
 //! A block bootstrap resamples the same batches. It cannot go beyond the largest value seen, and needs
 //! thousands of resamples for the small p-values of a comparison that is corrected for many tests. This interval
@@ -31,6 +32,7 @@
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Beta, ChiSquared, ContinuousCDF, Normal};
 
+use super::unseen::unseen_ns;
 use crate::student;
 
 /// An experiment uses its own variance if chance alone keeps it below the observed value with this probability. With a lower
@@ -168,7 +170,8 @@ impl Responses {
     pub(super) fn level(&self, statistic: Statistic) -> Level<'_> {
         let (value_ns, scatter) = self.levels[statistic as usize];
         let probability = statistic.probability();
-        Level { value_ns, scatter, probability, sorted: &self.sorted }
+        let slowest_ns = self.sorted.last().map_or(0.0, |&ns| ns as f64);
+        Level { value_ns, scatter, probability, sorted: &self.sorted, slowest_ns, growth: 1.0 }
     }
 }
 
@@ -235,6 +238,10 @@ pub(super) struct Level<'a> {
     /// The share of values that do not exceed this statistic; `None` for the mean.
     probability: Option<f64>,
     sorted: &'a [u64],
+    /// The longest known response time of the experiment, here or on the device that it is compared with.
+    slowest_ns: f64,
+    /// 1, or the factor by which there are more repetitions than were measured.
+    growth: f64,
 }
 
 /// The two ends of a confidence interval, as natural logarithms of nanoseconds.
@@ -255,16 +262,37 @@ impl Level<'_> {
         self.sorted.len()
     }
 
+    /// The two levels, each with the longest response time of both: what one device does, the other may do as well.
+    pub fn with_common_range(self, other: Self) -> (Self, Self) {
+        let slowest_ns = self.slowest_ns.max(other.slowest_ns);
+        (Level { slowest_ns, ..self }, Level { slowest_ns, ..other })
+    }
+
+    /// This level as `factor` times the repetitions would show it, if they were like those that were measured.
+    pub fn grown(self, factor: f64) -> Self {
+        Level { growth: self.growth * factor, ..self }
+    }
+
+    /// The number of IOs, or of those that [`Level::grown`] assumes.
+    fn ios(&self) -> f64 {
+        self.sorted.len() as f64 * self.growth
+    }
+
     /// The interval at `confidence`. `repetition_variance` is the variance of the logarithms of repetitions'
     /// levels. The upper end is infinite if too few IOs lie beyond the quantile.
     pub fn interval(&self, confidence: f64, repetition_variance: f64) -> LogInterval {
         let z = student::quantile(confidence, self.scatter.degrees);
         let by_ios = self.interval_by_ios(z);
         let variance = self.own_repetition_variance(repetition_variance);
-        let by_repetitions = z * (variance / self.scatter.repetitions as f64).sqrt();
+        let by_repetitions = z * (variance / (self.scatter.repetitions as f64 * self.growth)).sqrt();
+        let high = self.log() + (by_ios.high - self.log()).hypot(by_repetitions);
+        let unseen_ns = match self.probability {
+            Some(_) => 0.0,
+            None => unseen_ns(self.ios(), self.slowest_ns, 0.5 * (1.0 - confidence)),
+        };
         LogInterval {
             low: self.log() - (self.log() - by_ios.low).hypot(by_repetitions),
-            high: self.log() + (by_ios.high - self.log()).hypot(by_repetitions),
+            high: (high.exp() + unseen_ns).ln().max(high),
         }
     }
 
@@ -276,7 +304,8 @@ impl Level<'_> {
 
     /// How much of the variance of one repetition's statistic, as a logarithm, comes from the scatter of its IOs.
     fn one_repetition_by_ios(&self) -> f64 {
-        let interval = self.interval_by_ios(1.0);
+        let measured = Level { growth: 1.0, ..*self };
+        let interval = measured.interval_by_ios(1.0);
         ((interval.high - interval.low) / 2.0).powi(2) * self.scatter.repetitions as f64
     }
 
@@ -291,7 +320,7 @@ impl Level<'_> {
 
     /// The interval from the scatter of IOs, `z` standard errors to both sides.
     fn interval_by_ios(&self, z: f64) -> LogInterval {
-        let count = self.sorted.len() as f64;
+        let count = self.ios();
         let Some(probability) = self.probability else {
             let error = (self.scatter.within / count).sqrt();
             return LogInterval { low: self.log() - z * error, high: self.log() + z * error };
@@ -300,12 +329,33 @@ impl Level<'_> {
         let beta = Beta::new(probability * effective + 0.5, (1.0 - probability) * effective + 0.5)
             .expect("both shapes are positive");
         let tail = Normal::standard().sf(z);
-        let end = |probability: f64| quantile_of(self.sorted, probability).max(1.0).ln();
-        let high = beta_quantile(&beta, 1.0 - tail);
+        let end =
+            |probability: f64| quantile_of(self.sorted, probability).max(1.0).ln() + self.beyond(probability);
+        let (low, high) = (beta_quantile(&beta, tail), beta_quantile(&beta, 1.0 - tail));
+        let distance = |probability: f64, from: f64| end(probability) - end(from);
         LogInterval {
-            low: end(beta_quantile(&beta, tail)).min(self.log()),
-            high: if high < 1.0 - 0.5 / count { end(high).max(self.log()) } else { f64::INFINITY },
+            low: self.log() - distance(probability, low).max(0.0),
+            high: match high < 1.0 - 0.5 / count {
+                true => self.log() + distance(high, probability).max(0.0),
+                false => f64::INFINITY,
+            },
         }
+    }
+}
+
+impl Level<'_> {
+    /// How far a quantile is beyond the longest response time that was measured, as a logarithm, if there were more IOs: the tail
+    /// is continued as a Pareto distribution whose index comes from the slowest tenth (Hill 1975).
+    fn beyond(&self, probability: f64) -> f64 {
+        let longest = 0.5 / self.sorted.len() as f64;
+        let exceeding = 1.0 - probability;
+        if self.growth == 1.0 || exceeding >= longest {
+            return 0.0;
+        }
+        let tail = &self.sorted[self.sorted.len() * 9 / 10..];
+        let log = |ns: u64| (ns.max(1) as f64).ln();
+        let index = tail.iter().map(|&ns| log(ns) - log(tail[0])).sum::<f64>() / tail.len() as f64;
+        index * (longest / exceeding.max(f64::MIN_POSITIVE)).ln()
     }
 }
 

@@ -28,8 +28,10 @@ pub(super) const CONFIDENCE: f64 = 0.95;
 const EQUAL_WITHIN: f64 = 1.1;
 /// The p-value is searched between these two; a smaller one is reported as the smaller of them.
 const P_MIN: f64 = 1e-9;
-/// If an interval has no upper end: the factor of IOs from which on it may have one.
-const UNBOUNDED_FACTOR: f64 = 10.0;
+/// The factor of IOs up to which it is searched how many would decide. With 10,000 times the IOs, a minute takes a week.
+const GROWTH_MOST: f64 = 1e4;
+/// Bisections of that factor's logarithm, to 4 %: the number is shown with two digits.
+const GROWTH_BISECTIONS: usize = 8;
 /// Bisections of the p-value's logarithm: nine decades to better than 0.1 %.
 const BISECTIONS: usize = 14;
 
@@ -51,7 +53,8 @@ pub struct Ratio {
     pub p: f64,
     /// What follows.
     pub verdict: RatioVerdict,
-    /// The number of IOs per device from which a ratio of 1.1 would show. Only given with "cannot be told".
+    /// The number of IOs per device from which a ratio of 1.1 would show. Only given with "cannot be told"; null if no
+    /// number of IOs that can be measured would show it.
     pub ios_needed: Option<u64>,
 }
 
@@ -76,7 +79,12 @@ pub(super) struct Pair<'a> {
     pub other: (Level<'a>, f64),
 }
 
-impl Pair<'_> {
+impl<'a> Pair<'a> {
+    pub fn new(first: (Level<'a>, f64), other: (Level<'a>, f64)) -> Pair<'a> {
+        let (of_first, of_other) = first.0.with_common_range(other.0);
+        Pair { first: (of_first, first.1), other: (of_other, other.1) }
+    }
+
     /// The interval of the ratio's logarithm.
     fn interval(&self, confidence: f64) -> LogInterval {
         let ((first, first_variance), (other, other_variance)) = (self.first, self.other);
@@ -129,19 +137,33 @@ impl Pair<'_> {
             high: interval.high.is_finite().then(|| interval.high.exp()),
             p,
             verdict,
-            ios_needed: (verdict == RatioVerdict::CannotBeTold).then(|| self.ios_needed(tests)),
+            ios_needed: if verdict == RatioVerdict::CannotBeTold { self.ios_needed(tests) } else { None },
         }
     }
 
-    /// The number of IOs per device that would show a ratio of [`EQUAL_WITHIN`]: the interval shrinks with
-    /// their square root. If the interval has no upper end, the least number that gives it one.
-    fn ios_needed(&self, tests: usize) -> u64 {
-        let interval = self.interval(1.0 - FALSE_DIFFERENCE_P / tests.max(1) as f64);
+    /// The number of IOs per device that would show a ratio of [`EQUAL_WITHIN`], if there were more repetitions like those that
+    /// were measured. Tail quantiles and means need more IOs than a median, because they depend on rarer ones.
+    fn ios_needed(&self, tests: usize) -> Option<u64> {
+        let confidence = 1.0 - FALSE_DIFFERENCE_P / tests.max(1) as f64;
         let count = self.first.0.count().min(self.other.0.count()) as f64;
-        let half = 0.5 * (interval.high - interval.low);
-        let factor =
-            if half.is_finite() { (half / EQUAL_WITHIN.ln()).powi(2).max(1.0) } else { UNBOUNDED_FACTOR };
-        (count * factor).ceil() as u64
+        let would_show = |ios: f64| {
+            let grown = |(level, variance): (Level<'a>, f64)| {
+                (level.grown((ios / level.count() as f64).max(1.0)), variance)
+            };
+            let pair = Pair { first: grown(self.first), other: grown(self.other) };
+            let interval = pair.interval(confidence);
+            0.5 * (interval.high - interval.low) <= EQUAL_WITHIN.ln()
+        };
+        if !would_show(count * GROWTH_MOST) {
+            return None;
+        }
+        let (mut few, mut enough) = (0.0, GROWTH_MOST.ln());
+        for _ in 0..GROWTH_BISECTIONS {
+            let middle = 0.5 * (few + enough);
+            let half = if would_show(count * f64::exp(middle)) { &mut enough } else { &mut few };
+            *half = middle;
+        }
+        Some((count * f64::exp(enough)).ceil() as u64)
     }
 }
 

@@ -59,6 +59,7 @@ fn compared_run(findings: &Findings, device: &Synthetic) -> ComparedRun {
     }
     ComparedRun {
         device: findings.characteristics.device.clone(),
+        details: Default::default(),
         characteristics: findings.characteristics.clone(),
         experiments,
     }
@@ -82,6 +83,7 @@ fn experiment(micro_benchmark: &str, label: &str, value: f64, ns: u64) -> (Exper
 fn two_runs() -> Comparison {
     let run = |device: &str, experiments| ComparedRun {
         device: device.to_owned(),
+        details: Default::default(),
         characteristics: Default::default(),
         experiments,
     };
@@ -133,9 +135,10 @@ fn two_runs_in_a_terminal() {
       p90       A 1.50 ms, B 1.50 ms: 1.00× (0.61× to 1.64×), cannot be told
       p99       A 2.00 ms, B 2.00 ms: 1.00× (1.00× to 1.00×), equal
       p99.9     A 2.00 ms, B 2.00 ms: 1.00× (too few IOs), cannot be told
-      mean      A 1.10 ms, B 1.10 ms: 1.00× (1.00× to 1.00×), equal
-      B is equal to A within 10 % at median, p99 and mean. At p90 and p99.9 it
-      cannot be told: about 33 000 IOs of each would tell.
+      mean      A 1.10 ms, B 1.10 ms: 1.00× (0.95× to 1.06×), equal
+      B is equal to A within 10 % at median, p99 and mean. It cannot be told at p90
+      (more IOs than can be measured would tell) and p99.9 (about 4 600 IOs of each
+      would tell).
 
     granularity RW, 3 values of IOSize
       median    slower at 2 of 3 (2.00×), equal at 1

@@ -56,9 +56,11 @@ impl Fit {
     fn conclude(&self, model: &DeviceModel, folder: &Path) -> Result<()> {
         let document = ModelDocument::of(model);
         std::fs::create_dir_all(folder)?;
-        flashlab_samples::write_json(folder, source::DOCUMENT, &document)?;
         let page = folder.join(PAGE);
-        files::write_page(&page, &show::page(model, &document))?;
+        files::check_output(&page, files::Output::Page)?;
+        files::check_output(&folder.join(source::DOCUMENT), files::Output::Model)?;
+        flashlab_samples::write_json(folder, source::DOCUMENT, &document)?;
+        files::write_output(&page, files::Output::Page, show::page(model, &document))?;
         if self.json.json {
             tell!("report: {}", page.display());
             return output::json(&document);

@@ -60,7 +60,7 @@ impl Tune {
         };
         let report = tune(&model, self.target, &surroundings);
         if let Some(file) = self.output.as_ref().filter(|_| !report.text.is_empty()) {
-            files::write_output(file, "the settings", &report.text)?;
+            files::write_output(file, files::Output::Settings, &report.text)?;
             tell!("wrote {}", file.display());
         }
         match (self.table.json, self.table.csv) {

@@ -49,6 +49,7 @@ impl Twin {
             let file = self.output.display();
             bail!(Usage(format!("{file} exists: give another --output, or --overwrite")));
         }
+        files::check_output(&self.output, files::Output::Profile)?;
         let known = self.known()?;
         let measured = MeasuredRuns::read(&self.run)?;
         if let Some(known) = known.as_ref().filter(|known| known.capacity != measured.capacity) {
@@ -62,7 +63,7 @@ impl Twin {
         tell!("fitting: this takes a minute or two");
         let fit = fit_twin(&measured, known.as_ref())?;
         let difference = compare_with_profile(&measured, &fit.profile)?;
-        files::write_page(&self.output, &fit.profile.to_toml())?;
+        files::write_output(&self.output, files::Output::Profile, fit.profile.to_toml())?;
         let profile = self.output.display().to_string();
         if self.json.json {
             let TwinFit { model, candidates, .. } = &fit;

@@ -67,7 +67,11 @@ pub fn check(run: &Path, twin: &Path, page: &Path, json: bool) -> Result<()> {
         let (run, twin) = (run.display(), twin.display());
         bail!(Usage(format!("{run} and {twin} have no point of a micro-benchmark in common")));
     }
-    files::write_page(page, &flashlab_report::twin_html(&difference, &device.target, &name))?;
+    files::write_output(
+        page,
+        files::Output::Page,
+        flashlab_report::twin_html(&difference, &device.target, &name),
+    )?;
     let page = page.display().to_string();
     if json {
         return output::json(&Document { version: 1, device: device.target, twin: name, page, difference });

@@ -113,7 +113,7 @@ impl RunProgram {
             ("syncs", count(&counts.syncs)),
         ]);
         let text = serde_json::to_string_pretty(&report)?;
-        crate::files::write_output(path, "the counts", text + "\n")
+        crate::files::write_output(path, crate::files::Output::Counts, text + "\n")
     }
 }
 
