@@ -163,12 +163,12 @@ fn runs_are_compared() {
     let ran = directory.flashlab(&["compare", "a", "b", "--output", "no/such/folder.html"]);
     insta::assert_snapshot!(ran, @r"
     exit 2
-    flashlab: cannot write no/such/folder.html: No such file or directory (os error 2); choose another file with --output
+    flashlab: cannot write no/such/folder.html: No such file or directory (os error 2); choose another file
     ");
     let ran = directory.flashlab(&["compare", "a", "./a"]);
     insta::assert_snapshot!(ran, @r"
     exit 2
-    flashlab: ./a and a are the same run: to see how runs of one device differ, repeat it with another --seed and compare the two
+    flashlab: ./a and a are the same run, or one is a copy of the other: to see how runs of one device differ, repeat it with another --seed and compare the two
     ");
     let ran = directory.flashlab(&["report", "a", "b", "c", "--json"]);
     assert_eq!(ran.code, Some(2), "{ran}");
