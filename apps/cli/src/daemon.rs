@@ -19,7 +19,7 @@ const LOG: &str = "--log";
 /// The options of a server that can go to the background.
 #[derive(Args)]
 pub struct Background {
-    /// Return when it is ready; the server goes on in the background
+    /// Return when it is ready; the server goes on until flashlab live stop or a signal ends it
     #[arg(long)]
     daemon: bool,
     /// Where the server's messages go with --daemon; a file in the temporary directory if not given

@@ -625,9 +625,9 @@ fn of_serve() {
           --loop                   As a loop block device with direct IO
           --fuse <DIR>             As the file DIR/disk, through FUSE
           --ublk                   As a block device of the kernel's driver ublk
+          --nbd <SOCKET>           To NBD clients at this Unix socket, through nbdkit
           --recover <N>            Take over the block device /dev/ublkbN, whose server was killed; give
                                    the same --backing again
-          --nbd <SOCKET>           To NBD clients at this Unix socket, through nbdkit
           --backing <FILE>         Keep the data in this file, which is made if it does not exist, and
                                    the device's state next to it; in memory if not given
           --overwrite-file         Consent to writing to a backing file that flashlab did not make
@@ -642,8 +642,8 @@ fn of_serve() {
           --fault <FAULT>          What goes wrong from the start: KIND[,KEY=VALUE]..., as
                                    error,on=write,share=0.01 (see docs/serve.md); may be repeated
           --seed <SEED>            The seed of faults that bring none of their own [default: 1]
-          --daemon                 Return when the disk is ready; the server goes on until flashlab live
-                                   stop ends it
+          --daemon                 Return when it is ready; the server goes on until flashlab live stop
+                                   or a signal ends it
           --log <FILE>             Where the server's messages go with --daemon; a file in the temporary
                                    directory if not given
           --json                   Print one line of JSON when the disk is ready
