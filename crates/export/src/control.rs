@@ -109,8 +109,13 @@ impl ControlCommand {
                 Err(error) => json!({ "error": error.to_string() }),
             },
             ControlCommand::Fault(rule) => {
-                disk.arm(rule);
-                json!({ "ok": true })
+                match rule.never_fires(disk.geometry().capacity, disk.clock().now()) {
+                    Some(reason) => json!({ "error": format!("the fault would never happen: {reason}") }),
+                    None => {
+                        disk.arm(rule);
+                        json!({ "ok": true })
+                    }
+                }
             }
             ControlCommand::ClearFaults => {
                 disk.with_faults(FaultInjector::clear);

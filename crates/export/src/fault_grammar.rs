@@ -154,6 +154,13 @@ impl FromStr for FaultRule {
         if fault.from_bytes.unwrap_or(0) >= fault.to_bytes.unwrap_or(u64::MAX) {
             return Err(wrong("from is before to, or nothing lies between them".to_owned()));
         }
+        let has_place = fault.from_bytes.is_some() || fault.to_bytes.is_some();
+        if has_place && (kind == "lost-flush" || fault.on == Some(FaultOperation::Flush)) {
+            return Err(wrong("a flush touches no place: leave out from and to".to_owned()));
+        }
+        if fault.share == Some(0.0) || fault.count == Some(0) {
+            return Err(wrong("with share=0 or count=0 it affects no IO".to_owned()));
+        }
         if fault.after_ns.unwrap_or(0) >= fault.until_ns.unwrap_or(u64::MAX) {
             return Err(wrong("after is before until, or no time lies between them".to_owned()));
         }
@@ -209,6 +216,8 @@ mod tests {
         insta::assert_snapshot!(message("torn,on=read"), @r#""torn,on=read" is no fault: torn affects one kind of IO only: leave out `on`"#);
         insta::assert_snapshot!(message("error,errno=ESTRANGE"), @r#""error,errno=ESTRANGE" is no fault: errno=ESTRANGE: a number from 1 to 4095, or EIO, ENXIO, ENOMEM, EINVAL, ENOSPC, EROFS, ENODATA, ETIMEDOUT, EREMOTEIO"#);
         insta::assert_snapshot!(message("error,from=2MiB,to=1MiB"), @r#""error,from=2MiB,to=1MiB" is no fault: from is before to, or nothing lies between them"#);
+        insta::assert_snapshot!(message("error,on=flush,from=1MiB"), @r#""error,on=flush,from=1MiB" is no fault: a flush touches no place: leave out from and to"#);
+        insta::assert_snapshot!(message("error,count=0"), @r#""error,count=0" is no fault: with share=0 or count=0 it affects no IO"#);
         insta::assert_snapshot!(message("slow,by=-1"), @r#""slow,by=-1" is no fault: by=-1: a factor from 0 to 1000000"#);
         insta::assert_snapshot!(message("stall,5s"), @r#""stall,5s" is no fault: "5s" is not KEY=VALUE"#);
     }

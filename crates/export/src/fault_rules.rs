@@ -97,6 +97,17 @@ pub enum FaultOperation {
 }
 
 impl FaultRule {
+    /// Why no IO to a disk of this capacity can be affected any more, `now` after the disk started; `None` if one can.
+    pub fn never_fires(&self, capacity: Bytes, now: Nanos) -> Option<String> {
+        let beyond = self.from_bytes.filter(|&from| from >= capacity.0).map(|from| {
+            format!("from={}: the disk has {capacity}, so that no IO can reach the rule's place", Bytes(from))
+        });
+        let over = self.until_ns.filter(|&until| until <= now.0).map(|until| {
+            format!("until={}: the disk started {now} ago, so that the rule's time is over", Nanos(until))
+        });
+        beyond.or(over)
+    }
+
     /// Whether an IO touches the bytes of the rule. A flush touches none.
     fn is_there(&self, offset: Bytes, size: Bytes) -> bool {
         let (from, to) = (self.from_bytes.unwrap_or(0), self.to_bytes.unwrap_or(u64::MAX));
@@ -305,6 +316,17 @@ mod tests {
         let mut faults = FaultInjector::default();
         texts.iter().for_each(|text| faults.arm(text.parse().unwrap()));
         faults
+    }
+
+    #[test]
+    fn a_rule_that_no_io_can_reach_is_found() {
+        let never = |text: &str| {
+            let rule: FaultRule = text.parse().unwrap();
+            rule.never_fires(Bytes::gib(1), Nanos::from_secs(60))
+        };
+        assert_eq!(never("error,from=1023MiB,to=2GiB,until=61s"), None);
+        assert!(never("error,from=1GiB").unwrap().contains("the disk has 1 GiB"));
+        assert!(never("error,until=60s").unwrap().contains("the disk started 60 s ago"));
     }
 
     fn judge(faults: &mut FaultInjector, operation: Operation) -> FaultEffect {

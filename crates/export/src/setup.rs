@@ -15,7 +15,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flashlab_base::{Bytes, Seed};
+use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_host::Reason;
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
 
@@ -86,6 +86,10 @@ impl Setup {
     /// See [`ExportError`].
     pub fn check(&self) -> Result<(), ExportError> {
         check_memory(&self.profile, &self.data, self.volatile)?;
+        let capacity = self.profile.capacity;
+        if let Some(reason) = self.faults.iter().find_map(|rule| rule.never_fires(capacity, Nanos::ZERO)) {
+            return Err(ExportError::Key(format!("a fault would never happen: {reason}")));
+        }
         match &self.data {
             DataPlacement::Nowhere | DataPlacement::Memory => Ok(()),
             DataPlacement::File { path, may_overwrite } => {
