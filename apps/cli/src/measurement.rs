@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use flashlab_analysis::findings::Findings;
-use flashlab_base::{Bytes, Identity};
+use flashlab_base::{Bytes, Identity, Seed};
 use flashlab_bench::{BenchManifest, Progress, Schedule, Settings};
 use flashlab_plan::Plan;
 use flashlab_report::shell_word;
@@ -108,6 +108,11 @@ impl Measurement {
     /// The run's folder.
     pub fn folder(&self) -> &RunFolder {
         &self.folder
+    }
+
+    /// The seed of everything random.
+    pub fn seed(&self) -> Seed {
+        self.manifest.settings.seed
     }
 
     /// What was measured, as the manifest has it.

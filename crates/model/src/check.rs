@@ -39,6 +39,8 @@ pub enum CheckedParameter {
     Depth,
     /// Other mixes of reads and writes.
     Mix,
+    /// Other fills.
+    Fill,
 }
 
 /// One kind of requests, predicted and measured.
@@ -54,6 +56,8 @@ pub struct CheckRow {
     pub depth: u32,
     /// The share of writes; null where there is no mix.
     pub write_share: Option<f64>,
+    /// The data on the device; null where the fill was not varied.
+    pub filled_bytes: Option<u64>,
     /// How many runs it was measured in.
     pub runs: usize,
     /// The equation.
@@ -79,7 +83,7 @@ pub struct CheckRow {
 /// The mean errors of some rows.
 #[derive(Clone, Debug, Serialize)]
 pub struct CheckSummary {
-    /// `sr` and so on, `depth`, `mix` or `all`.
+    /// `sr` and so on, `depth`, `mix`, `fill` or `all`.
     pub name: &'static str,
     /// How many rows there are.
     pub rows: usize,
@@ -124,6 +128,7 @@ struct Kind {
     depth: u32,
     /// In thousandths, because it was computed.
     write_share: u64,
+    filled: Option<Bytes>,
 }
 
 /// A run: where, how many requests, requests a second, median.
@@ -141,8 +146,13 @@ impl ModelCheck {
         for (kind, runs) in kinds(points) {
             let share = kind.write_share as f64 / 1e3;
             let write_share = (kind.varied == CheckedParameter::Mix).then_some(share);
-            let request =
-                WorkloadRequest { class: kind.class, size: kind.size, depth: kind.depth, write_share };
+            let request = WorkloadRequest {
+                class: kind.class,
+                size: kind.size,
+                depth: kind.depth,
+                write_share,
+                filled: kind.filled,
+            };
             match model.predict(request) {
                 Ok(predicted) => rows.push(row(kind, write_share, &runs, predicted)),
                 Err(error) => {
@@ -170,7 +180,11 @@ impl ModelCheck {
                 self.rows.iter().filter(|row| row.varied == CheckedParameter::Size && row.class == name);
             summaries.extend(summary(name, of_class.collect(), Some(paper), self.is_simulated));
         }
-        for (name, varied) in [("depth", CheckedParameter::Depth), ("mix", CheckedParameter::Mix)] {
+        for (name, varied) in [
+            ("depth", CheckedParameter::Depth),
+            ("mix", CheckedParameter::Mix),
+            ("fill", CheckedParameter::Fill),
+        ] {
             let of_kind = self.rows.iter().filter(|row| row.varied == varied);
             summaries.extend(summary(name, of_kind.collect(), None, self.is_simulated));
         }
@@ -187,12 +201,20 @@ fn kinds(points: &[RunPoint]) -> BTreeMap<Kind, Vec<Run>> {
         let is_mix = workload.write_share > 0.0 && workload.write_share < 1.0;
         let varied = match () {
             () if is_mix => CheckedParameter::Mix,
+            () if workload.filled.is_some() => CheckedParameter::Fill,
             () if workload.depth > 1 => CheckedParameter::Depth,
             () => CheckedParameter::Size,
         };
         let class = if is_mix { ThroughputClass::RandomRead } else { workload.class };
         let write_share = (workload.write_share * 1e3).round() as u64;
-        let kind = Kind { varied, class, size: workload.size, depth: workload.depth, write_share };
+        let kind = Kind {
+            varied,
+            class,
+            size: workload.size,
+            depth: workload.depth,
+            write_share,
+            filled: workload.filled,
+        };
         let run = Run {
             place: workload.target_offset,
             ios: point.ios as f64,
@@ -257,6 +279,7 @@ fn row(
         size_bytes: kind.size.0,
         depth: kind.depth,
         write_share,
+        filled_bytes: kind.filled.map(|filled| filled.0),
         runs: runs.len(),
         equation: predicted.equation,
         predicted_bytes_per_s: [bytes.estimate, bytes.low, bytes.high],

@@ -94,7 +94,10 @@ impl DeviceModel {
     pub fn collection(&self, size: Bytes, write_amplification: f64) -> Result<Interval, ModelError> {
         let points = self.fitted_to.points.iter().filter(|point| {
             let workload = &point.workload;
-            workload.class == ThroughputClass::RandomWrite && workload.size == size && workload.is_plain()
+            workload.class == ThroughputClass::RandomWrite
+                && workload.size == size
+                && workload.depth == 1
+                && workload.write_share == 1.0
         });
         let measured: Vec<Measured<f64>> = points
             .filter_map(|point| Some(Measured { input: point.write_amplification?, figure: point.mean_ns }))

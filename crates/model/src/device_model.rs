@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ModelError;
 use crate::class_model::ClassModel;
+use crate::fill::FillModel;
 use crate::linear_max::LinearMax;
 use crate::mixed_load::{LoadMix, MixedFrontier};
 use crate::performance_model::{Measured, PerformanceModel};
@@ -50,6 +51,8 @@ pub struct DeviceModel {
     pub depths: BTreeMap<ThroughputClass, DepthModel>,
     /// Reads and writes at once, if they were measured.
     pub mixed: Option<MixedModel>,
+    /// Random writes over the fill, if fills were measured.
+    pub filled: Option<FilledModel>,
 }
 
 /// Throughput over the queue depth, of requests of one size; and over the size at the largest depth.
@@ -80,6 +83,19 @@ pub struct MixedModel {
     pub frontier: MixedFrontier,
 }
 
+/// Random writes of one size, one after the other, over the data on the device.
+#[derive(Clone, Debug)]
+pub struct FilledModel {
+    /// The size of a write.
+    pub size: Bytes,
+    /// The mean time of a write, and so throughput.
+    pub means: FillModel,
+    /// Its mean relative error on fills that were left out.
+    pub hold_out_error: Option<f64>,
+    /// The median.
+    pub medians: FillModel,
+}
+
 /// What a prediction is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WorkloadRequest {
@@ -91,6 +107,8 @@ pub struct WorkloadRequest {
     pub depth: u32,
     /// The share that writes; `None` for the class alone.
     pub write_share: Option<f64>,
+    /// The data on the device; `None` for the state that everything else was measured in.
+    pub filled: Option<Bytes>,
 }
 
 /// A prediction.
@@ -120,6 +138,7 @@ impl DeviceModel {
             .filter_map(|class| Some((class, depth_model(points, class)?)))
             .collect();
         let mixed = mixed_model(points);
+        let filled = filled_model(points);
         if classes.values().all(Result::is_err) {
             // The reason of a class that was measured says more than that another one was not.
             let was_measured =
@@ -131,7 +150,7 @@ impl DeviceModel {
                 source.source
             )));
         }
-        Ok(DeviceModel { fitted_to: source, classes, depths, mixed })
+        Ok(DeviceModel { fitted_to: source, classes, depths, mixed, filled })
     }
 
     /// The model of a class.
@@ -147,6 +166,9 @@ impl DeviceModel {
     /// # Errors
     /// Where nothing like it was measured.
     pub fn predict(&self, request: WorkloadRequest) -> Result<Prediction, ModelError> {
+        if let Some(filled) = request.filled {
+            return self.predict_filled(request, filled);
+        }
         match request.write_share {
             Some(share) if share > 0.0 && share < 1.0 => self.predict_mix(request, share),
             _ if request.depth > 1 => self.predict_depth(request),
@@ -185,6 +207,24 @@ impl DeviceModel {
         let share = model.median_share(request.depth);
         let time = inverse(rate).map(|ns| ns * f64::from(request.depth) * share);
         Ok(prediction(Some(time), rate, request.size, model.curve.name()))
+    }
+
+    fn predict_filled(&self, request: WorkloadRequest, filled: Bytes) -> Result<Prediction, ModelError> {
+        let model = self.filled.as_ref().ok_or_else(|| {
+            ModelError::Input(
+                "no fills were measured: flashlab model fit does on a simulated flash device of which it may use all".to_owned(),
+            )
+        })?;
+        let is_known = request.class == ThroughputClass::RandomWrite
+            && (request.size, request.depth, request.write_share) == (model.size, 1, None);
+        if !is_known {
+            let size = model.size;
+            let message =
+                format!("fills were measured with random writes of {size} only, one after the other");
+            return Err(ModelError::Input(message));
+        }
+        let (median, mean) = (model.medians.predict(filled), model.means.predict(filled));
+        Ok(prediction(Some(median), inverse(mean), request.size, model.means.name()))
     }
 
     fn predict_mix(&self, request: WorkloadRequest, share: f64) -> Result<Prediction, ModelError> {
@@ -256,7 +296,7 @@ fn class_model(points: &[RunPoint], class: ThroughputClass) -> Result<ClassModel
 /// The points of a class alone, whatever their depth.
 fn alone(points: &[RunPoint], class: ThroughputClass) -> Vec<&RunPoint> {
     let of_class = points.iter().filter(|point| point.workload.class == class && !point.is_disturbed);
-    of_class.filter(|point| point.workload.write_share == 0.0 || point.workload.write_share == 1.0).collect()
+    of_class.filter(|point| point.workload.is_alone()).collect()
 }
 
 fn depth_model(points: &[RunPoint], class: ThroughputClass) -> Option<DepthModel> {
@@ -320,10 +360,26 @@ impl DepthModel {
     }
 }
 
+fn filled_model(points: &[RunPoint]) -> Option<FilledModel> {
+    let of_fills: Vec<(Bytes, &RunPoint)> = points
+        .iter()
+        .filter(|point| !point.is_disturbed)
+        .filter_map(|point| Some((point.workload.filled?, point)))
+        .collect();
+    let size = of_fills.first()?.1.workload.size;
+    let of = |figure: fn(&RunPoint) -> f64| -> Vec<Measured<Bytes>> {
+        of_fills.iter().map(|(input, point)| Measured { input: *input, figure: figure(point) }).collect()
+    };
+    let (means, hold_out_error) = FillModel::select(&of(|point| 1e9 / point.ios_per_s)).ok()?;
+    let (medians, _) = FillModel::select(&of(|point| point.p50_ns)).ok()?;
+    Some(FilledModel { size, means, hold_out_error, medians })
+}
+
 fn mixed_model(points: &[RunPoint]) -> Option<MixedModel> {
     let random = |point: &&RunPoint| {
         matches!(point.workload.class, ThroughputClass::RandomRead | ThroughputClass::RandomWrite)
             && !point.is_disturbed
+            && point.workload.filled.is_none()
     };
     let first = points.iter().filter(random).find(|point| {
         let share = point.workload.write_share;

@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::ModelError;
 use crate::class_model::{ClassModel, SizeModel};
 use crate::device_model::{DeviceModel, MODEL_VERSION, ModelSource};
+use crate::fill::FillModel;
 use crate::mixed_load::MixedFrontier;
 use crate::performance_model::PerformanceModel;
 use crate::queue_depth::QueueDepthModel;
@@ -26,6 +27,8 @@ pub struct ModelDocument {
     pub queue_depth: Vec<QueueDepthDocument>,
     /// Reads and writes at once.
     pub mixed: Option<MixedDocument>,
+    /// Random writes over the data on the device.
+    pub filled: Option<FillDocument>,
     /// What it was fitted to.
     #[serde(flatten)]
     pub fitted_to: ModelSource,
@@ -123,6 +126,19 @@ pub struct MixedDocument {
     pub hold_out_error: Option<f64>,
 }
 
+/// Random writes over the data on the device.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct FillDocument {
+    /// The size of a write.
+    pub size_bytes: u64,
+    /// The equation.
+    pub equation: &'static str,
+    /// The mean relative error on fills that were left out.
+    pub hold_out_error: Option<f64>,
+    /// P, the flash that holds data as far as its times show it; null where the equation has none.
+    pub physical_bytes: Option<f64>,
+}
+
 /// Nanoseconds for each byte to microseconds for each KB of 1024 bytes.
 const US_PER_KB: f64 = 1.024;
 
@@ -211,6 +227,15 @@ impl ModelDocument {
             interference: mixed.frontier.interference,
             hold_out_error: mixed.frontier.hold_out_error,
         });
+        let filled = model.filled.as_ref().map(|filled| FillDocument {
+            size_bytes: filled.size.0,
+            equation: filled.means.name(),
+            hold_out_error: filled.hold_out_error,
+            physical_bytes: match &filled.means {
+                FillModel::Collection(curve) => Some(curve.physical_bytes),
+                FillModel::Between(_) => None,
+            },
+        });
         ModelDocument {
             sr: line(ThroughputClass::SequentialRead),
             rr: line(ThroughputClass::RandomRead),
@@ -218,6 +243,7 @@ impl ModelDocument {
             rw: line(ThroughputClass::RandomWrite),
             queue_depth: queue_depth.collect(),
             mixed,
+            filled,
             fitted_to: model.fitted_to.clone(),
         }
     }

@@ -5,11 +5,13 @@
 //! 2. In each zone requests of one size run one after the other, from 4 KiB on and doubled until throughput saturates: first the
 //!    sequential and random reads of all sizes, then the writes, so that what writes leave behind slows no read down.
 //! 3. Then random requests run at several queue depths, and mixes of reads and writes, over the whole target.
-//! 4. A check has other sizes, in the zones that were not exercised; other depths, and other mixes.
+//! 4. Where a device can be made new, random writes run at several fills: data in a part of it, the remainder never written.
+//! 5. A check has other sizes, in the zones that were not exercised; other depths, mixes and fills.
 //!
 //! Each step is a plan, so that every IO is recorded as in any run.
 
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::{Bytes, Nanos, Prng, Seed};
+use flashlab_device::Operation;
 use flashlab_plan::{
     Experiment, ExperimentValue, IoSize, ModeRule, Pattern, PatternParameter, Plan, Space, Vary,
 };
@@ -39,6 +41,16 @@ const MIXES: [f64; 5] = [0.0, 0.1, 0.4, 0.8, 1.0];
 const CHECK_MIXES: [f64; 2] = [0.2, 0.6];
 /// The depth of mixes: the frontier is that of a busy device.
 const MIX_DEPTH: u32 = 16;
+
+/// The shares of the device that hold data, of the runs that are fitted.
+pub const FILLS: [f64; 5] = [0.4, 0.6, 0.75, 0.9, 1.0];
+/// The shares of the runs that are checked: each lies between two that were fitted.
+pub const CHECK_FILLS: [f64; 3] = [0.5, 0.8, 0.95];
+/// Random overwrites of a fill: log-block devices merge a block in most of them, about 20 us of CPU time each.
+const FILLING_WRITES: u64 = 100_000;
+/// How the plans of fills begin.
+const FILL_PLAN: &str = "model-fill";
+const CHECK_FILL_PLAN: &str = "check-fill";
 
 /// How long a run is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -152,6 +164,62 @@ impl Extraction {
     /// The plans that check other depths and mixes.
     pub fn check_queue_plans(&self) -> Vec<Plan> {
         self.depth_plans("check", &CHECK_DEPTHS, &CHECK_MIXES, false)
+    }
+
+    /// The data on the device at a fill.
+    pub fn filled(&self, share: f64) -> Bytes {
+        let unit = if self.space.capacity >= Bytes::mib(64) { Bytes::mib(1) } else { self.space.block };
+        Bytes((self.space.capacity.0 as f64 * share) as u64).round_down(unit).max(unit)
+    }
+
+    /// Random writes of the smallest size to the data of a fill, to be fitted.
+    pub fn fill_plan(&self, filled: Bytes) -> Plan {
+        self.filled_plan(FILL_PLAN, filled)
+    }
+
+    /// The same, to be checked.
+    pub fn check_fill_plan(&self, filled: Bytes) -> Plan {
+        self.filled_plan(CHECK_FILL_PLAN, filled)
+    }
+
+    /// The writes that bring a new device to a fill: its data in order, then random overwrites, three times the data where that
+    /// takes at most [`FILLING_WRITES`] of them. Larger data is overwritten in larger requests: they are far below the
+    /// size of a superblock, so that the pages left valid in a block are distributed as with small ones.
+    pub fn filling(
+        &self,
+        filled: Bytes,
+        seed: Seed,
+    ) -> impl Iterator<Item = (Operation, Bytes, Bytes)> + use<> {
+        let least = SIZE_LEAST.max(self.space.block);
+        let size = Bytes(3 * filled.0 / FILLING_WRITES).round_up(least).max(least).min(filled);
+        let (places, mut random) = (filled.0 / size.0, Prng::new(seed));
+        let in_order = Bytes::mib(1).round_up(least);
+        let first = (0..filled.0.div_ceil(in_order.0)).map(move |index| {
+            let offset = in_order * index;
+            (Operation::Write, offset, in_order.min(Bytes(filled.0 - offset.0)))
+        });
+        let overwrites = (0..3 * places).map(move |_| (Operation::Write, size * random.below(places), size));
+        first.chain(overwrites)
+    }
+
+    /// Whether a plan of this name measures a fill.
+    pub(crate) fn is_fill_plan(name: &str) -> bool {
+        name.starts_with(FILL_PLAN) || name.starts_with(CHECK_FILL_PLAN)
+    }
+
+    fn filled_plan(&self, name: &str, filled: Bytes) -> Plan {
+        let mut pattern = baseline(ThroughputClass::RandomWrite).on_target(Bytes::ZERO, filled);
+        pattern.first.io_size = IoSize::Fixed(SIZE_LEAST.max(self.space.block));
+        pattern.io_count = Some(QUEUE_IOS.max(self.length.ios));
+        pattern.duration = Some(self.length.time);
+        // Twice: without a repetition nothing is known of the error.
+        let experiments = ["RW", "RW again"].map(|name| Experiment {
+            name: name.to_owned(),
+            pattern: pattern.clone(),
+            vary: None,
+        });
+        let title = format!("random writes with {filled} of data");
+        Plan::new(&format!("{name}-{}", filled.0), &title, "", experiments.into())
     }
 
     fn zone_size(&self) -> Bytes {

@@ -24,6 +24,13 @@ pub struct GarbageCollection {
     fit: LeastSquares<2>,
 }
 
+impl GarbageCollection {
+    /// The variance of the relative residuals.
+    pub(crate) fn variance(&self) -> f64 {
+        self.fit.variance
+    }
+}
+
 impl PerformanceModel for GarbageCollection {
     /// The write amplification.
     type Input = f64;

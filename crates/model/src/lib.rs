@@ -21,6 +21,7 @@ mod document;
 mod error;
 mod external_memory;
 mod extraction;
+mod fill;
 mod fio_output;
 mod garbage_collection;
 mod hold_out;
@@ -45,14 +46,16 @@ pub use broken_line::BrokenLine;
 pub use check::{CheckRow, CheckSummary, CheckedParameter, ModelCheck};
 pub use class_model::{ClassModel, LineParameters, SizeModel};
 pub use device_model::{
-    DepthModel, DeviceModel, MODEL_VERSION, MixedModel, ModelSource, Prediction, WorkloadRequest,
+    DepthModel, DeviceModel, FilledModel, MODEL_VERSION, MixedModel, ModelSource, Prediction, WorkloadRequest,
 };
 pub use document::{
-    LineDocument, MixedDocument, ModelDocument, QueueDepthDocument, ResidualDocument, read_model,
+    FillDocument, LineDocument, MixedDocument, ModelDocument, QueueDepthDocument, ResidualDocument,
+    read_model,
 };
 pub use error::ModelError;
 pub use external_memory::ExternalMemoryCost;
-pub use extraction::{Extraction, RunLength, SIZE_LEAST, SizeStep};
+pub use extraction::{CHECK_FILLS, Extraction, FILLS, RunLength, SIZE_LEAST, SizeStep};
+pub use fill::{FillCurve, FillModel};
 pub use fio_output::fio_points;
 pub use garbage_collection::{GarbageCollection, fill_of, write_amplification};
 pub use hold_out::hold_out_error;

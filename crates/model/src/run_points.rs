@@ -21,6 +21,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::ModelError;
+use crate::extraction::Extraction;
 
 /// A start-up phase is left out if at least this many IOs remain: fewer have no trustworthy median.
 const IOS_LEAST: usize = 8;
@@ -40,12 +41,20 @@ pub struct Workload {
     pub target_offset: Bytes,
     /// Its size; `None` for up to the end.
     pub target_size: Option<Bytes>,
+    /// The data on the device, where the run is one of several fills; `None` for a device in the state of the whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filled: Option<Bytes>,
 }
 
 impl Workload {
-    /// Whether only one kind of IO is done, one after the other: what the throughput model is fitted to.
+    /// Whether only one kind of IO is done, one after the other, in the device's state: what the throughput model is fitted to.
     pub fn is_plain(&self) -> bool {
-        self.depth == 1 && (self.write_share == 0.0 || self.write_share == 1.0)
+        self.depth == 1 && self.is_alone()
+    }
+
+    /// Whether only one kind of IO is done, in the device's state.
+    pub fn is_alone(&self) -> bool {
+        self.filled.is_none() && (self.write_share == 0.0 || self.write_share == 1.0)
     }
 }
 
@@ -133,7 +142,13 @@ pub fn run_points_after(path: &Path, run: u32) -> Result<Vec<RunPoint>, ModelErr
         }
         let mut samples: Vec<Sample> = Vec::new();
         segments.each_sample(record.run, |sample| samples.push(*sample))?;
-        points.extend(points_of(samples, &RunFacts::of(&record), &pattern));
+        let is_filled =
+            matches!(&record.purpose, Purpose::Point { plan, .. } if Extraction::is_fill_plan(plan));
+        let found = points_of(samples, &RunFacts::of(&record), &pattern).into_iter().map(|mut point| {
+            point.workload.filled = point.workload.target_size.filter(|_| is_filled);
+            point
+        });
+        points.extend(found);
     }
     Ok(points)
 }
@@ -235,7 +250,7 @@ fn workloads(pattern: &Pattern) -> Vec<Workload> {
         let IoSize::Fixed(size) = basic.io_size else { return None };
         let class = class_of(basic, mode)?;
         let (target_offset, target_size) = (basic.target_offset, basic.target_size);
-        Some(Workload { class, size, depth, write_share, target_offset, target_size })
+        Some(Workload { class, size, depth, write_share, target_offset, target_size, filled: None })
     };
     let found: Vec<Option<Workload>> = match (&pattern.mix, pattern.first.mode) {
         (None, ModeRule::Always(Mode::Read)) => vec![workload(&pattern.first, Mode::Read, 0.0)],

@@ -27,6 +27,8 @@ pub enum Need {
     Postgresql,
     /// MariaDB's server.
     Mariadb,
+    /// RocksDB's tools, `db_bench`.
+    Rocksdb,
     /// The program strace, and the permission to trace.
     Strace,
     /// The papers' tables beside the project.
@@ -37,7 +39,7 @@ pub enum Need {
 
 impl Need {
     /// All of them, with their names in `FLASHLAB_REQUIRE`.
-    const ALL: [(Need, &str); 11] = [
+    const ALL: [(Need, &str); 12] = [
         (Need::Root, "root"),
         (Need::Fuse, "fuse"),
         (Need::Chromium, "chromium"),
@@ -46,6 +48,7 @@ impl Need {
         (Need::Programs, "programs"),
         (Need::Postgresql, "postgresql"),
         (Need::Mariadb, "mariadb"),
+        (Need::Rocksdb, "rocksdb"),
         (Need::Strace, "strace"),
         (Need::Reference, "reference"),
         (Need::Kernel, "kernel"),

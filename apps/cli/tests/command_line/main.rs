@@ -27,6 +27,7 @@ mod serve;
 mod storage;
 mod support;
 mod sweep;
+mod tuned_programs;
 mod twin;
 mod wrong_commands;
 mod wrong_files;

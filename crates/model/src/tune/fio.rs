@@ -14,8 +14,8 @@ pub(super) fn report(model: &DeviceModel) -> TuneReport {
         .to_owned();
     let (mut jobs, mut last_run) = (0, 0);
     for point in &model.fitted_to.points {
-        // A mix has two points and one job.
-        if point.run == last_run {
+        // A mix has two points and one job. fio cannot make a device new, which a fill needs.
+        if point.run == last_run || point.workload.filled.is_some() {
             continue;
         }
         last_run = point.run;

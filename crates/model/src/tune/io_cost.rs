@@ -89,10 +89,11 @@ fn cost(model: &DeviceModel, report: &mut TuneReport, device: &str) -> Option<Io
 fn qos(model: &DeviceModel, report: &mut TuneReport, device: &str) -> Option<IoCostQos> {
     let latency = |class: ThroughputClass| -> Option<u64> {
         let concurrency = model.depths.get(&class)?.curve.concurrency();
-        let points =
-            model.fitted_to.points.iter().filter(|point| {
-                point.workload.class == class && matches!(point.workload.write_share, 0.0 | 1.0)
-            });
+        let points = model
+            .fitted_to
+            .points
+            .iter()
+            .filter(|point| point.workload.class == class && point.workload.is_alone());
         let nearest = points
             .filter(|point| point.workload.size == model.depths[&class].size)
             .min_by_key(|point| (f64::from(point.workload.depth) - concurrency).abs() as u64)?;
@@ -135,6 +136,7 @@ fn slowest_share(model: &DeviceModel) -> f64 {
                 && other.workload.size == point.workload.size
                 && other.workload.depth == point.workload.depth
                 && other.workload.write_share == point.workload.write_share
+                && other.workload.filled == point.workload.filled
         });
         let mut rates: Vec<f64> = same.map(|other| other.ios_per_s).collect();
         rates.sort_by(f64::total_cmp);

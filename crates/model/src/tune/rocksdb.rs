@@ -9,6 +9,9 @@ use crate::device_model::DeviceModel;
 
 /// The share of the bandwidth that a request should reach.
 const SHARE: f64 = 0.9;
+/// RocksDB loads no options file without this section, and without options of the default column family. Versions after this one
+/// load it, too.
+const VERSION: &str = "[Version]\n  rocksdb_version=7.8.3\n  options_file_version=1.1\n\n";
 /// Within these powers of two a size is looked for.
 const SIZES: [u32; 2] = [12, 26];
 
@@ -45,7 +48,7 @@ pub(super) fn report(model: &DeviceModel, surroundings: &TuneSurroundings) -> Tu
     if !report.values.is_empty() {
         let lines: String =
             report.values.iter().map(|value| format!("  {}={}\n", value.name, value.value)).collect();
-        report.text = format!("[DBOptions]\n{lines}");
+        report.text = format!("{VERSION}[DBOptions]\n{lines}\n[CFOptions \"default\"]\n");
     }
     report
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use flashlab_base::{Bytes, Target};
-use flashlab_model::{CheckSummary, DeviceModel, Extraction, ModelCheck, run_points};
+use flashlab_model::{CHECK_FILLS, CheckSummary, DeviceModel, Extraction, ModelCheck, run_points};
 use flashlab_plan::Plan;
 use flashlab_report::units;
 
@@ -22,7 +22,7 @@ const DOCUMENT: &str = "check.json";
 /// Of a real device: each run is repeated, so that its own repeatability is known.
 const REPETITIONS: u32 = 3;
 
-/// Predict requests, depths and mixes that were never fitted, measure them, and print the error per class
+/// Predict requests, depths, mixes and fills that were never fitted, measure them, and print the error per class
 #[derive(Args)]
 pub struct Check {
     /// A model: the folder of flashlab model fit, its model.json, or a run to fit
@@ -46,10 +46,15 @@ impl Check {
             .begin(self.target.as_ref(), repetitions, |extraction| plans(&model, extraction))?;
         let plans = plans(&model, &measuring.extraction);
         measuring.run(&plans)?;
+        let without_fills = match model.filled {
+            None => Some("the model has none"),
+            Some(_) => measuring.run_fills(&CHECK_FILLS, Extraction::check_fill_plan)?,
+        };
         let folder = measuring.measurement.folder().clone();
         let device = measuring.measurement.identity().target.clone();
         measuring.end()?;
-        let report = ModelCheck::new(&model, &device, is_simulated, &run_points(folder.path())?);
+        let mut report = ModelCheck::new(&model, &device, is_simulated, &run_points(folder.path())?);
+        report.left_out.extend(without_fills.map(|reason| format!("other fills: {reason}")));
         folder.write_json(DOCUMENT, &report)?;
         let place = folder.path().join(DOCUMENT).display().to_string();
         if self.table.is_for_a_program() {

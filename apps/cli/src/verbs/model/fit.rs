@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use flashlab_base::Target;
-use flashlab_model::{DeviceModel, Extraction, ModelDocument, RunPoint, run_points, run_points_after};
+use flashlab_model::{DeviceModel, Extraction, FILLS, ModelDocument, RunPoint, run_points, run_points_after};
 use flashlab_plan::Plan;
 use flashlab_samples::RunFolder;
 
@@ -95,5 +95,8 @@ fn measure(measuring: &mut Measuring) -> Result<RunFolder> {
         }
     }
     measuring.run(&extraction.queue_plans())?;
+    if let Some(reason) = measuring.run_fills(&FILLS, Extraction::fill_plan)? {
+        tell!("fills are not measured: {reason}");
+    }
     Ok(folder)
 }

@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use flashlab_base::{Bytes, Target};
 use flashlab_bench::{Settings, State, Thoroughness};
+use flashlab_device::Device;
 use flashlab_host::ScratchFile;
 use flashlab_model::{Extraction, RunLength};
 use flashlab_plan::{Plan, Space};
@@ -18,7 +19,7 @@ use crate::measure::announce;
 use crate::measurement::Measurement;
 use crate::progress::Bar;
 use crate::selection::Selection;
-use crate::target::{self, Candidate, Opened, Opening};
+use crate::target::{self, Candidate, OpenDevice, Opened, Opening};
 use crate::verbs::bench::StateChoice;
 use crate::{run_folder, scratch};
 
@@ -46,6 +47,7 @@ pub struct Measuring {
     pub extraction: Extraction,
     pub measurement: Measurement,
     opened: Opened,
+    target: Option<Target>,
     scratch: Option<(ScratchFile, bool)>,
 }
 
@@ -131,7 +133,7 @@ impl MeasuringOptions {
         let nothing = Selection::of_plans(Vec::new());
         let measurement =
             Measurement::begin(&mut opened, nothing, settings, prepared, self.on.output.as_deref())?;
-        Ok(Measuring { extraction, measurement, opened, scratch })
+        Ok(Measuring { extraction, measurement, opened, target: target.cloned(), scratch })
     }
 }
 
@@ -152,6 +154,42 @@ impl Measuring {
     /// Runs plans, after those that were run before.
     pub fn run(&mut self, plans: &[Plan]) -> Result<()> {
         self.measurement.measure_also(&mut self.opened.device, plans)
+    }
+
+    /// Runs a plan at each of these fills, each on a new device: its data is written in order, then overwritten at random until the
+    /// steady state. Returns why not, where the device cannot be made new. Whatever is measured later finds the last fill.
+    pub fn run_fills(
+        &mut self,
+        shares: &[f64],
+        plan: impl Fn(&Extraction, Bytes) -> Plan,
+    ) -> Result<Option<&'static str>> {
+        let Some(Target::Simulated(target)) = &self.target else {
+            return Ok(Some("only a simulated device is new again when its data is deleted"));
+        };
+        let extraction = self.extraction;
+        let profile = target::Simulation::new(target)?.profile;
+        if self.opened.device.as_flash().is_none() {
+            return Ok(Some("this device has no flash translation layer: its fill changes nothing"));
+        }
+        if !extraction.writes
+            || profile.capacity.round_down(extraction.space.block) > extraction.space.capacity
+        {
+            return Ok(Some("a part of the device, or reads alone, do not determine its fill"));
+        }
+        for &share in shares {
+            let filled = extraction.filled(share);
+            let mut device = target::new_device(&profile)?;
+            let Some(conditioning) = device.conditioning() else {
+                return Ok(Some("the device takes no conditioning"));
+            };
+            let seed = self.measurement.seed();
+            conditioning
+                .condition(&mut extraction.filling(filled, seed))
+                .map_err(|error| anyhow::anyhow!("the device could not be filled with {filled}: {error}"))?;
+            self.opened.device = OpenDevice::Simulated(Box::new(device));
+            self.run(&[plan(&extraction, filled)])?;
+        }
+        Ok(None)
     }
 
     /// Removes the scratch file, or keeps it.

@@ -33,6 +33,9 @@ pub struct Predict {
     /// The share of random requests that write, from 0 to 1
     #[arg(long, value_name = "SHARE")]
     write_share: Option<f64>,
+    /// The data on the device, of random writes: where fills were measured
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
+    filled: Option<Bytes>,
     /// What is predicted: requests, or what the model of one mechanism makes of the device's costs
     #[arg(long, value_enum, default_value_t = Mechanism::Requests)]
     of: Mechanism,
@@ -117,8 +120,13 @@ impl Predict {
         let mut rows = Vec::new();
         for &size in &self.size {
             for &depth in &self.depth {
-                let request =
-                    WorkloadRequest { class: self.class, size, depth, write_share: self.write_share };
+                let request = WorkloadRequest {
+                    class: self.class,
+                    size,
+                    depth,
+                    write_share: self.write_share,
+                    filled: self.filled,
+                };
                 rows.push(row(request, model.predict(request)?));
             }
         }

@@ -113,6 +113,14 @@ fn notes(model: &DeviceModel, document: &ModelDocument) -> Vec<String> {
             held_out(mixed.hold_out_error)
         ));
     }
+    if let Some(filled) = &document.filled {
+        notes.push(format!(
+            "Random writes of {} over the data on the device: {}{}.",
+            Bytes(filled.size_bytes),
+            filled.equation,
+            held_out(filled.hold_out_error)
+        ));
+    }
     let disturbed = model.fitted_to.points.iter().filter(|point| point.is_disturbed).count();
     if disturbed > 0 {
         notes.push(format!(
