@@ -92,9 +92,14 @@ impl DeviceModel {
     /// # Errors
     /// Where fewer than three runs have different write amplifications, or the device does not count what it programs.
     pub fn collection(&self, size: Bytes, write_amplification: f64) -> Result<Interval, ModelError> {
-        let points = self.fitted_to.points.iter().filter(|point| {
+        // Where fills were measured they alone count: other runs differ in where they write, too.
+        let all = &self.fitted_to.points;
+        let has_fills =
+            all.iter().any(|point| point.workload.filled.is_some() && point.workload.size == size);
+        let points = all.iter().filter(|point| {
             let workload = &point.workload;
-            workload.class == ThroughputClass::RandomWrite
+            workload.filled.is_some() == has_fills
+                && workload.class == ThroughputClass::RandomWrite
                 && workload.size == size
                 && workload.depth == 1
                 && workload.write_share == 1.0
