@@ -17,7 +17,7 @@ use flashlab_plan::{
 };
 use flashlab_sim::profile::ThroughputClass;
 
-use crate::run_points::RunPoint;
+use crate::run_points::{CHECK_FILL_PLAN, FILL_PLAN, RunPoint};
 
 /// The smallest request, as in the paper's fit.
 pub const SIZE_LEAST: Bytes = Bytes::kib(4);
@@ -48,10 +48,6 @@ pub const FILLS: [f64; 5] = [0.4, 0.6, 0.75, 0.9, 1.0];
 pub const CHECK_FILLS: [f64; 3] = [0.5, 0.8, 0.95];
 /// Random overwrites of a fill: log-block devices merge a block in most of them, about 20 us of CPU time each.
 const FILLING_WRITES: u64 = 100_000;
-/// How the plans of fills begin.
-const FILL_PLAN: &str = "model-fill";
-const CHECK_FILL_PLAN: &str = "check-fill";
-
 /// How long a run is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunLength {
@@ -200,11 +196,6 @@ impl Extraction {
         });
         let overwrites = (0..3 * places).map(move |_| (Operation::Write, size * random.below(places), size));
         first.chain(overwrites)
-    }
-
-    /// Whether a plan of this name measures a fill.
-    pub(crate) fn is_fill_plan(name: &str) -> bool {
-        name.starts_with(FILL_PLAN) || name.starts_with(CHECK_FILL_PLAN)
     }
 
     fn filled_plan(&self, name: &str, filled: Bytes) -> Plan {

@@ -21,10 +21,17 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::ModelError;
-use crate::extraction::Extraction;
 
 /// A start-up phase is left out if at least this many IOs remain: fewer have no trustworthy median.
 const IOS_LEAST: usize = 8;
+
+/// How the names of plans of fills begin: of those that are fitted, and of those that are checked.
+pub(crate) const FILL_PLAN: &str = "model-fill";
+pub(crate) const CHECK_FILL_PLAN: &str = "check-fill";
+
+fn is_fill_plan(name: &str) -> bool {
+    name.starts_with(FILL_PLAN) || name.starts_with(CHECK_FILL_PLAN)
+}
 
 /// What was done in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -142,8 +149,7 @@ pub fn run_points_after(path: &Path, run: u32) -> Result<Vec<RunPoint>, ModelErr
         }
         let mut samples: Vec<Sample> = Vec::new();
         segments.each_sample(record.run, |sample| samples.push(*sample))?;
-        let is_filled =
-            matches!(&record.purpose, Purpose::Point { plan, .. } if Extraction::is_fill_plan(plan));
+        let is_filled = matches!(&record.purpose, Purpose::Point { plan, .. } if is_fill_plan(plan));
         let found = points_of(samples, &RunFacts::of(&record), &pattern).into_iter().map(|mut point| {
             point.workload.filled = point.workload.target_size.filter(|_| is_filled);
             point
