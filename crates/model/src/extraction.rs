@@ -179,7 +179,7 @@ impl Extraction {
     }
 
     /// The writes that bring a new device to a fill: its data in order, then random overwrites, three times the data where that
-    /// takes at most [`FILLING_WRITES`] of them. Larger data is overwritten in larger requests: they are far below the
+    /// takes at most 100,000 of them. Larger data is overwritten in larger requests: they are far below the
     /// size of a superblock, so that the pages left valid in a block are distributed as with small ones.
     pub fn filling(
         &self,
