@@ -100,43 +100,62 @@ impl ControlCommand {
             _ => return Err(ControlCommandError::Unknown),
         })
     }
+}
 
-    /// Performs the command on `disk`, and returns the answer.
-    fn perform(self, disk: &LiveDisk) -> Value {
-        match self {
-            ControlCommand::Status => match serde_json::to_value(Status::of(disk)) {
-                Ok(status) => json!({ "ok": status }),
-                Err(error) => json!({ "error": error.to_string() }),
-            },
+/// What a control socket controls.
+pub trait Controlled: Send + Sync {
+    /// What `status` answers.
+    ///
+    /// # Errors
+    /// Why there is no answer, for people.
+    fn status(&self) -> Result<Value, String>;
+
+    /// Performs a command other than `status` and `stop`, and returns the answer.
+    ///
+    /// # Errors
+    /// Why it is not performed, for people.
+    fn perform(&self, command: ControlCommand) -> Result<Value, String>;
+}
+
+impl Controlled for LiveDisk {
+    fn status(&self) -> Result<Value, String> {
+        serde_json::to_value(Status::of(self)).map_err(|error| error.to_string())
+    }
+
+    fn perform(&self, command: ControlCommand) -> Result<Value, String> {
+        match command {
             ControlCommand::Fault(rule) => {
-                match rule.never_fires(disk.geometry().capacity, disk.clock().now()) {
-                    Some(reason) => json!({ "error": format!("the fault would never happen: {reason}") }),
-                    None => {
-                        disk.arm(rule);
-                        json!({ "ok": true })
-                    }
+                if let Some(reason) = rule.never_fires(self.geometry().capacity, self.clock().now()) {
+                    return Err(format!("the fault would never happen: {reason}"));
                 }
+                self.arm(rule);
             }
-            ControlCommand::ClearFaults => {
-                disk.with_faults(FaultInjector::clear);
-                json!({ "ok": true })
+            ControlCommand::ClearFaults => self.with_faults(FaultInjector::clear),
+            ControlCommand::PowerOn => self.with_faults(FaultInjector::power_on),
+            ControlCommand::PowerLoss => {
+                let blocks = self.lose_power().map_err(|error| error.to_string())?;
+                return Ok(json!({ "blocks_of_4_kib_lost": blocks }));
             }
-            ControlCommand::PowerOn => {
-                disk.with_faults(FaultInjector::power_on);
-                json!({ "ok": true })
-            }
-            ControlCommand::Stop => {
-                let process = rustix::process::getpid();
-                match rustix::process::kill_process(process, rustix::process::Signal::TERM) {
-                    Ok(()) => json!({ "ok": true }),
-                    Err(error) => json!({ "error": error.to_string() }),
-                }
-            }
-            ControlCommand::PowerLoss => match disk.lose_power() {
-                Ok(blocks) => json!({ "ok": { "blocks_of_4_kib_lost": blocks } }),
-                Err(error) => json!({ "error": error.to_string() }),
-            },
+            ControlCommand::Status | ControlCommand::Stop => {}
         }
+        Ok(true.into())
+    }
+}
+
+/// Performs a command, and returns the answer.
+fn answer_to(command: ControlCommand, controlled: &dyn Controlled) -> Value {
+    let done = match command {
+        ControlCommand::Status => controlled.status(),
+        ControlCommand::Stop => {
+            let process = rustix::process::getpid();
+            let stopped = rustix::process::kill_process(process, rustix::process::Signal::TERM);
+            stopped.map(|()| true.into()).map_err(|error| error.to_string())
+        }
+        command => controlled.perform(command),
+    };
+    match done {
+        Ok(done) => json!({ "ok": done }),
+        Err(error) => json!({ "error": error }),
     }
 }
 
@@ -151,7 +170,7 @@ impl ControlServer {
     /// # Errors
     /// If the socket cannot be created; [`ErrorKind::AddrInUse`] if another server listens on `path`, or it
     /// is not a socket.
-    pub fn listen(path: &Path, disk: Arc<LiveDisk>) -> io::Result<ControlServer> {
+    pub fn listen(path: &Path, controlled: Arc<dyn Controlled>) -> io::Result<ControlServer> {
         let listener = match UnixListener::bind(path) {
             Err(error) if error.kind() == ErrorKind::AddrInUse && is_abandoned(path) => {
                 fs::remove_file(path)?;
@@ -161,7 +180,7 @@ impl ControlServer {
         };
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
         let accept = move || listener.accept().map(|(connection, _)| connection);
-        connections::answer("control", accept, move |connection| converse(connection, &disk))?;
+        connections::answer("control", accept, move |connection| converse(connection, &*controlled))?;
         Ok(ControlServer { path: path.to_owned() })
     }
 
@@ -185,7 +204,7 @@ fn is_abandoned(path: &Path) -> bool {
 }
 
 /// Answers the commands of a connection until it ends.
-fn converse(connection: &UnixStream, disk: &LiveDisk) {
+fn converse(connection: &UnixStream, controlled: &dyn Controlled) {
     let _ = connection.set_read_timeout(Some(PATIENCE));
     let mut reader = BufReader::new(connection);
     loop {
@@ -198,7 +217,7 @@ fn converse(connection: &UnixStream, disk: &LiveDisk) {
         let is_last =
             matches!(command, Err(ControlCommandError::TooLong | ControlCommandError::Unterminated));
         let answer = match command {
-            Ok(command) => command.perform(disk),
+            Ok(command) => answer_to(command, controlled),
             Err(error) => json!({ "error": error.to_string() }),
         };
         let mut writer = connection;
@@ -329,7 +348,7 @@ mod tests {
     fn power_is_lost_and_comes_back_over_the_socket() {
         let folder = tempfile::tempdir().unwrap();
         let disk = disk();
-        let control = ControlServer::listen(&folder.path().join("control"), Arc::clone(&disk)).unwrap();
+        let control = ControlServer::listen(&folder.path().join("control"), disk.clone()).unwrap();
         let mut client = ControlClient::connect(control.path()).unwrap();
         assert!(write(&disk, 7));
         let lost = client.ask("power-loss").unwrap();
@@ -406,7 +425,7 @@ mod tests {
     fn answers(bytes: &[u8]) -> Vec<ControlReply> {
         static DISK: LazyLock<Arc<LiveDisk>> = LazyLock::new(disk);
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let server = std::thread::spawn(move || converse(&theirs, &DISK));
+        let server = std::thread::spawn(move || converse(&theirs, &**DISK));
         let mut writer = &ours;
         // The server may have ended the connection already.
         let _ = writer.write_all(bytes);

@@ -27,13 +27,16 @@ use fuser::{
 
 use crate::fuse::FuseMount;
 use crate::locks::lock;
-use crate::shared_files::{PERMISSIONS, SharedFiles, fallocate};
+use crate::shared_files::{OpenFiles, PERMISSIONS, SharedFiles, fallocate};
 
 /// The time that the kernel may cache attributes and names: long, because only the kernel changes them.
 const VALID: Duration = Duration::from_secs(3600);
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
 /// Set in the mode of a directory: what is made in it belongs to its group.
 const SET_GROUP: u32 = 0o2000;
+
+/// The permissions of symbolic links, as Linux shows them.
+const LINK_PERMISSIONS: u32 = 0o777;
 
 /// Mounts the files on a directory.
 ///
@@ -67,12 +70,7 @@ impl FilesMount {
     ) -> Result<FileAttr, RepairError> {
         self.files.with(|files, modified_ns| {
             let parent = id_of(parent);
-            let inherited = files.status(parent)?.attributes;
-            let hands_on = inherited.mode & SET_GROUP != 0;
-            let group = if hands_on { inherited.group } else { request.gid() };
-            let set_group = if hands_on && kind == FileKind::Directory { SET_GROUP } else { 0 };
-            let mode = mode & PERMISSIONS | set_group;
-            let attributes = FileAttributes { mode, user: request.uid(), group, modified_ns };
+            let attributes = attributes_in(files, parent, request, (kind, mode), modified_ns)?;
             let id = files.create(parent, name.as_bytes(), kind, attributes)?;
             if is_open {
                 files.hold(id)?;
@@ -80,6 +78,21 @@ impl FilesMount {
             Ok(attr_of(&files.status(id)?))
         })
     }
+}
+
+/// The attributes of what a caller makes in a directory.
+fn attributes_in(
+    files: &OpenFiles,
+    parent: FileId,
+    request: &Request,
+    (kind, mode): (FileKind, u32),
+    modified_ns: u64,
+) -> Result<FileAttributes, RepairError> {
+    let inherited = files.status(parent)?.attributes;
+    let hands_on = inherited.mode & SET_GROUP != 0;
+    let group = if hands_on { inherited.group } else { request.gid() };
+    let set_group = if hands_on && kind == FileKind::Directory { SET_GROUP } else { 0 };
+    Ok(FileAttributes { mode: mode & PERMISSIONS | set_group, user: request.uid(), group, modified_ns })
 }
 
 impl Filesystem for FilesMount {
@@ -179,6 +192,24 @@ impl Filesystem for FilesMount {
             Ok(attr) => {
                 reply.created(&VALID, &attr, Generation(0), FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
             }
+            Err(error) => reply.error(errno_of(&error)),
+        }
+    }
+
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let made = self.files.with(|files, modified_ns| {
+            let (parent, what) = (id_of(parent), (FileKind::SymbolicLink, LINK_PERMISSIONS));
+            let attributes = attributes_in(files, parent, request, what, modified_ns)?;
+            let target = target.as_os_str().as_bytes();
+            let id = files.symlink(parent, name.as_bytes(), target, attributes)?;
+            files.status(id)
+        });
+        answer_entry(made.map(|status| attr_of(&status)), reply);
+    }
+
+    fn readlink(&self, _request: &Request, node: INodeNo, reply: ReplyData) {
+        match self.files.with(|files, _| files.read_link(id_of(node))) {
+            Ok(target) => reply.data(&target),
             Err(error) => reply.error(errno_of(&error)),
         }
     }
@@ -378,6 +409,7 @@ fn type_of(kind: FileKind) -> FileType {
     match kind {
         FileKind::Regular => FileType::RegularFile,
         FileKind::Directory => FileType::Directory,
+        FileKind::SymbolicLink => FileType::Symlink,
     }
 }
 

@@ -261,7 +261,14 @@ impl Session<'_> {
                     fallocate(files, id, (call.offset, bytes), call.flags, now_ns).map(done)
                 }
                 FileCall::Status => Ok(put_status(&files.status(id)?, data)),
-                FileCall::StatusAt => Ok(put_status(&files.status(files.find(&data[..length])?)?, data)),
+                FileCall::StatusAt => {
+                    let status = files.status(files.find(&data[..length])?)?;
+                    match status.kind {
+                        // The file system has a link of its own in its place.
+                        FileKind::SymbolicLink => Err(FileRefusal::SymbolicLink.into()),
+                        FileKind::Regular | FileKind::Directory => Ok(put_status(&status, data)),
+                    }
+                }
                 FileCall::SetAttributes => set_attributes(files, id, &data[..length]).map(done),
                 _ => change_names(files, call, &data[..length], now_ns).map(done),
             }
@@ -309,8 +316,10 @@ fn open(files: &mut OpenFiles, call: &CallHeader, path: &[u8], now_ns: u64) -> R
         }
         Err(error) => return Err(error),
     };
-    if files.status(id)?.kind == FileKind::Directory {
-        return Err(FileRefusal::IsDirectory.into());
+    match files.status(id)?.kind {
+        FileKind::Directory => return Err(FileRefusal::IsDirectory.into()),
+        FileKind::SymbolicLink => return Err(FileRefusal::SymbolicLink.into()),
+        FileKind::Regular => {}
     }
     if call.flags & TRUNCATE != 0 && call.flags & ACCESS_MODE != 0 {
         files.truncate(id, Bytes::ZERO, now_ns)?;

@@ -50,6 +50,7 @@ mod undo_copies;
 pub use concurrent::ConcurrentDevice;
 pub use control::{
     COMMAND_LENGTH_MAX, ControlClient, ControlCommand, ControlCommandError, ControlReply, ControlServer,
+    Controlled,
 };
 pub use deadlines::{Deadlines, calibrate_lead, wait_until};
 pub use error::ExportError;

@@ -119,7 +119,7 @@ impl Setup {
         disk.with_faults(|faults| *faults = FaultInjector::with_seed(self.seed));
         self.faults.into_iter().for_each(|rule| disk.arm(rule));
         let control = self.control.map(|path| {
-            let listening = ControlServer::listen(&path, Arc::clone(&disk));
+            let listening = ControlServer::listen(&path, disk.clone());
             listening.map_err(|source| ExportError::Control(path, source))
         });
         if let Some(port) = self.metrics {

@@ -124,10 +124,12 @@ pub enum FileRefusal {
     IsDirectory,
     /// The directory is not empty.
     NotEmpty,
-    /// The name is empty, or contains `/` or a zero byte; or a directory would be in itself.
+    /// The name is empty, or contains `/` or a zero byte; a directory would be in itself; or it is no symbolic link.
     Invalid,
-    /// The name is longer than 255 bytes.
+    /// The name is longer than 255 bytes, or the target of a symbolic link longer than 4095.
     NameTooLong,
+    /// It is a symbolic link, which has no data of its own.
+    SymbolicLink,
     /// The file would become larger than any file.
     TooLarge,
     /// All pages are used.
@@ -151,6 +153,7 @@ impl FileRefusal {
             FileRefusal::NoSpace | FileRefusal::CatalogueFull => 28,
             FileRefusal::NameTooLong => 36,
             FileRefusal::NotEmpty => 39,
+            FileRefusal::SymbolicLink => 40,
             FileRefusal::NotSupported => 95,
         }
     }
@@ -165,9 +168,12 @@ impl fmt::Display for FileRefusal {
             FileRefusal::IsDirectory => "it is a directory",
             FileRefusal::NotEmpty => "the directory is not empty",
             FileRefusal::Invalid => {
-                "the name is empty, or contains `/` or a zero byte; or a directory would be in itself"
+                "the name is empty, or contains `/` or a zero byte; a directory would be in itself; or it is no symbolic link"
             }
-            FileRefusal::NameTooLong => "the name is longer than 255 bytes",
+            FileRefusal::NameTooLong => {
+                "the name is longer than 255 bytes, or the target of a symbolic link longer than 4095"
+            }
+            FileRefusal::SymbolicLink => "it is a symbolic link, which has no data of its own",
             FileRefusal::TooLarge => "the file would be too large",
             FileRefusal::NoSpace => "all pages of the volume are used by files",
             FileRefusal::NotSupported => "files of a volume cannot do this",

@@ -7,7 +7,7 @@
 //! # Method
 //! - `file`: what is known of a file. `catalogue`: what is in memory; `change`: what can change; `log`: the changes on the volume.
 //! - `extents` and `space`: which pages a file has, and which no file has.
-//! - `names`: files are made, renamed and removed. `data`: they are read and written.
+//! - `links`: symbolic links. `names`: files are made, renamed and removed. `data`: they are read and written.
 //! - `shrinking`: they are moved away from the end of a volume that becomes smaller.
 //!
 //! # Invariants
@@ -23,6 +23,7 @@ mod change;
 mod data;
 mod extents;
 mod file;
+mod links;
 mod log;
 mod names;
 mod shrinking;

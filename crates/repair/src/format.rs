@@ -24,7 +24,7 @@ use flashlab_base::Bytes;
 pub const VERSION: u32 = 2;
 
 /// The version of the catalogue of files that this crate writes and reads.
-pub const FILES_VERSION: u32 = 1;
+pub const FILES_VERSION: u32 = 2;
 
 /// The unit of superblocks, map chunks and checkpoints; the smallest page.
 pub(crate) const BLOCK: Bytes = Bytes(4096);

@@ -1,8 +1,8 @@
 //! `flashlab repair mount`: files on a volume, and databases in the directory whose server is killed.
 
 use std::fs::{self, OpenOptions};
-use std::io::Read;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use flashlab_skip::{Need, skip};
 
 use crate::live_disk::{first_line, pattern, send};
-use crate::repair::{insert_until, new_volume};
+use crate::repair::{insert_until, json, new_volume};
 use crate::support::{Directory, program};
 
 /// A directory that every user may reach, with the mount in it.
@@ -137,6 +137,64 @@ fn files_are_what_programs_expect_of_files_and_are_there_after_the_next_mount() 
     mounted.end();
     let served = directory.flashlab(&["repair", "mount", &volume, "/proc"]);
     assert!(served.code == Some(2) && served.err.contains("not empty"), "{}", served.err);
+}
+
+#[test]
+fn symbolic_links_lead_where_they_say_and_files_survive_a_smaller_volume() {
+    let (directory, place) = (Directory::new(), Place::new());
+    let volume = new_volume(&directory, "64MiB");
+    let Some(mounted) = Mounted::begin(&directory, &volume, &place) else { return };
+    let data = pattern(3, 5 << 20);
+    for name in ["removed 1", "removed 2", "removed 3", "kept"] {
+        fs::write(mounted.path(name), &data).unwrap();
+    }
+    for number in 1..=3 {
+        fs::remove_file(mounted.path(&format!("removed {number}"))).unwrap();
+    }
+    symlink("kept", mounted.path("link")).unwrap();
+    symlink("nowhere", mounted.path("dangling")).unwrap();
+    fs::create_dir(mounted.path("a")).unwrap();
+    symlink("../link", mounted.path("a/link")).unwrap();
+    symlink("a", mounted.path("b")).unwrap();
+    let long = "x".repeat(4096);
+    assert!(symlink(&long, mounted.path("long")).is_err(), "Linux has no longer ones than 4095 bytes");
+    symlink(&long[1..], mounted.path("long")).unwrap();
+    assert_eq!(symlink("kept", mounted.path("link")).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    OpenOptions::new().append(true).open(mounted.path("b/link")).unwrap().write_all(b"end").unwrap();
+    mounted.end();
+    let refused = directory.flashlab(&["repair", "resize", &volume, "4MiB"]);
+    assert!(refused.code != Some(0) && refused.err.contains("larger size"), "{}", refused.err);
+    let resized = json(&directory.succeeds(&["repair", "resize", &volume, "16MiB", "--json"]).out);
+    assert!(resized["moved_bytes"].as_u64().unwrap() > 1 << 20, "{resized}");
+    let mounted = Mounted::begin(&directory, &volume, &place).unwrap();
+    assert!(fs::read(mounted.path("a/link")).unwrap() == [&data[..], b"end"].concat());
+    assert_eq!(fs::read_link(mounted.path("long")).unwrap().to_str(), Some(&long[1..]));
+    assert_eq!(fs::read(mounted.path("dangling")).unwrap_err().kind(), ErrorKind::NotFound);
+    let status = fs::symlink_metadata(mounted.path("a/link")).unwrap();
+    assert!(status.is_symlink() && status.len() == 7 && status.mode() & 0o777 == 0o777, "{status:?}");
+    fs::remove_file(mounted.path("link")).unwrap();
+    assert_eq!(fs::metadata(mounted.path("kept")).unwrap().len(), (5 << 20) + 3);
+    mounted.end();
+}
+
+#[test]
+fn a_mount_is_asked_and_stopped_through_its_control_socket() {
+    let (directory, place) = (Directory::new(), Place::new());
+    let volume = new_volume(&directory, "64MiB");
+    let (mount, socket) = (place.path("m"), place.path("socket"));
+    let mounted = directory.flashlab(&["repair", "mount", &volume, &mount, "--daemon", "--control", &socket]);
+    if mounted.err.contains("FUSE needs") {
+        return skip(Need::Fuse, "FUSE is not possible here");
+    }
+    assert_eq!(mounted.code, Some(0), "{mounted}");
+    fs::write(place.path("m/file"), pattern(4, 1 << 20)).unwrap();
+    let status = json(&directory.succeeds(&["repair", "status", &socket, "--json"]).out);
+    assert!(status["counters"]["host_pages"].as_u64().unwrap() > 0, "{status}");
+    let refused = directory.flashlab(&["live", "fault", &socket, "corrupt,from=0B,to=4KiB,count=1"]);
+    assert!(refused.code != Some(0) && refused.err.contains("status and stop"), "{refused}");
+    directory.succeeds(&["live", "stop", &socket]);
+    assert!(!Path::new(&socket).exists() && !Path::new(&place.path("m/file")).exists());
+    assert_eq!(json(&directory.succeeds(&["repair", "status", &volume, "--json"]).out)["is_clean"], true);
 }
 
 #[test]

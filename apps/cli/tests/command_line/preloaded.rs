@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -199,6 +199,35 @@ fn programs_see_ordinary_files_and_others_see_none() {
     assert_eq!(run.succeeds(&["*"], &["cat", &run.path("sub/c"), &run.path("d")]), "one\ntwo\none\ntwo");
     // The exit code is the program's.
     assert_eq!(run.run(&["*"], &["sh", "-c", "exit 7"]).code, Some(7));
+}
+
+#[test]
+fn links_of_the_volume_are_there_and_a_control_socket_answers_meanwhile() {
+    let Some(run) = Run::new("96MiB") else { return };
+    let (file, socket, mount) = (run.path("a"), run.place.path("socket"), run.place.path("other"));
+    run.succeeds(&["*"], &["sh", "-c", &format!("echo one > {file}")]);
+    fs::create_dir(&mount).unwrap();
+    let arguments = ["repair", "mount", &run.volume, &mount, "--daemon", "--control", &socket];
+    let mounted = run.directory.flashlab(&arguments);
+    if mounted.err.contains("FUSE needs") {
+        return skip(Need::Fuse, "FUSE is not possible here");
+    }
+    assert_eq!(mounted.code, Some(0), "{mounted}");
+    symlink("a", format!("{mount}{}", run.data().canonicalize().unwrap().join("link").display())).unwrap();
+    run.directory.succeeds(&["live", "stop", &socket]);
+    let status =
+        format!("cat {}; {} repair status {socket} --json", run.path("link"), env!("CARGO_BIN_EXE_flashlab"));
+    let pattern = run.path("*");
+    let arguments =
+        ["repair", "run", "--control", &socket, "--files", &pattern, &run.volume, "--", "sh", "-c", &status];
+    let made = run.directory.command(&arguments).env("FLASHLAB_PRELOAD", &run.library).output().unwrap();
+    let ran = run.directory.ran(made);
+    let status = ran.out.strip_prefix("one\n").unwrap_or_else(|| panic!("{ran}"));
+    assert!(
+        serde_json::from_str::<Value>(status).unwrap()["counters"]["host_pages"].as_u64() > Some(0),
+        "{ran}"
+    );
+    assert!(fs::symlink_metadata(run.path("link")).unwrap().is_symlink());
 }
 
 #[test]

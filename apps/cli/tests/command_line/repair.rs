@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::live_disk::{Server, pattern};
 use crate::support::{Directory, LoopDevice, program};
 
-fn json(text: &str) -> Value {
+pub fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 

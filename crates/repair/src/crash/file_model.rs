@@ -13,6 +13,9 @@ use super::history::PAGE;
 use crate::error::RepairError;
 use crate::files::{FileId, FileKind, Files};
 
+/// The permissions of symbolic links.
+pub(crate) const LINK_MODE: u32 = 0o777;
+
 /// A file of the model.
 #[derive(Clone, Debug)]
 struct ModelFile {
@@ -50,6 +53,7 @@ impl FileModel {
         };
         match status.kind {
             FileKind::Regular => drop(files.read(id, 0, &mut file.data)?),
+            FileKind::SymbolicLink => file.data = files.read_link(id)?,
             FileKind::Directory => {
                 for (name, entry) in files.entries(id)? {
                     if !self.files.contains_key(&entry.id) {
@@ -76,8 +80,8 @@ impl FileModel {
         for (name, id) in &directory.names {
             name.hash(hasher);
             match self.files.get(id) {
-                Some(file) if file.kind == FileKind::Regular => {
-                    (1, file.mode, self.links(*id)).hash(hasher);
+                Some(file) if file.kind != FileKind::Directory => {
+                    (file.kind == FileKind::Regular, file.mode, self.links(*id)).hash(hasher);
                     file.data[..file.size].hash(hasher);
                 }
                 _ => self.hash_directory(*id, hasher),
@@ -120,6 +124,13 @@ impl FileModel {
     pub fn create(&mut self, parent: FileId, name: &[u8], id: FileId, kind: FileKind, mode: u32) {
         let names = BTreeMap::new();
         self.files.insert(id, ModelFile { kind, mode, data: Vec::new(), size: 0, names });
+        self.link(parent, name, id);
+    }
+
+    pub fn symlink(&mut self, parent: FileId, name: &[u8], id: FileId, target: &[u8]) {
+        let (kind, names) = (FileKind::SymbolicLink, BTreeMap::new());
+        let data = target.to_vec();
+        self.files.insert(id, ModelFile { kind, mode: LINK_MODE, size: data.len(), data, names });
         self.link(parent, name, id);
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flashlab_base::{Bytes, Prng, Seed};
 
 use super::file_histories::{FileHistories, newest};
-use super::file_model::FileModel;
+use super::file_model::{FileModel, LINK_MODE};
 use super::history::PAGE;
 use super::media::CrashMedia;
 use super::workload::{self, Mark, Run};
@@ -116,7 +116,8 @@ impl FileHost {
         let must_sync = self.model.digests.len() - self.flushed >= UNSYNCED_MAX;
         let done = match self.random.below(100) {
             _ if must_sync => self.sync(),
-            0..14 => self.create(),
+            0..12 => self.create(),
+            12..14 => self.symlink(),
             14..42 => self.write(),
             42..48 => self.truncate(),
             48..52 => self.punch(),
@@ -188,6 +189,14 @@ impl FileHost {
         self.done(made, |model, id| model.create(parent, name, id.unwrap_or(FileId(u64::MAX)), kind, mode))
     }
 
+    fn symlink(&mut self) -> Result<(), RepairError> {
+        let (parent, name) = self.name();
+        let target = vec![b'x'; 1 + self.random.below(4095) as usize];
+        let attributes = FileAttributes { mode: LINK_MODE, user: 1, group: 2, modified_ns: 3 };
+        let made = self.files().symlink(parent, name, &target, attributes);
+        self.done(made, |model, id| model.symlink(parent, name, id.unwrap_or(FileId(u64::MAX)), &target))
+    }
+
     fn range(&mut self) -> Option<(FileId, u64, u64)> {
         let id = self.pick(&self.model.regular())?;
         let (offset, length) = (self.random.below(SIZE_MAX), 1 + self.random.below(3 * PAGE as u64));
@@ -254,7 +263,7 @@ impl FileHost {
         let id = self.files().lookup(directory, &name)?;
         let done = match self.files().status(id)?.kind {
             FileKind::Directory => self.files().remove_directory(directory, &name, 11),
-            FileKind::Regular => {
+            FileKind::Regular | FileKind::SymbolicLink => {
                 if self.random.below(2) == 0 {
                     self.files().hold(id)?;
                     self.held.push(id);

@@ -94,7 +94,7 @@ impl Catalogue {
             Change::Node { id, kind, attributes } => {
                 match self.nodes.get_mut(id) {
                     Some(node) if node.kind == *kind => node.attributes = *attributes,
-                    Some(_) => return Err("a file becomes a directory, or the other way round"),
+                    Some(_) => return Err("a file becomes one of another kind"),
                     None => {
                         let node = Node::new(*kind, *attributes);
                         self.bytes += node.bytes();
@@ -151,7 +151,7 @@ impl Catalogue {
     }
 
     fn file(&mut self, id: FileId) -> Result<&mut Node, &'static str> {
-        let node = self.nodes.get_mut(&id).filter(|node| node.kind == FileKind::Regular);
+        let node = self.nodes.get_mut(&id).filter(|node| node.kind != FileKind::Directory);
         node.ok_or("there is no such file")
     }
 
@@ -195,7 +195,7 @@ impl Catalogue {
             let begun = Change::Node { id, kind: node.kind, attributes: node.attributes };
             let extents = node.extents.iter();
             let extents = extents.map(move |(file_page, pages)| Change::Extent { id, file_page, pages });
-            let size = (node.kind == FileKind::Regular).then_some(Change::Size { id, size: node.size });
+            let size = (node.kind != FileKind::Directory).then_some(Change::Size { id, size: node.size });
             std::iter::once(begun).chain(extents).chain(size)
         });
         let links = self.nodes().flat_map(|(parent, node)| {

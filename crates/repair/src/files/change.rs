@@ -54,6 +54,7 @@ impl Change {
                 to.u8(1).u64(id.0).u8(match kind {
                     FileKind::Regular => 0,
                     FileKind::Directory => 1,
+                    FileKind::SymbolicLink => 2,
                 });
                 to.u32(attributes.mode).u32(attributes.user).u32(attributes.group);
                 to.u64(attributes.modified_ns);
@@ -92,6 +93,7 @@ impl Change {
                 kind: match from.u8() {
                     0 => FileKind::Regular,
                     1 => FileKind::Directory,
+                    2 => FileKind::SymbolicLink,
                     _ => return None,
                 },
                 attributes: FileAttributes {

@@ -27,6 +27,17 @@ impl<D: Device> Files<D> {
     /// # Errors
     /// When there is no such file, or the device fails or holds something else than was written.
     pub fn read(&mut self, id: FileId, offset: u64, data: &mut [u8]) -> Result<usize, RepairError> {
+        self.check_data(id)?;
+        self.read_pages(id, offset, data)
+    }
+
+    /// Reads the data of a file, or the target of a symbolic link.
+    pub(super) fn read_pages(
+        &mut self,
+        id: FileId,
+        offset: u64,
+        data: &mut [u8],
+    ) -> Result<usize, RepairError> {
         let page = self.layout.page;
         let node = file(self.catalogue.node(id))?;
         let length = node.size.saturating_sub(offset).min(data.len() as u64) as usize;
@@ -64,6 +75,7 @@ impl<D: Device> Files<D> {
         data: &[u8],
         now_ns: u64,
     ) -> Result<u64, RepairError> {
+        self.check_data(id)?;
         let size = file(self.catalogue.node(id))?.size;
         let offset = offset.unwrap_or(size);
         let end = end_of(offset, data.len() as u64)?;
@@ -90,6 +102,7 @@ impl<D: Device> Files<D> {
     /// # Errors
     /// As [`Files::write`].
     pub fn truncate(&mut self, id: FileId, size: Bytes, now_ns: u64) -> Result<(), RepairError> {
+        self.check_data(id)?;
         let old = file(self.catalogue.node(id))?.size;
         end_of(size.0, 0)?;
         if size.0 > old {
@@ -114,6 +127,7 @@ impl<D: Device> Files<D> {
         keeps_size: bool,
         now_ns: u64,
     ) -> Result<(), RepairError> {
+        self.check_data(id)?;
         let size = file(self.catalogue.node(id))?.size;
         let end = end_of(offset, length)?;
         self.fill_holes(id, offset, end, false)?;
@@ -131,7 +145,7 @@ impl<D: Device> Files<D> {
     /// As [`Files::write`].
     pub fn punch(&mut self, id: FileId, offset: u64, length: u64, now_ns: u64) -> Result<(), RepairError> {
         let page = self.layout.page;
-        file(self.catalogue.node(id))?;
+        self.check_data(id)?;
         let end = end_of(offset, length)?;
         let (first, last) = (offset.div_ceil(page), end / page);
         self.check_catalogue(change::EXTENT_BYTES)?;
@@ -144,6 +158,14 @@ impl<D: Device> Files<D> {
         }
         self.modified(id, now_ns);
         Ok(())
+    }
+
+    /// Fails unless programs may read and write it.
+    fn check_data(&self, id: FileId) -> Result<(), RepairError> {
+        match file(self.catalogue.node(id))?.kind {
+            FileKind::SymbolicLink => Err(FileRefusal::SymbolicLink.into()),
+            FileKind::Regular | FileKind::Directory => Ok(()),
+        }
     }
 
     /// Replaces what the file's pages hold in a range by zeroes; they stay the file's.
@@ -166,7 +188,13 @@ impl<D: Device> Files<D> {
     }
 
     /// Takes pages for the holes of a range; if the file `grows`, more than it needs now.
-    fn fill_holes(&mut self, id: FileId, from: u64, to: u64, grows: bool) -> Result<(), RepairError> {
+    pub(super) fn fill_holes(
+        &mut self,
+        id: FileId,
+        from: u64,
+        to: u64,
+        grows: bool,
+    ) -> Result<(), RepairError> {
         let page = self.layout.page;
         let mut at = from / page;
         let end = to.div_ceil(page);
@@ -200,7 +228,7 @@ impl<D: Device> Files<D> {
     }
 
     /// Writes data into pages that the file has.
-    fn write_pages(&mut self, id: FileId, offset: u64, data: &[u8]) -> Result<(), RepairError> {
+    pub(super) fn write_pages(&mut self, id: FileId, offset: u64, data: &[u8]) -> Result<(), RepairError> {
         let page = self.layout.page;
         let mut done = 0;
         while done < data.len() {

@@ -18,6 +18,8 @@ pub enum FileKind {
     Regular,
     /// A directory.
     Directory,
+    /// A symbolic link. Its target is its data.
+    SymbolicLink,
 }
 
 /// What is kept of a file beside its data.

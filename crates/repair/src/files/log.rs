@@ -97,7 +97,7 @@ impl CatalogueLog {
         if page.iter().all(|&byte| byte == 0) {
             return Ok(None);
         }
-        let (generation, complete, log_pages) = decode_header(&page, seed)?;
+        let HeaderOfLog { version, generation, complete, log_pages } = decode_header(&page, seed)?;
         // It stays when the volume is resized.
         layout.log_pages = log_pages;
         if !(LOG_PAGES_MIN..=LOG_PAGES_MAX).contains(&log_pages) || layout.pages <= layout.data() {
@@ -121,6 +121,10 @@ impl CatalogueLog {
         }
         if index < complete {
             return Err(damaged("the catalogue of files", 0, "pages of its log are missing"));
+        }
+        if version < FILES_VERSION {
+            // Version 1 had no symbolic links, and is otherwise the same. Who reads it alone must not find one.
+            log.write_header(volume, complete)?;
         }
         Ok(Some((log, catalogue)))
     }
@@ -211,14 +215,24 @@ pub(crate) fn holds_files<D: Device>(volume: &mut Volume<D>) -> Result<bool, Rep
     Ok(magic == *HEADER_MAGIC)
 }
 
-/// The generation of the newest log, the pages with which it was begun, and the pages that it has.
-fn decode_header(page: &[u8], seed: u32) -> Result<(u64, u64, u64), RepairError> {
+/// What page 0 says.
+struct HeaderOfLog {
+    version: u32,
+    /// Of the newest log.
+    generation: u64,
+    /// The pages with which it was begun.
+    complete: u64,
+    /// The pages that each log has.
+    log_pages: u64,
+}
+
+fn decode_header(page: &[u8], seed: u32) -> Result<HeaderOfLog, RepairError> {
     let mut from = Decoder::new(page);
     if from.array::<8>() != *HEADER_MAGIC {
         return Err(RepairError::NoFiles);
     }
     let (version, crc) = (from.u32(), from.u32());
-    if version != FILES_VERSION {
+    if !(1..=FILES_VERSION).contains(&version) {
         return Err(RepairError::OtherFilesVersion(version));
     }
     let mut checked = page.to_vec();
@@ -227,7 +241,7 @@ fn decode_header(page: &[u8], seed: u32) -> Result<(u64, u64, u64), RepairError>
         return Err(damaged("the header of the catalogue", 0, "its checksum is wrong"));
     }
     let (generation, log_pages, complete) = (from.u64(), from.u64(), from.u64());
-    Ok((generation, complete, log_pages))
+    Ok(HeaderOfLog { version, generation, complete, log_pages })
 }
 
 /// The changes of a page. `None`: it is none of this log.

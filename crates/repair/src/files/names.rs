@@ -159,8 +159,12 @@ impl<D: Device> Files<D> {
             match (kind, replaced.kind) {
                 _ if !replaces => return Err(FileRefusal::Exists.into()),
                 _ if target == id => return Ok(()),
-                (FileKind::Directory, FileKind::Regular) => return Err(FileRefusal::NotDirectory.into()),
-                (FileKind::Regular, FileKind::Directory) => return Err(FileRefusal::IsDirectory.into()),
+                (FileKind::Directory, replaced) if replaced != FileKind::Directory => {
+                    return Err(FileRefusal::NotDirectory.into());
+                }
+                (kind, FileKind::Directory) if kind != FileKind::Directory => {
+                    return Err(FileRefusal::IsDirectory.into());
+                }
                 _ if !replaced.names.is_empty() => return Err(FileRefusal::NotEmpty.into()),
                 _ => removed = self.removal(target)?,
             }
@@ -222,11 +226,11 @@ impl<D: Device> Files<D> {
         Ok(goes.then_some(Change::Remove { id }))
     }
 
-    fn directory(&self, id: FileId) -> Result<&Node, RepairError> {
+    pub(super) fn directory(&self, id: FileId) -> Result<&Node, RepairError> {
         let node = self.node(id)?;
         match node.kind {
             FileKind::Directory => Ok(node),
-            FileKind::Regular => Err(FileRefusal::NotDirectory.into()),
+            FileKind::Regular | FileKind::SymbolicLink => Err(FileRefusal::NotDirectory.into()),
         }
     }
 
@@ -243,7 +247,7 @@ impl<D: Device> Files<D> {
     }
 }
 
-fn check_name(name: &[u8]) -> Result<(), RepairError> {
+pub(super) fn check_name(name: &[u8]) -> Result<(), RepairError> {
     if name.len() > NAME_MAX {
         return Err(FileRefusal::NameTooLong.into());
     }

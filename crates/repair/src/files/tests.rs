@@ -223,3 +223,27 @@ fn files_are_moved_before_the_volume_is_made_smaller() {
     let mut files = mounted_again(files);
     assert_eq!(content(&mut files, "f15"), pattern(15, 150_000));
 }
+
+#[test]
+fn symbolic_links_have_a_target_and_no_data() {
+    let mut files = new_files();
+    make(&mut files, "file", b"data");
+    let target = [b"../".to_vec(), vec![b'x'; 4000]].concat();
+    let link = files.symlink(FileId::ROOT, b"link", &target, NEW).unwrap();
+    assert_eq!(refusal(files.symlink(FileId::ROOT, b"link", b"t", NEW)), FileRefusal::Exists);
+    assert_eq!(refusal(files.symlink(FileId::ROOT, b"l", b"", NEW)), FileRefusal::Invalid);
+    assert_eq!(refusal(files.symlink(FileId::ROOT, b"l", &[b'x'; 4096], NEW)), FileRefusal::NameTooLong);
+    assert_eq!(refusal(files.write(link, None, b"data", 9)), FileRefusal::SymbolicLink);
+    assert_eq!(refusal(files.read(link, 0, &mut [0])), FileRefusal::SymbolicLink);
+    assert_eq!(refusal(files.read_link(files.find(b"file").unwrap())), FileRefusal::Invalid);
+    files.rename((FileId::ROOT, b"link"), (FileId::ROOT, b"file"), true, 9).unwrap();
+    files.sync(false).unwrap();
+    let mut files = mounted_again(files);
+    let link = files.find(b"file").unwrap();
+    assert_eq!(files.read_link(link).unwrap(), target);
+    assert_eq!(files.status(link).unwrap().kind, FileKind::SymbolicLink);
+    assert_eq!(files.status(link).unwrap().size, Bytes(target.len() as u64));
+    let free = files.usage().free;
+    files.unlink(FileId::ROOT, b"file", 9).unwrap();
+    assert_eq!(files.usage().free, free + Bytes(PAGE));
+}

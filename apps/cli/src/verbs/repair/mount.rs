@@ -11,7 +11,7 @@ use flashlab_export::fuse::FuseMount;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::open_files::{open_files, work_while_idle};
+use super::open_files::{control, open_files, work_while_idle};
 use super::volume_options::VolumeOptions;
 use crate::caretaker::Caretaker;
 use crate::daemon::Background;
@@ -29,6 +29,9 @@ pub struct MountFiles {
     directory: PathBuf,
     #[command(flatten)]
     options: VolumeOptions,
+    /// Make a control socket, for `repair status` and `live stop`
+    #[arg(long, value_name = "SOCKET")]
+    control: Option<PathBuf>,
     #[command(flatten)]
     background: Background,
     /// Print one line of JSON when the directory is mounted
@@ -47,6 +50,7 @@ impl MountFiles {
         // Before anything is made that a signal would leave behind.
         let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
         let files = open_files(&self.volume, &self.options)?;
+        let _control = control(&files, self.control.as_deref())?;
         let mut caretaker = Caretaker::start()?;
         caretaker.will_mount(&directory)?;
         let mount = mount_files(files.clone(), &directory).with_context(|| {
@@ -59,7 +63,7 @@ impl MountFiles {
         let ends = AtomicBool::new(false);
         let served = std::thread::scope(|scope| {
             scope.spawn(|| work_while_idle(&files, &ends));
-            let served = ready(self.json, &directory, None).and_then(|()| {
+            let served = ready(self.json, &directory, self.control.as_deref()).and_then(|()| {
                 while signals.pending().next().is_none() && mount.is_mounted() {
                     std::thread::sleep(LOOK);
                 }

@@ -1,14 +1,17 @@
-//! What `repair mount` and `repair run` have in common.
+//! What `repair mount` and `repair run` have in common: opening, idle work, and the control socket.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use flashlab_device::Device;
-use flashlab_export::SharedFiles;
+use flashlab_export::{ControlCommand, ControlServer, Controlled, SharedFiles};
 use flashlab_repair::{FileAttributes, FileId, Files, default_policy};
+use serde_json::{Value, json};
 
+use super::served_status::ServedVolumeStatus;
 use super::volume_options::VolumeOptions;
 
 /// Opens the files of a volume. A new volume gets an empty directory, which belongs to this user.
@@ -28,6 +31,31 @@ fn give_root_to_user(files: &mut Files<Box<dyn Device + Send>>) -> Result<()> {
         files.set_attributes(FileId::ROOT, FileAttributes { user, group, ..old })?;
     }
     Ok(())
+}
+
+/// A control socket for `repair status` and `live stop`. `None`: nobody wants one.
+pub fn control(files: &SharedFiles, path: Option<&Path>) -> Result<Option<ControlServer>> {
+    let Some(path) = path else { return Ok(None) };
+    let listening = ControlServer::listen(path, Arc::new(ControlledFiles(files.clone())));
+    listening.map(Some).with_context(|| format!("cannot make the control socket {}", path.display()))
+}
+
+/// Files as what a control socket controls.
+struct ControlledFiles(SharedFiles);
+
+impl Controlled for ControlledFiles {
+    fn status(&self) -> Result<Value, String> {
+        let status = self.0.with(|files, _| ServedVolumeStatus::of(files.volume()));
+        // The volume is in the details, as a served disk's is.
+        serde_json::to_value(status)
+            .map(|details| json!({ "details": details }))
+            .map_err(|error| error.to_string())
+    }
+
+    fn perform(&self, _: ControlCommand) -> Result<Value, String> {
+        Err("a server of files takes status and stop; faults and power losses are for served disks"
+            .to_owned())
+    }
 }
 
 /// Packs and discards between the programs' IOs.

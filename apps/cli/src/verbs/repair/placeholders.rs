@@ -4,9 +4,9 @@
 //! A managed file has a placeholder at its path: the node of a Unix socket, which no program can open. Placeholders are known by the time
 //! of their last change. The volume's catalogue is the truth; placeholders follow it when `repair run` starts.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -116,28 +116,40 @@ impl ManagedPaths {
     pub fn make_placeholders(&self, files: &SharedFiles) -> Result<()> {
         let mut wanted = Vec::new();
         files.with(|files, _| collect(files, FileId::ROOT, Path::new("/"), &mut wanted))?;
-        wanted.retain(|(path, _)| self.contains(path));
+        wanted.retain(|wanted| self.contains(&wanted.path));
         self.visit(&mut |path, metadata| {
-            let is_wanted = wanted.iter().any(|(wanted, _)| wanted == path);
+            let is_wanted = wanted.iter().any(|wanted| wanted.path == path);
             if is_placeholder(metadata) && !is_wanted {
                 fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
             }
             Ok(())
         })?;
-        wanted.iter().try_for_each(|(path, status)| make(path, status))
+        wanted.iter().try_for_each(Wanted::make)
     }
+}
+
+/// What has to be in the file system for a file of the volume.
+struct Wanted {
+    path: PathBuf,
+    status: FileStatus,
+    /// The target of a symbolic link.
+    target: PathBuf,
 }
 
 /// All files and directories, directories first.
 fn collect(
-    files: &Files<Box<dyn Device + Send>>,
+    files: &mut Files<Box<dyn Device + Send>>,
     directory: FileId,
     path: &Path,
-    to: &mut Vec<(PathBuf, FileStatus)>,
+    to: &mut Vec<Wanted>,
 ) -> Result<()> {
     for (name, status) in files.entries(directory)? {
         let path = path.join(OsStr::from_bytes(&name));
-        to.push((path.clone(), status));
+        let target = match status.kind {
+            FileKind::SymbolicLink => PathBuf::from(OsString::from_vec(files.read_link(status.id)?)),
+            FileKind::Regular | FileKind::Directory => PathBuf::new(),
+        };
+        to.push(Wanted { path: path.clone(), status, target });
         if status.kind == FileKind::Directory {
             collect(files, status.id, &path, to)?;
         }
@@ -149,6 +161,22 @@ fn is_placeholder(metadata: &fs::Metadata) -> bool {
     metadata.file_type().is_socket() && metadata.mtime() == PLACEHOLDER_TIME
 }
 
+impl Wanted {
+    /// Makes a directory, a symbolic link or a placeholder, if there is none.
+    fn make(&self) -> Result<()> {
+        let path = &self.path;
+        match self.status.kind {
+            FileKind::SymbolicLink => match fs::symlink_metadata(path) {
+                Ok(found) if found.is_symlink() => Ok(()),
+                Ok(_) => bail!(Refused(format!("{} is in the way of a link of the volume", path.display()))),
+                Err(_) => std::os::unix::fs::symlink(&self.target, path)
+                    .with_context(|| format!("cannot make {}", path.display())),
+            },
+            FileKind::Regular | FileKind::Directory => make(path, &self.status),
+        }
+    }
+}
+
 /// Makes a directory or a placeholder, if there is none.
 fn make(path: &Path, status: &FileStatus) -> Result<()> {
     let failed = || format!("cannot make {}", path.display());
@@ -157,7 +185,7 @@ fn make(path: &Path, status: &FileStatus) -> Result<()> {
         (Ok(found), FileKind::Regular) if is_placeholder(&found) => {}
         (Ok(_), _) => bail!(Refused(format!("{} is in the way of a file of the volume", path.display()))),
         (Err(_), FileKind::Directory) => fs::create_dir(path).with_context(failed)?,
-        (Err(_), FileKind::Regular) => {
+        (Err(_), _) => {
             rustix::fs::mknodat(CWD, path, FileType::Socket, Mode::empty(), 0).with_context(failed)?;
         }
     }

@@ -22,7 +22,7 @@ use rustix::process::{Pid, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::open_files::{open_files, random_name, work_while_idle};
+use super::open_files::{control, open_files, random_name, work_while_idle};
 use super::placeholders::ManagedPaths;
 use super::volume_options::VolumeOptions;
 use crate::caretaker::Caretaker;
@@ -41,6 +41,9 @@ pub struct RunProgram {
     files: Vec<String>,
     #[command(flatten)]
     options: VolumeOptions,
+    /// Make a control socket, for `repair status` and `live stop`
+    #[arg(long, value_name = "SOCKET")]
+    control: Option<PathBuf>,
     /// Write what the program did with the files to this file, as JSON
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -62,6 +65,7 @@ impl RunProgram {
         let caretaker = Caretaker::start()?;
         let files = open_files(&self.volume, &self.options)?;
         managed.make_placeholders(&files)?;
+        let _control = control(&files, self.control.as_deref())?;
         let server = FilesServer::new(files.clone());
         let socket = listen(&caretaker, &server)?;
         let program = self.start(&library, &socket, &managed)?;

@@ -93,7 +93,7 @@ impl ServeVolume {
         let volume = Arc::new(SharedVolume::new(self.open()?));
         let disk = Arc::new(LiveDisk::concurrent(Box::new(ServedVolume(Arc::clone(&volume)))));
         let control = self.control.clone().unwrap_or_else(|| caretaker.directory().join("control"));
-        let server = ControlServer::listen(&control, Arc::clone(&disk))
+        let server = ControlServer::listen(&control, disk.clone())
             .with_context(|| format!("cannot make the control socket {}", control.display()))?;
         let transport = Transport::open(&self.front, None, &disk, &mut caretaker)?;
         let ends = AtomicBool::new(false);

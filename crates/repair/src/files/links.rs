@@ -1,0 +1,70 @@
+//! Symbolic links.
+//!
+//! # Method
+//! The target is the data of a file without a name, which gets its size and its name in one step. So a power failure leaves the whole
+//! link or none; the next mount removes a file without a name.
+
+use flashlab_device::Device;
+
+use super::Files;
+use super::change::{self, Change};
+use super::file::{FileAttributes, FileId, FileKind};
+use super::names::check_name;
+use crate::error::{FileRefusal, RepairError};
+
+/// The longest target, in bytes, as in Linux.
+const TARGET_MAX: usize = 4095;
+
+impl<D: Device> Files<D> {
+    /// Makes a symbolic link. Nobody looks at its target.
+    ///
+    /// # Errors
+    /// As [`Files::create`]; when the target is empty, too long or has a zero byte, or the volume is full.
+    pub fn symlink(
+        &mut self,
+        parent: FileId,
+        name: &[u8],
+        target: &[u8],
+        attributes: FileAttributes,
+    ) -> Result<FileId, RepairError> {
+        check_name(name)?;
+        if target.len() > TARGET_MAX {
+            return Err(FileRefusal::NameTooLong.into());
+        }
+        if target.is_empty() || target.contains(&0) {
+            return Err(FileRefusal::Invalid.into());
+        }
+        if self.directory(parent)?.names.contains_key(name) {
+            return Err(FileRefusal::Exists.into());
+        }
+        let length = target.len() as u64;
+        if self.space.free() < length.div_ceil(self.layout.page) {
+            return Err(FileRefusal::NoSpace.into());
+        }
+        let needed =
+            change::NODE_BYTES + change::SIZE_BYTES + change::EXTENT_BYTES + change::link_bytes(name);
+        self.check_catalogue(needed)?;
+        let id = self.catalogue.next_id();
+        self.change(&[Change::Node { id, kind: FileKind::SymbolicLink, attributes }])?;
+        self.fill_holes(id, 0, length, false)?;
+        self.write_pages(id, 0, target)?;
+        let link = Change::Link { parent, name: name.to_vec(), id };
+        self.change(&[Change::Size { id, size: length }, link])?;
+        self.modified(parent, attributes.modified_ns);
+        Ok(id)
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// When there is no such link, or the device fails.
+    pub fn read_link(&mut self, id: FileId) -> Result<Vec<u8>, RepairError> {
+        let node = self.node(id)?;
+        if node.kind != FileKind::SymbolicLink {
+            return Err(FileRefusal::Invalid.into());
+        }
+        let mut target = vec![0; node.size.min(TARGET_MAX as u64) as usize];
+        self.read_pages(id, 0, &mut target)?;
+        Ok(target)
+    }
+}
