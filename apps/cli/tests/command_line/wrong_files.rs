@@ -221,7 +221,7 @@ fn runs_and_samples_that_are_damaged() {
     fs::write(&runs, text.replacen("\"run\":", "\"ran\":", 1)).unwrap();
     insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @r"
     exit 2
-    flashlab: run/runs.jsonl: line 1: missing field `run` at line 1 column 788
+    flashlab: run/runs.jsonl: line 1: missing field `run` at line 1 column 814
     ");
 
     // A killed program leaves an incomplete line: its run is ignored.
