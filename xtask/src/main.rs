@@ -1,5 +1,6 @@
 //! `cargo xtask`: tasks of flashlab's developers.
 
+mod calibrate;
 mod compare_score;
 mod crash;
 mod exercise;
@@ -7,6 +8,8 @@ mod foreign;
 #[cfg(test)]
 mod gate;
 mod hidden;
+mod live;
+mod noise;
 mod population;
 mod reliability;
 mod report;
@@ -22,6 +25,7 @@ use std::str::FromStr;
 use clap::{Args, Parser, Subcommand};
 use flashlab_analysis::inference::Parameter;
 
+use noise::NoiseKind;
 use population::DeviceFamily;
 use score::Set;
 
@@ -71,6 +75,16 @@ pub struct InferScore {
     /// The devices of flashlab's zoo
     #[arg(long, conflicts_with_all = ["family", "show_profile", "foreign"])]
     zoo: bool,
+    /// Live devices that are not flashlab's: two servers in C behind FUSE and a loop device, each with three jitters of the
+    /// transport. Needs root, cc, nbdfuse, and a quiet machine
+    #[arg(long, conflicts_with_all = ["family", "show_profile", "foreign", "zoo", "noise", "calibrate"])]
+    live: bool,
+    /// With another kind of noise: heavy-tails, drift, wake-ups, bursts or quantised-clock
+    #[arg(long, value_parser = NoiseKind::from_str, conflicts_with_all = ["foreign", "zoo"])]
+    noise: Option<NoiseKind>,
+    /// Count how often each rule is right on devices of all sets, and write the table that confidences come from
+    #[arg(long, conflicts_with_all = ["foreign", "zoo", "noise", "family", "only", "show_profile"])]
+    calibrate: bool,
     /// Write the tables into this page, between its marks: docs/infer-score.md
     #[arg(long, value_name = "FILE")]
     docs: Option<PathBuf>,
@@ -120,13 +134,21 @@ fn infer_score(arguments: &InferScore) -> anyhow::Result<()> {
         return Ok(());
     }
     let only = if arguments.only.is_empty() { Parameter::ALL.to_vec() } else { arguments.only.clone() };
-    let set = match (arguments.foreign, arguments.zoo) {
-        (true, _) => Set::Foreign,
-        (_, true) => Set::Zoo,
+    if arguments.calibrate {
+        return calibrate::calibrate(arguments.devices, arguments.seed, arguments.threads);
+    }
+    let set = match (arguments.foreign, arguments.zoo, arguments.noise) {
+        (true, ..) => Set::Foreign,
+        (_, true, _) => Set::Zoo,
+        (.., Some(kind)) => Set::OtherNoise(kind),
         _ => Set::Simulated,
     };
     let (mut outcomes, mut failed) = (Vec::new(), 0);
-    for outcome in score::all(set, &seeds, &only, arguments.threads) {
+    let judged = match arguments.live {
+        true => live::all(arguments.seed, &only),
+        false => score::all(set, &seeds, &only, arguments.threads),
+    };
+    for outcome in judged {
         match outcome {
             Ok(outcome) => outcomes.push(outcome),
             Err(error) => {

@@ -147,6 +147,12 @@ pub fn quiet(profile: &Profile) -> Profile {
     Profile { noise: None, ..profile.clone() }
 }
 
+/// The same device with 2 % jitter and no outliers, for noise of another kind.
+pub fn without_outliers(profile: &Profile) -> Profile {
+    let noise = profile.noise.map(|noise| Noise { sigma: 0.02, outlier_share: 0.0, ..noise });
+    Profile { noise, ..profile.clone() }
+}
+
 /// The same device with other noise of the same kind.
 pub fn with_noise(profile: &Profile, seed: u64) -> Profile {
     let noise = profile.noise.map(|noise| Noise { seed: Seed(noise.seed.0 ^ seed), ..noise });

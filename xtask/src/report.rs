@@ -224,11 +224,12 @@ fn line(outcome: &ProbeOutcome, answer: &JudgedAnswer) -> String {
         Some(Mark::NotIdentifiableWrong) => "DENIED",
     };
     format!(
-        "{:>6} {:<12}{:<22}{mark:<11}{found} ({:.3}); truth: {}; {}",
+        "{:>6} {:<12}{:<22}{mark:<11}{found} ({:.3}{}); truth: {}; {}",
         outcome.seed,
         outcome.family,
         answer.parameter.name(),
         finding.confidence,
+        finding.rule.as_ref().map_or(String::new(), |rule| format!(", {rule}")),
         in_words(&answer.truth, answer.parameter),
         finding.evidence
     )

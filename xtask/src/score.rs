@@ -16,11 +16,21 @@ use flashlab_sim::Profile;
 
 use crate::foreign::{self, Foreign};
 use crate::hidden::Hidden;
+use crate::noise::{NoiseKind, Noisy};
 use crate::population::{self, DeviceFamily};
 use crate::truth::{self, Mark, Truth};
 
-/// The time limit of a group of probes, on the device's clock.
-const WRITING_TIME: Nanos = Nanos::from_secs(4 * 3600);
+/// The time limits of the probes, on the device's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct TimeLimits {
+    /// Of all reading probes together; `None` for the usual one.
+    pub reading: Option<Nanos>,
+    /// Of each group of writing probes.
+    pub writing: Nanos,
+}
+
+/// Those of devices in virtual time.
+pub const VIRTUAL: TimeLimits = TimeLimits { reading: None, writing: Nanos::from_secs(4 * 3600) };
 
 /// The confidence from which on a wrong answer is confidently wrong.
 pub const CONFIDENT: f64 = 0.95;
@@ -69,6 +79,8 @@ pub struct ProbeOutcome {
 pub enum Set {
     /// Random ones of the simulator.
     Simulated,
+    /// The same with another kind of noise.
+    OtherNoise(NoiseKind),
     /// Those of the zoo.
     Zoo,
     /// Devices that share no code with the simulator.
@@ -77,11 +89,12 @@ pub enum Set {
 
 impl Set {
     /// As on the command line.
-    pub fn option(self) -> &'static str {
+    pub fn option(self) -> String {
         match self {
-            Set::Simulated => "",
-            Set::Zoo => " --zoo",
-            Set::Foreign => " --foreign",
+            Set::Simulated | Set::OtherNoise(NoiseKind::Usual) => String::new(),
+            Set::OtherNoise(kind) => format!(" --noise {}", kind.name()),
+            Set::Zoo => " --zoo".to_owned(),
+            Set::Foreign => " --foreign".to_owned(),
         }
     }
 }
@@ -90,57 +103,81 @@ impl Set {
 /// seeds, whatever the number of threads. If a device cannot be built, or a panic occurs, the result has an
 /// error for this device only.
 pub fn all(set: Set, seeds: &[u64], only: &[Parameter], threads: usize) -> Vec<anyhow::Result<ProbeOutcome>> {
+    let devices: Vec<(Set, u64)> = seeds.iter().map(|&seed| (set, seed)).collect();
+    each(&devices, only, threads)
+}
+
+/// The same for devices of several sets, in their order.
+pub fn each(devices: &[(Set, u64)], only: &[Parameter], threads: usize) -> Vec<anyhow::Result<ProbeOutcome>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, seeds.len().max(1)) {
+        for _ in 0..threads.clamp(1, devices.len().max(1)) {
             scope.spawn(|| {
-                while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&(set, seed)) = devices.get(index) else { break };
                     let outcome = panic::catch_unwind(|| outcome(set, seed, only))
-                        .unwrap_or_else(|_| Err(anyhow!("the inference or the truth panicked")));
-                    done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((seed, outcome));
+                        .unwrap_or_else(|_| Err(anyhow!("the inference or the truth panicked")))
+                        .with_context(|| format!("seed {seed}"));
+                    done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((index, outcome));
                 }
             });
         }
     });
     let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-    done.sort_by_key(|&(seed, _)| seed);
-    done.into_iter().map(|(seed, outcome)| outcome.with_context(|| format!("seed {seed}"))).collect()
+    done.sort_by_key(|&(index, _)| index);
+    done.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 fn outcome(set: Set, seed: u64, only: &[Parameter]) -> anyhow::Result<ProbeOutcome> {
     match set {
-        Set::Simulated => simulated((population::profile(seed), population::family_of(seed)), seed, only),
-        Set::Zoo => simulated(population::zoo(seed), seed, only),
+        Set::Simulated => simulated(random(seed), NoiseKind::Usual, seed, only),
+        Set::OtherNoise(kind) => simulated(random(seed), kind, seed, only),
+        Set::Zoo => simulated(population::zoo(seed), NoiseKind::Usual, seed, only),
         Set::Foreign => Ok(foreign(seed, only)),
     }
 }
 
+fn random(seed: u64) -> (Profile, DeviceFamily) {
+    (population::profile(seed), population::family_of(seed))
+}
+
 fn simulated(
     (profile, family): (Profile, DeviceFamily),
+    kind: NoiseKind,
     seed: u64,
     only: &[Parameter],
 ) -> anyhow::Result<ProbeOutcome> {
     let twin = truth::Twin::new(&profile, family);
-    let device = Hidden::new(profile.device()?);
-    Ok(judged(device, (seed, family.name()), only, |parameter| twin.truth(parameter)))
+    let truth = |parameter| twin.truth(parameter);
+    let named = (seed, family.name());
+    Ok(match kind {
+        NoiseKind::Usual => judged(Hidden::new(profile.device()?), named, only, VIRTUAL, truth),
+        kind => {
+            let device = Noisy::new(population::without_outliers(&profile).device()?, kind, seed);
+            judged(Hidden::new(device), named, only, VIRTUAL, truth)
+        }
+    })
 }
 
 fn foreign(seed: u64, only: &[Parameter]) -> ProbeOutcome {
     let (model, truth) = (foreign::model(seed), foreign::model(seed));
     let device = Hidden::new(Foreign::new(model, seed));
-    judged(device, (seed, truth.name()), only, |parameter| truth.truth(parameter))
+    judged(device, (seed, truth.name()), only, VIRTUAL, |parameter| truth.truth(parameter))
 }
 
-fn judged(
+/// Infers a device and judges the answers.
+pub fn judged(
     mut device: Hidden<impl Device>,
     (seed, family): (u64, &'static str),
     only: &[Parameter],
+    limits: TimeLimits,
     truth: impl Fn(Parameter) -> Truth,
 ) -> ProbeOutcome {
     let begin = Instant::now();
     let mut timer = Timer { begin, groups: Vec::new() };
-    let known = inferred(&mut device, seed, only, &mut timer);
+    let known = inferred(&mut device, seed, only, limits, &mut timer);
     let real = begin.elapsed();
     let answers = only.iter().filter_map(|&parameter| {
         let finding = known.get(parameter)?.clone();
@@ -181,13 +218,14 @@ pub fn inferred(
     device: &mut dyn Device,
     seed: u64,
     only: &[Parameter],
+    limits: TimeLimits,
     progress: &mut dyn InferenceProgress,
 ) -> Inference {
     let settings = InferenceSettings {
         seed: Seed(seed).derive("inference", 0),
         write_budget: Some(InferenceSettings::usual_budget(device.geometry().capacity)),
-        reading_time: None,
-        writing_time: WRITING_TIME,
+        reading_time: limits.reading,
+        writing_time: limits.writing,
         interrupt: &AtomicBool::new(false),
     };
     let mut known = nothing_known(device, "hidden");

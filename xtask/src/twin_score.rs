@@ -142,7 +142,13 @@ fn outcome(seed: u64, arguments: &TwinScore) -> Result<TwinOutcome> {
     let measured = measure(&profile, Seed(seed), repetitions)?;
     let known = match arguments.no_inference {
         true => None,
-        false => Some(score::inferred(&mut Hidden::new(profile.device()?), seed, Parameter::ALL, &mut ())),
+        false => Some(score::inferred(
+            &mut Hidden::new(profile.device()?),
+            seed,
+            Parameter::ALL,
+            score::VIRTUAL,
+            &mut (),
+        )),
     };
     let fit = fit_twin(&measured, known.as_ref())?;
     let twin = measure(&fit.profile, Seed(seed), repetitions)?;

@@ -7,12 +7,14 @@
 //! - A document with values that flashlab does not write is refused before its values are used
 //!   ([`Inference::check`]).
 
+mod calibration;
 mod check;
 mod family;
 mod finding;
 mod parameter;
 mod picture;
 
+pub use calibration::{CalibrationTable, RuleCount};
 pub use family::Family;
 pub use finding::{
     Fill, Finding, INFERENCE_VERSION, Inference, ReclaimUnit, TimedIo, Value, Verdict,

@@ -8,6 +8,7 @@ pub(crate) mod erase_block;
 pub(crate) mod figures;
 pub(crate) mod fill;
 mod filling;
+mod flushes;
 pub(crate) mod large_reads;
 pub(crate) mod large_writes;
 pub(crate) mod layout;

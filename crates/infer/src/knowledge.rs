@@ -3,11 +3,10 @@
 use flashlab_analysis::inference::{Family, Finding, Inference, Parameter, Value};
 use flashlab_base::Bytes;
 
+use crate::rule::Rule;
+
 /// An answer has to be right more often than wrong: a value with a lower confidence is not reported.
 pub(crate) const CONFIDENCE_LEAST: f64 = 0.5;
-
-/// Rows of pages that a block has at least.
-pub(crate) const ROWS_LEAST: u64 = 16;
 
 /// What is known of the device: its findings, and provisional findings of parameters without one.
 #[derive(Clone, Copy)]
@@ -37,6 +36,11 @@ impl Knowledge<'_> {
     /// Its confidence; 0 if nothing is known.
     pub fn confidence(self, parameter: Parameter) -> f64 {
         self.finding(parameter).map_or(0.0, |finding| finding.confidence)
+    }
+
+    /// It as a premise of another answer.
+    pub(crate) fn premise(self, parameter: Parameter) -> Rule {
+        Rule::premise(parameter, self.confidence(parameter))
     }
 
     /// A count.
@@ -85,6 +89,3 @@ impl Knowledge<'_> {
         }
     }
 }
-
-/// No die has more logs.
-pub(crate) const LOGS_MOST: f64 = 256.0;

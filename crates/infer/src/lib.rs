@@ -21,6 +21,7 @@
 //! - If a probe fails, its parameters say why, and the next probe runs. If the device is gone, the inference ends, and what is
 //!   missing can be inferred later.
 
+mod caps;
 mod conduct;
 mod findings;
 mod groups;
@@ -28,11 +29,13 @@ mod halt;
 mod journal;
 mod knowledge;
 mod lab;
+mod priors;
 mod probe;
 mod probes;
 mod progress;
 mod recorded;
 mod recording;
+mod rule;
 mod session;
 mod virtual_disk;
 mod words;

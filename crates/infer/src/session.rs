@@ -26,6 +26,9 @@ use allowance::Allowance;
 
 /// A group that may write less than this part of the device has too little for any probe.
 const BUDGET_PART: u64 = 100;
+/// One idle time takes at most this part of a probe's time limit. With the usual limit of 24 h no idle time is shorter for it;
+/// with a limit of a minute, what the device deferred may not be done.
+const IDLE_PART: u64 = 12;
 /// How long the probes that only read may take together, on a device whose small reads take 60 us or less.
 pub(crate) const READING_TIME: Nanos = Nanos::from_secs(60);
 
@@ -236,6 +239,8 @@ impl<'d, 's> Session<'d, 's> {
     /// # Errors
     /// [`Halt::Interrupted`] and [`Halt::Rest`].
     pub fn rest(&mut self, time: Nanos) -> Result<(), Halt> {
+        // A short time limit is for the probes, not for idle times.
+        let time = time.min(Nanos(self.settings.writing_time.0 / IDLE_PART));
         let left = self.time_left();
         if time > left {
             return Err(self.short(Halt::Rest { needed: time, left }));

@@ -7,6 +7,8 @@
 use flashlab_analysis::inference::{Finding, Parameter, Verdict};
 use flashlab_base::Identity;
 
+use crate::caps;
+
 /// What is inside a disk, rather than how it behaves.
 const INSIDE: [Parameter; 23] = [
     Parameter::ReadPageSize,
@@ -71,8 +73,16 @@ pub(crate) fn without_its_host(finding: Finding, identity: &Identity) -> Finding
             );
             Finding { value: None, confidence: 0.0, verdict: Verdict::Undetermined, evidence, ..finding }
         }
+        _ if is_loop(identity) => {
+            caps::cap(finding, caps::LOOP_DEVICE, " A loop device and a file system answered as well.")
+        }
         _ => finding,
     }
+}
+
+/// Whether it is a file behind a loop device.
+fn is_loop(identity: &Identity) -> bool {
+    identity.transport.as_deref().is_some_and(|name| name.split(" over ").next() == Some("loop"))
 }
 
 #[cfg(test)]

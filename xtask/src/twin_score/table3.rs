@@ -91,7 +91,7 @@ fn compared(profile: &Profile, arguments: &TwinScore) -> Result<(String, Vec<Com
         true => None,
         false => {
             let mut hidden = Hidden::new(profile.device()?);
-            Some(score::inferred(&mut hidden, arguments.seed, Parameter::ALL, &mut ()))
+            Some(score::inferred(&mut hidden, arguments.seed, Parameter::ALL, score::VIRTUAL, &mut ()))
         }
     };
     let fit = fit_twin(&MeasuredRuns::read(&run)?, known.as_ref())?;

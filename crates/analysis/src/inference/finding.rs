@@ -106,6 +106,10 @@ pub struct Finding {
     pub value: Option<Value>,
     /// The probability that the verdict and the value are right: 0 to 1. 0 for [`Verdict::Undetermined`].
     pub confidence: f64,
+    /// How it was decided: the rule whose calibration gives the confidence. `None` for [`Verdict::Undetermined`], and in
+    /// documents of earlier versions of flashlab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
     /// Whether it was found.
     pub verdict: Verdict,
     /// A sentence with the figures that decided.
@@ -159,6 +163,7 @@ impl Finding {
             parameter,
             value: None,
             confidence: 0.0,
+            rule: None,
             verdict,
             evidence,
             bytes_written: Bytes::ZERO,

@@ -17,13 +17,15 @@
 
 use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Verdict};
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
 use super::figures::{mean, median, ranked};
 use super::writes::{apart, costs_of, place, writes};
 use crate::halt::Halt;
+use crate::priors;
 use crate::probe::Probe;
+use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
 
@@ -40,8 +42,6 @@ const MOST: Bytes = Bytes::mib(24);
 /// Turns of a number of pages, and the fewest writes that count.
 const TURNS: u64 = 4;
 const COUNTED: u64 = 128;
-/// The rest before, so that the buffer's way to the flash is free.
-const REST: Nanos = Nanos::from_millis(500);
 /// A write that takes so many times as long as absorbed ones waits, and so many of all that count do, at least.
 const WAITS: f64 = 1.5;
 const SHARE: f64 = 0.06;
@@ -110,20 +110,30 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let finding = match before {
         Some(before) if agrees(&before) => {
             let evidence = format!("{evidence} {}", before.evidence);
-            Finding::found(parameter, before.number().unwrap_or(size.0 as f64), 0.96, evidence)
+            Rule::found(
+                parameter,
+                before.number().unwrap_or(size.0 as f64),
+                Rule::strong("parts of pages, twice"),
+                evidence,
+            )
         }
-        Some(before) => Finding::found(
+        Some(before) => Rule::found(
             parameter,
             size,
-            0.7,
+            Rule::likely("parts of pages, against bursts"),
             format!("{evidence} An earlier measurement disagrees: {}", before.evidence),
         ),
-        None => Finding::found(parameter, size, 0.85, evidence),
+        None => Rule::found(parameter, size, Rule::likely("parts of pages"), evidence),
     };
     if session.known().word(Parameter::WriteBufferFlush).is_none() {
         let evidence =
             format!("The write buffer keeps parts of pages, but not whole pages. {}", finding.evidence);
-        let flush = Finding::found(Parameter::WriteBufferFlush, "immediately", 0.7, evidence);
+        let flush = Rule::found(
+            Parameter::WriteBufferFlush,
+            "immediately",
+            Rule::likely("keeps parts of pages"),
+            evidence,
+        );
         session.suppose(flush.with(picture.clone()));
     }
     session.conclude(finding.with(picture));
@@ -143,9 +153,21 @@ fn suppose_none(session: &mut Session<'_, '_>, page: Bytes, [parts, whole]: [&[f
         "writes",
         [("a part of the page", parts), ("the whole page", whole)],
     );
-    session.suppose(Finding::found(Parameter::WriteBufferSize, Bytes::ZERO, 0.85, evidence).with(picture));
+    session.suppose(
+        Rule::found(
+            Parameter::WriteBufferSize,
+            Bytes::ZERO,
+            Rule::likely("parts are read each time"),
+            evidence,
+        )
+        .with(picture),
+    );
     let flush = Parameter::WriteBufferFlush;
-    session.suppose(Finding::not_identifiable(flush, 0.85, "There is no write buffer."));
+    session.suppose(Rule::not_identifiable(
+        flush,
+        Rule::likely("parts are read each time"),
+        "There is no write buffer.",
+    ));
 }
 
 /// A size in whole pages.
@@ -208,7 +230,7 @@ impl Held {
         let (mut parts, mut whole) = (Vec::new(), Vec::new());
         for _ in 0..REWRITES {
             for (size, costs) in [(session.block(), &mut parts), (self.page, &mut whole)] {
-                session.rest(REST)?;
+                session.rest(priors::BUFFER_DRAINED)?;
                 let again = writes(Location::Sequential, size, IN_TURN, at, size);
                 costs.extend(costs_of(session, "one-page", &again)?);
                 session.wrote_in_place(size * IN_TURN);
@@ -222,7 +244,7 @@ impl Held {
         let size = session.block();
         let count = (pages * TURNS).max(COUNTED * 2);
         let span = self.page * pages;
-        session.rest(REST)?;
+        session.rest(priors::BUFFER_DRAINED)?;
         let at = place(session, 0.27, Bytes::mib(1));
         let pattern = apart(writes(Location::Sequential, size, count, at, span), self.page);
         let costs = costs_of(session, "again-and-again", &pattern)?;

@@ -24,14 +24,16 @@
 use flashlab_analysis::decide::level::trimmed_mean;
 use flashlab_analysis::decide::ranks::{Interval, ratio};
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::Bytes;
 use flashlab_plan::{Content, Location};
 
 use super::figures::{median, ranked};
 use super::steps::lump;
 use super::writes::{costs_of, place, with_content, writes};
 use crate::halt::{Halt, if_affordable};
+use crate::priors;
 use crate::probe::Probe;
+use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
 
@@ -61,8 +63,6 @@ const TURNS: usize = 6;
 const HALVES: usize = 2;
 /// Where a half begins, as shares of the device.
 const PLACES: [f64; HALVES] = [0.81, 0.9];
-/// The rest before each run.
-const REST: Nanos = Nanos::from_secs(2);
 /// Whole rounds of 1, 2, 3, 4, 6, 8, 12 or 16 dies or planes.
 const ROUND: u64 = 48;
 /// The most writes of a run.
@@ -125,7 +125,7 @@ fn in_turns(
             costs_of(session, "begin", &writes(Location::Sequential, size, count, begin, length))?;
             begin += length;
         }
-        let rest = REST.min(session.time_left());
+        let rest = priors::DIES_IDLE.min(session.time_left());
         session.rest(rest)?;
         let kind = (run + run / kinds.len()) % kinds.len();
         let (name, content) = kinds[kind];
@@ -206,19 +206,25 @@ fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, 
     let half = |interval: Interval| (interval.high - interval.low) / 2.0;
     let same = [pairs, ranks].into_iter().filter(|interval| interval.holds(1.0)).map(half).reduce(f64::min);
     match same {
-        Some(half) if half <= EXACT => return Finding::found(parameter, 1.0, 0.96, evidence),
-        Some(half) if half <= 4.0 * EXACT => return Finding::found(parameter, 1.0, 0.7, evidence),
+        Some(half) if half <= EXACT => {
+            return Rule::found(parameter, 1.0, Rule::strong("no difference"), evidence);
+        }
+        Some(half) if half <= 4.0 * EXACT => {
+            return Rule::found(parameter, 1.0, Rule::likely("hardly a difference"), evidence);
+        }
         _ if disagree => {
-            return Finding::found(
+            return Rule::found(
                 parameter,
                 1.0,
-                0.7,
+                Rule::likely("runs disagree"),
                 format!("{evidence} But not all runs show the difference."),
             );
         }
         _ if page_is_known => {}
         // Of several pages the share is about that of one.
-        _ if half(ranks) <= EXACT * share => return Finding::found(parameter, share, 0.5, evidence),
+        _ if half(ranks) <= EXACT * share => {
+            return Rule::found(parameter, share, Rule::weak("unknown page"), evidence);
+        }
         _ => return Finding::undetermined(parameter, evidence),
     }
     // Medians, ranks and pairs are three estimates of the same ratio: where levels are mixed they part.
@@ -233,13 +239,18 @@ fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, 
         let halves = [ratio(&of[..middle], &random[..middle]), ratio(&of[middle..], &random[middle..])];
         let repeats = halves.iter().all(|&half| near(half, by_turn)) && !near(by_turn, 1.0);
         let sure = alike && repeats && half(ranks) <= EXACT * share;
-        return Finding::found(parameter, by_turn, if sure { 0.96 } else { 0.7 }, evidence);
+        return Rule::found(
+            parameter,
+            by_turn,
+            if sure { Rule::strong("runs agree") } else { Rule::likely("estimates agree") },
+            evidence,
+        );
     }
     let nearly_same = |interval: &Interval| {
         interval.low <= 1.0 + EXACT && interval.high >= 1.0 - EXACT && half(*interval) <= 4.0 * EXACT
     };
     let nearly_same = [pairs, ranks].iter().any(nearly_same);
-    Finding::found(parameter, if nearly_same { 1.0 } else { share }, 0.5, evidence)
+    Rule::found(parameter, if nearly_same { 1.0 } else { share }, Rule::weak("estimates disagree"), evidence)
 }
 
 fn picture(size: Bytes, costs: &[Vec<f64>; 3]) -> Picture {

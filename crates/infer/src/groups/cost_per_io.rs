@@ -4,8 +4,9 @@ use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::Nanos;
 
 use super::size_pictures::beginning;
-use super::sizes::{Told, between};
+use super::sizes::{OF_PART, Told, between};
 use crate::knowledge::CONFIDENCE_LEAST;
+use crate::rule::Rule;
 
 /// The cost of each IO; `what` they are, as "sequential reads".
 pub(crate) fn cost(
@@ -27,8 +28,8 @@ pub(crate) fn cost(
     if chance < CONFIDENCE_LEAST {
         return Finding::undetermined(parameter, evidence).with(beginning(what, plain, paused, None));
     }
-    let most = [plain, paused].into_iter().flatten().map(Told::most).fold(1.0, f64::min);
-    Finding::found(parameter, Nanos(estimate as u64), most * chance, evidence).with(beginning(
+    let most = [plain, paused].into_iter().flatten().map(Told::most).reduce(Rule::min).unwrap_or(OF_PART);
+    Rule::found(parameter, Nanos(estimate as u64), most.of_chance(chance), evidence).with(beginning(
         what,
         plain,
         paused,

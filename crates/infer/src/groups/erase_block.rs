@@ -31,7 +31,9 @@ use super::figures::{folded, slowest};
 use super::stalls::{Stalls, WRITES_MOST, stalls};
 use super::writes::{costs_of, page_to_write, place, writes};
 use crate::halt::Halt;
+use crate::priors;
 use crate::probe::Probe;
+use crate::rule::Rule;
 use crate::session::Session;
 use rewrites::rewrite;
 
@@ -53,18 +55,14 @@ const SETTLING: usize = 4;
 /// The share of the budget for single pages in sequence, and blocks of this many pages are as large as they get.
 const PAGES_PART: f64 = 0.8;
 const LONGEST: u64 = 1 << 18;
-/// Pages that a block has at least.
-const BLOCK_LEAST: u64 = 16;
 /// Which share of the group's budget and time one page again and again may use, where it comes first.
 const IN_PLACE_PART: f64 = 0.6;
-/// More dies than this do not fill their blocks at the same time.
-const DIES_MOST: u64 = 64;
 /// Two periods are whole multiples of each other within this.
 const AGREES: f64 = 0.02;
 /// How sure a unit is of which one die after the other may be merged.
-const ONE_DIE_EACH: f64 = 0.5;
+const ONE_DIE_EACH: Rule = Rule::weak("one die after the other");
 /// How sure a unit is that comes back from the first writes on, though pages may lie anywhere.
-const FROM_THE_BEGINNING: f64 = 0.6;
+const FROM_THE_BEGINNING: Rule = Rule::weak("from the first write");
 
 /// Writes of one size, and the periods that foretold themselves.
 struct PeriodicWrites {
@@ -131,7 +129,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     match supposed.filter(|_| candidate.is_none()) {
         Some(supposed) => {
-            session.conclude(Finding { confidence: supposed.confidence.min(FROM_THE_BEGINNING), ..supposed });
+            session.conclude(FROM_THE_BEGINNING.limits(supposed));
         }
         None => conclude(session, candidate, &seen),
     }
@@ -210,12 +208,12 @@ impl Witnesses {
         let candidate =
             |unit, in_place, in_sequence| Some(Candidate { unit, in_place, in_sequence, rewritten: None });
         // What comes back sooner is a row of pages, or a turn of the dies.
-        let least = page_to_write(session) * BLOCK_LEAST;
+        let least = page_to_write(session) * priors::ROWS_LEAST;
         let one = self.in_place.spans().find(|&span| span >= least);
         // Collecting takes a few pages of a block, so that it fills a little early.
         let agrees = |all: &Bytes, one: &Bytes| {
             let dies = all.0 as f64 / one.0 as f64;
-            (dies / dies.round().max(1.0) - 1.0).abs() <= AGREES && dies < DIES_MOST as f64
+            (dies / dies.round().max(1.0) - 1.0).abs() <= AGREES && dies < priors::DIES_MOST as f64
         };
         let spans = || self.in_sequence.spans().filter(|&span| span >= least);
         let dies = session.known().count(Parameter::ParallelUnits);
@@ -276,7 +274,8 @@ fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &
         session.conclude(Finding::undetermined(parameter, evidence).with(picture));
         return;
     };
-    let Candidate { unit: span, in_place, in_sequence, rewritten } = candidate;
+    let Candidate { unit, in_place, in_sequence, rewritten } = candidate;
+    let span = priors::whole_block(unit, page_to_write(session));
     let mut evidence = Vec::new();
     if in_sequence {
         evidence.push(format!("Of sequential writes one is slow every {span}."));
@@ -294,38 +293,36 @@ fn conclude(session: &mut Session<'_, '_>, candidate: Option<Candidate>, seen: &
         None => {}
     }
     let dies = session.known().count(Parameter::ParallelUnits);
-    let confidence = match (in_sequence, in_place, rewritten) {
-        (true, Some(_), Some(true)) => 0.99,
+    let rule = match (in_sequence, in_place, rewritten) {
+        (true, Some(_), Some(true)) => Some(Rule::strong("sequence, place and rewriting")),
         // With one die the two are the same; with several the number of dies is only seen in one way.
-        (true, Some(one), None) if one == span => 0.96,
-        (true, Some(_), None) => 0.9,
-        (true, None, Some(true)) => 0.9,
+        (true, Some(one), None) if one == span => Some(Rule::strong("sequence and place, equal")),
+        (true, Some(_), None) => Some(Rule::strong("sequence and place")),
+        (true, None, Some(true)) => Some(Rule::strong("sequence and rewriting")),
         // The number of dies was found by reading.
-        (false, Some(_), Some(true)) => 0.94,
-        (false, Some(_), _) => 0.85,
-        (true, Some(_), Some(false)) => 0.7,
-        (true, None, None) => 0.7,
-        (true, None, Some(false)) if dies == Some(1) => 0.6,
-        _ => 0.0,
+        (false, Some(_), Some(true)) => Some(Rule::strong("place and rewriting")),
+        (false, Some(_), _) => Some(Rule::likely("place")),
+        (true, Some(_), Some(false)) => Some(Rule::likely("sequence and place, against rewriting")),
+        (true, None, None) => Some(Rule::likely("sequence")),
+        (true, None, Some(false)) if dies == Some(1) => Some(Rule::weak("sequence, against rewriting")),
+        _ => None,
     };
     // Dies may be merged one after the other, each of them once in a unit.
-    let (span, confidence) = match dies.filter(|_| confidence == 0.0 && in_sequence) {
+    let (span, rule) = match dies.filter(|_| rule.is_none() && in_sequence) {
         Some(dies) if !seen.moves_pages => {
             evidence.push(format!(
                 "The {dies} dies may be merged one after the other, each of them once per erase block."
             ));
-            (span * dies, ONE_DIE_EACH)
+            (span * dies, Some(ONE_DIE_EACH))
         }
-        _ => (span, confidence),
+        _ => (span, rule),
     };
     let evidence = evidence.join(" ");
     // Which patterns say what follows from the family.
-    let family = session.known().confidence(Parameter::TranslationFamily);
-    let confidence = if family >= 0.95 { confidence } else { f64::min(confidence, 0.9) };
-    let finding = if confidence > 0.0 {
-        Finding::found(parameter, span, confidence, evidence)
-    } else {
-        Finding::undetermined(parameter, evidence)
+    let family = session.known().premise(Parameter::TranslationFamily);
+    let finding = match rule {
+        Some(rule) => Rule::found(parameter, span, rule.min(family), evidence),
+        None => Finding::undetermined(parameter, evidence),
     };
     session.conclude(finding.with(picture));
 }
@@ -343,14 +340,16 @@ fn conclude_granularity(session: &mut Session<'_, '_>, family: Option<Family>) {
         }
     };
     let known = session.known();
-    let sure = known.confidence(from).min(known.confidence(Parameter::TranslationFamily));
+    let sure = Rule::strong("follows from the family")
+        .min(known.premise(from))
+        .min(known.premise(Parameter::TranslationFamily));
     let finding = match (session.known().bytes(from), family) {
         (Some(size), Some(family)) => {
             let evidence = format!(
                 "A translation layer of the family '{family}' maps units of one {}.",
                 from.title().to_lowercase()
             );
-            Finding::found(Parameter::MappingGranularity, size, sure, evidence)
+            Rule::found(Parameter::MappingGranularity, size, sure, evidence)
         }
         _ => Finding::undetermined(
             Parameter::MappingGranularity,

@@ -33,19 +33,21 @@ use flashlab_analysis::decide::level::level;
 use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
-use flashlab_plan::{Location, Pattern};
+use flashlab_plan::Location;
 
-use super::figures::{mean, median, over_bytes, slowest, windows};
+use super::figures::{mean, over_bytes, slowest, windows};
 use super::filling::{IOS_OF_A_RUN, fill_up, io_size, reserved, sequential_writes};
+use super::flushes;
 use super::patterns::{ios, responses};
 use super::slc_region::{REGION, no_region};
 use super::steps::{Step, rise};
-use super::writes::writes;
 use crate::halt::{Halt, if_affordable};
+use crate::priors;
 use crate::probe::Probe;
+use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
-use refill::{Full, REST, Refill, affordable, first_lump, refilled};
+use refill::{Full, Refill, affordable, first_lump, refilled};
 
 pub(crate) const PROBE: Probe = Probe {
     name: "fill",
@@ -66,13 +68,13 @@ const READS: u64 = 64;
 /// No device has memory for a larger part of its capacity.
 const MEMORY_MOST: f64 = 0.02;
 /// How sure it is that there is no region where no beginning is cheaper, and where one may be, but no blocks are moved.
-const EVEN: f64 = 0.9;
-const UNEVEN: f64 = 0.7;
+const EVEN: Rule = Rule::strong("even fill");
+const UNEVEN: Rule = Rule::likely("uneven fill");
 /// How sure it is that what a region moves at a time are the blocks of all dies.
-const MOVED: f64 = 0.75;
+const MOVED: Rule = Rule::likely("SLC relocation");
 /// How sure a region is, and that something that rises and does not come down is none.
-const FOUND: f64 = 0.8;
-const NO_CACHE: f64 = 0.85;
+const FOUND: Rule = Rule::likely("rise and idle time");
+const NO_CACHE: Rule = Rule::likely("rise without refill");
 /// What is made free, if it is more than this part, is all.
 const WHOLE: f64 = 0.93;
 /// What takes less than so many reads waits for no flash.
@@ -90,13 +92,6 @@ const WRITES_LEAST: usize = 512;
 const EVEN_WINDOWS: usize = 128;
 const EVEN_P: f64 = 0.01;
 
-/// Writes, as small as any buffer holds them, that are asked whether they take longer when they are flushed: by how many times
-/// at least, as a program takes much longer than what is beside it, and how likely that may be by chance.
-const ASKED: Bytes = Bytes::kib(4);
-const ASKED_OF: u64 = 8;
-const SHOWN: f64 = 1.5;
-const SHOWN_P: f64 = 0.001;
-
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let capacity = session.capacity();
     // The rest shows what large writes cost.
@@ -106,14 +101,14 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         return Err(Halt::Budget { needed: length, left: session.writes_left() });
     }
     let size = io_size(capacity, session.block());
-    let asked = (ASKED.max(session.block()) * (2 * ASKED_OF)).round_up(size);
+    let asked = flushes::written(session).round_up(size);
     let may_be_buffered = session.known().bytes(Parameter::WriteBufferSize) != Some(Bytes::ZERO);
     if !session.fill().was_begun && may_be_buffered && length >= asked {
-        session.fill_mut().flushed_nanos = flushed_nanos(session)?;
+        session.fill_mut().flushed_nanos = flushes::flushed_nanos(session)?;
         fill_up(session, size)?;
     }
     let begin = session.fill().until;
-    session.rest(REST)?;
+    session.rest(priors::BACKLOG_DONE)?;
     let was_begun = mem::replace(&mut session.fill_mut().was_begun, true);
     let mut costs = Vec::with_capacity((length.0 / size.0) as usize);
     // What was interrupted goes on where it was.
@@ -185,41 +180,13 @@ fn flush_of_buffer(
     if step.ratio() < FLUSHED_CONTRAST || length > affordable(session) || session.flush()?.is_none() {
         return Ok(None);
     }
-    session.rest(REST)?;
+    session.rest(priors::BACKLOG_DONE)?;
     // Nothing of the region is overwritten.
     let place = Bytes(session.fill().until.0 / 2).round_down(size);
     sequential_writes(session, "before-a-flush", size, place, length)?;
     let took = session.flush()?;
     let of_flash = count as f64 * (step.after - step.before);
     Ok(took.filter(|took| took.0 as f64 >= FLUSHED_PART * of_flash))
-}
-
-/// What a write takes with a flush behind it, if that is much longer than a write and a flush of nothing: then it waits for what a
-/// buffer holds. One that outlasts a loss of power need not be emptied.
-fn flushed_nanos(session: &mut Session<'_, '_>) -> Result<Option<f64>, Halt> {
-    let size = ASKED.max(session.block());
-    let write = |session: &mut Session<'_, '_>, name: &str, flush: bool| {
-        let next = writes(Location::Sequential, size, ASKED_OF, session.fill().until, size * ASKED_OF);
-        let samples = session.run(name, &Pattern { write_through: flush, ..next })?;
-        session.filled(size * ASKED_OF);
-        Ok::<_, Halt>(responses(&samples))
-    };
-    if session.flush()?.is_none() {
-        return Ok(None);
-    }
-    let mut empty = Vec::new();
-    for _ in 0..ASKED_OF {
-        let Some(took) = session.flush()? else { return Ok(None) };
-        empty.push(took.0 as f64);
-    }
-    let plain = write(session, "plain", false)?;
-    session.flush()?;
-    let flushed = write(session, "flushed", true)?;
-    // The first flushes may find what earlier groups left.
-    let nothing = median(&empty);
-    let both: Vec<f64> = plain.iter().map(|write| SHOWN * (write + nothing)).collect();
-    let waits = mann_whitney(&flushed, &both).p_above <= SHOWN_P;
-    Ok(waits.then(|| median(&flushed)))
 }
 
 /// Where the costs rise for good, and so many writes before it are not looked at: what rises early and from less than a
@@ -366,7 +333,7 @@ fn conclude_region(
         again.p
     );
     for (parameter, value) in REGION.into_iter().zip([region, refill]) {
-        let found = Finding::found(parameter, Bytes(value.max(0.0) as u64), FOUND, evidence.clone());
+        let found = Rule::found(parameter, Bytes(value.max(0.0) as u64), FOUND, evidence.clone());
         session.suppose(found.with(picture.clone()));
     }
     let unit = Bytes(bytes(full.distance) as u64);
@@ -374,7 +341,7 @@ fn conclude_region(
     let evidence = format!(
         "When the SLC cache is full, sequential writes wait once per {unit}: the device relocates a block of all dies."
     );
-    session.suppose(Finding::found(Parameter::EraseBlockSize, unit, MOVED, evidence).with(moving));
+    session.suppose(Rule::found(Parameter::EraseBlockSize, unit, MOVED, evidence).with(moving));
 }
 
 /// Single writes of some blocks that are moved, from one that begins to be on.
@@ -422,8 +389,10 @@ fn conclude(
             conclude_region(session, size, &first, (begin, place), full, again, pictures);
         }
         Some(_) => {
-            let evidence =
-                format!("{first} Idle time of {REST} does not bring the low cost back: it is no cache.");
+            let evidence = format!(
+                "{first} Idle time of {} does not bring the low cost back: it is no cache.",
+                priors::BACKLOG_DONE
+            );
             no_region(session, NO_CACHE, evidence, Some(picture));
         }
         None if step.place.estimate < MEMORY_MOST * costs.len() as f64 => {
@@ -436,7 +405,10 @@ fn conclude(
         }
         None => {
             for parameter in REGION {
-                let evidence = format!("{first} After idle time of {REST} the cost does not rise again.");
+                let evidence = format!(
+                    "{first} After idle time of {} the cost does not rise again.",
+                    priors::BACKLOG_DONE
+                );
                 session.suppose(Finding::undetermined(parameter, evidence).with(picture.clone()));
             }
         }

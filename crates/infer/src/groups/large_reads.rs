@@ -24,6 +24,7 @@ use super::size_pictures::throughput;
 use super::sizes::{Curve, GROWTH, Kind, LINE_FROM, LINE_TO, PAUSE, READS_OFF, between, fit, growth, lines};
 use crate::halt::Halt;
 use crate::probe::Probe;
+use crate::rule::Rule;
 use crate::session::Session;
 
 pub(crate) const PROBE: Probe = Probe {
@@ -48,9 +49,9 @@ const ALL_BYTES: Bytes = Bytes::gib(24);
 const CLOSE: f64 = 0.004;
 /// How sure the size is: beyond that, where it is that close or the device may read ahead (what that brings depends on how
 /// late the host is), and where the limit is in an interval or throughput is not steady from there on.
-const CLEAR: f64 = 0.97;
-const NEARLY_CLEAR: f64 = 0.9;
-const UNCLEAR: f64 = 0.7;
+const CLEAR: Rule = Rule::strong("growth");
+const NEARLY_CLEAR: Rule = Rule::strong("growth near the limit");
+const UNCLEAR: Rule = Rule::likely("growth across the limit");
 /// The share of all time for reading that it may take, and of what is left of it.
 const TIME_SHARE: f64 = 0.6;
 const TIME_LEFT: f64 = 0.97;
@@ -69,7 +70,7 @@ const GROWTH_KNOWN: f64 = 0.003;
 const ENOUGH: f64 = 0.9999;
 const NO_USE: [f64; 2] = [0.12, 0.4];
 /// The confidence of answers on a device that may hold no data.
-const UNSURE: f64 = 0.9;
+const UNSURE: Rule = Rule::strong("no data");
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let begin = session.time_left();
@@ -245,7 +246,7 @@ impl Reading {
 }
 
 /// The first size from which doubling brings less, and no larger one more, and how sure it is.
-fn saturation(growths: &[Interval]) -> Option<(usize, f64)> {
+fn saturation(growths: &[Interval]) -> Option<(usize, Rule)> {
     let is_less = |growth: &Interval| growth.estimate < GROWTH;
     // In stairs a later doubling leads above the throughput of this size, clearly; one that makes good for a fall before it does not.
     let rises_later = |index: usize| {
@@ -265,7 +266,7 @@ fn saturation(growths: &[Interval]) -> Option<(usize, f64)> {
     // Where it grows again, or falls, the size is not all that counts.
     let steady = |growth: &Interval| (2.0 - GROWTH..GROWTH).contains(&growth.estimate);
     let is_steady = !growths[..index].iter().any(is_less) && growths[index..].iter().all(steady);
-    let sure = growths[..=index].iter().map(clear).fold(CLEAR, f64::min);
+    let sure = growths[..=index].iter().map(clear).fold(CLEAR, Rule::min);
     Some((index, if is_steady { sure } else { UNCLEAR }))
 }
 
@@ -294,7 +295,7 @@ fn conclude(session: &mut Session<'_, '_>, kinds: &[Kind]) {
             }
             None => evidence.push('.'),
         }
-        let finding = Finding::found(Parameter::ReadSaturationSize, size, sure.min(most), evidence);
+        let finding = Rule::found(Parameter::ReadSaturationSize, size, sure.min(most), evidence);
         session.conclude(finding.with(picture.mark(size.0 as f64, "saturated")));
     } else {
         let evidence =
@@ -311,7 +312,7 @@ mod tests {
     use super::*;
 
     /// Growths that are known to half a per cent.
-    fn told(growths: &[f64]) -> Option<(usize, f64)> {
+    fn told(growths: &[f64]) -> Option<(usize, Rule)> {
         let known = |&estimate: &f64| Interval { estimate, low: estimate - 0.005, high: estimate + 0.005 };
         saturation(&growths.iter().map(known).collect::<Vec<_>>())
     }

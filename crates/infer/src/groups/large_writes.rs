@@ -25,8 +25,7 @@ use kinds::{LOOK_WRITES, together};
 
 use super::cost_per_io::cost;
 use super::figures::median;
-use super::filling;
-use super::filling::{LARGE_WRITES_SHARE, reserved};
+use super::filling::{self, LARGE_WRITES_SHARE, reserved};
 use super::layout::read_pages::page;
 use super::layout::row_writes::row_writes;
 use super::saturation::{Doubling, Saturated, doublings, falls, is_faster_than_a_half, open, saturated};
@@ -35,6 +34,7 @@ use super::sizes::{Curve, Fit, Kind, LINE_FROM, LINE_TO, PAUSE, WRITES_OFF, betw
 use super::writes::{costs_of, writes};
 use crate::halt::Halt;
 use crate::probe::Probe;
+use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
 
@@ -71,9 +71,9 @@ const PART_FOR_LARGER: u64 = 2;
 /// What tells from which size on it saturates is worth so much of the time, while that is open.
 const FOR_SATURATION: f64 = 0.5;
 /// The confidence of a saturation that is seen, and of one that follows from a line; each is more often right than wrong.
-const SEEN: f64 = 0.9;
-const UNSEEN: f64 = 0.7;
-const UNSURE: f64 = 0.5;
+const SEEN: Rule = Rule::strong("growth");
+const UNSEEN: Rule = Rule::likely("extrapolated growth");
+const UNSURE: Rule = Rule::weak("throughput is no curve");
 /// The smallest size of which is asked from when on it saturates.
 const SMALLEST: Bytes = Bytes::kib(4);
 
@@ -332,7 +332,7 @@ fn doubted(finding: Finding, doublings: &[Doubling], is_settled: bool) -> Findin
     }
     let evidence = format!("{} But the throughput over the size is not one curve.", finding.evidence);
     if is_settled && !is_faster {
-        return Finding { confidence: finding.confidence.min(UNSURE), evidence, ..finding };
+        return UNSURE.limits(Finding { evidence, ..finding });
     }
     let evidence = format!("{evidence} The device was not in the same state at all sizes.");
     Finding::undetermined(finding.parameter, evidence).seen_in(finding.picture)
@@ -358,5 +358,5 @@ fn saturation(points: &[WeightedPoint], picture: Picture) -> Finding {
     let size = Bytes(doublings[index].size as u64);
     let most = if doublings[index].is_seen { SEEN } else { UNSEEN };
     let picture = picture.mark(size.0 as f64, "saturated");
-    Finding::found(parameter, size, (chance * most).max(UNSURE), evidence).with(picture)
+    Rule::found(parameter, size, most.of_chance(chance), evidence).with(picture)
 }

@@ -24,7 +24,9 @@ use flashlab_plan::Location;
 use super::patterns::ios;
 use super::random_writes::{IO_SIZE, random_writes};
 use crate::halt::Halt;
+use crate::priors;
 use crate::probe::Probe;
+use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
 
@@ -48,8 +50,6 @@ const READS_FIRST: u64 = 8192;
 const READS_MOST: u64 = 1 << 17;
 /// Fewer slow reads are no effect.
 const FEW: u64 = 20;
-/// How long the device rests before.
-const REST: Nanos = Nanos::from_secs(60);
 /// Experiments that have to agree, to so much of the time, and for sure to so much.
 const REPETITIONS: u64 = 3;
 const SPREAD: f64 = 0.1;
@@ -78,7 +78,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 
 fn experiment(session: &mut Session<'_, '_>, size: Bytes, writes: u64) -> Result<Experiment, Halt> {
     let read = |count: u64| ios(Mode::Read, Location::Random, size, count);
-    session.rest(REST)?;
+    session.rest(priors::BACKLOG_DONE)?;
     let before = session.run("reads-before", &read(READS))?;
     let pattern = random_writes(session, writes);
     let written = session.run("random-writes", &pattern)?;
@@ -132,13 +132,21 @@ fn conclude(session: &mut Session<'_, '_>, experiments: &[Experiment]) {
     let spread = (times[times.len() - 1] - times[0]) / 2.0;
     let ended = experiments.iter().all(|experiment| !experiment.found.still_affected_at_end);
     let finding = if times[times.len() - 1] == 0.0 {
-        let confidence = if has_map_on_flash(session) { 0.6 } else { 0.8 };
-        Finding::found(Parameter::LingeringTime, Nanos::ZERO, confidence, evidence)
+        let rule = if has_map_on_flash(session) {
+            Rule::weak("never slow, map on flash")
+        } else {
+            Rule::likely("never slow")
+        };
+        Rule::found(Parameter::LingeringTime, Nanos::ZERO, rule, evidence)
     } else if middle == 0.0 {
-        Finding::found(Parameter::LingeringTime, Nanos::ZERO, 0.6, evidence)
+        Rule::found(Parameter::LingeringTime, Nanos::ZERO, Rule::weak("slow sometimes"), evidence)
     } else if ended && spread <= SPREAD * middle {
-        let confidence = if spread <= SPREAD_SURE * middle { 0.9 } else { 0.6 };
-        Finding::found(Parameter::LingeringTime, Nanos(middle as u64), confidence, evidence)
+        let rule = if spread <= SPREAD_SURE * middle {
+            Rule::strong("repeated")
+        } else {
+            Rule::weak("repeated with spread")
+        };
+        Rule::found(Parameter::LingeringTime, Nanos(middle as u64), rule, evidence)
     } else {
         let apart = format!(
             "{evidence} The slowdown lasted between {} and {}, which is too uncertain.",

@@ -6,6 +6,3 @@
 pub(crate) const CHEAP: f64 = 3.0;
 pub(crate) const MERGE: f64 = 5.0;
 pub(crate) const MERGING: f64 = 16.0;
-
-/// No merge takes less: it copies sixteen rows of pages or more, each of which takes a hundred microseconds to be read and programmed.
-pub(crate) const MERGE_LEAST: f64 = 1.5e6;

@@ -22,11 +22,12 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern, Time};
 
 use super::figures::{median, ranked};
-use super::no_faster::FLASH_LEAST;
 use super::sizes::PAUSE;
 use super::writes::{Buffer, buffer, costs_of, shifted, writes};
 use crate::halt::{Halt, if_affordable};
+use crate::priors;
 use crate::probe::Probe;
+use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
 
@@ -73,7 +74,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     };
     if page <= session.block() {
         let evidence = format!("A page is {page}, and no write can be shifted by less than that.");
-        session.conclude(Finding::not_identifiable(parameter, 0.9, evidence));
+        session.conclude(Rule::not_identifiable(parameter, Rule::strong("page is a block"), evidence));
         return Ok(());
     }
     let most = session.writes_left().0 / PART;
@@ -181,7 +182,8 @@ impl Penalty {
 
     /// Whether more writes would not tell more.
     fn is_exact(&self) -> bool {
-        self.half <= EXACT * self.more.abs() || self.more + 1.5 * self.half < FLASH_LEAST.0 as f64
+        self.half <= EXACT * self.more.abs()
+            || self.more + 1.5 * self.half < priors::FLASH_READ_LEAST.0 as f64
     }
 }
 
@@ -217,19 +219,24 @@ fn finding(page: Bytes, aligned: &[f64], misaligned: &[f64], others: &[(Bytes, V
     };
     // What lies across reads from the flash.
     let most = more + 1.5 * half;
-    let nothing = most < FLASH_LEAST.0 as f64 || (more <= 1.5 * half && half <= NOTHING * aligned);
+    let nothing =
+        most < priors::FLASH_READ_LEAST.0 as f64 || (more <= 1.5 * half && half <= NOTHING * aligned);
     let found = match half / more {
-        _ if nothing => Finding::found(parameter, Nanos::ZERO, 0.85, evidence),
+        _ if nothing => Rule::found(parameter, Nanos::ZERO, Rule::likely("no difference"), evidence),
         // What a write costs may depend on the writes before it, which medians do not know.
         rough if (0.0..=NEARLY_EXACT).contains(&rough) && more <= MOST * aligned && is_steady => {
-            Finding::found(parameter, Nanos(more as u64), 0.9, evidence)
+            Rule::found(parameter, Nanos(more as u64), Rule::strong("tight medians"), evidence)
         }
         rough if (0.0..=ROUGH).contains(&rough) => {
-            let confidence = if rough <= ROUGH / 2.0 && is_steady { 0.7 } else { 0.5 };
-            Finding::found(parameter, Nanos(more as u64), confidence, evidence)
+            let rule = if rough <= ROUGH / 2.0 && is_steady {
+                Rule::likely("medians")
+            } else {
+                Rule::weak("rough medians")
+            };
+            Rule::found(parameter, Nanos(more as u64), rule, evidence)
         }
         // It cannot be less than nothing, and is not much more.
-        _ if more <= 0.0 => Finding::found(parameter, Nanos::ZERO, 0.5, evidence),
+        _ if more <= 0.0 => Rule::found(parameter, Nanos::ZERO, Rule::weak("faster when shifted"), evidence),
         _ => Finding::undetermined(parameter, evidence),
     };
     found.with(picture)

@@ -2,14 +2,16 @@
 //!
 //! # Model
 //! It says that nothing is kept or read ahead, where the flash is seen at all: no flash is read in less than
-//! [`FLASH_LEAST`].
+//! [`priors::FLASH_READ_LEAST`].
 
 use flashlab_analysis::decide::ranks::{mann_whitney, shift};
 use flashlab_analysis::inference::{Finding, Parameter};
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::Bytes;
 
 use super::figures::median;
 use super::reads::how_many_times;
+use crate::priors;
+use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
 
@@ -17,13 +19,11 @@ use crate::words::duration;
 pub(super) const FAST_MAX: f64 = 0.96;
 /// The chance that reads seem fast.
 pub(super) const ALPHA: f64 = 1e-4;
-/// No flash is read in less, with its transfer.
-pub(super) const FLASH_LEAST: Nanos = Nanos::from_micros(10);
 /// Why reads may not show the flash.
 pub(super) const HOLDS_NO_DATA: &str =
     "The device may hold no data, and a device can answer reads of empty addresses without the flash.";
 /// The confidence that nothing is there where it is not known whether the flash is seen.
-const BLIND: f64 = 0.85;
+const BLIND: Rule = Rule::likely("flash not seen");
 
 /// Whether reads are faster than others, beyond chance.
 pub(super) fn is_faster(reads: &[f64], others: &[f64]) -> bool {
@@ -48,15 +48,15 @@ pub(super) fn nothing<const N: usize>(
     // Of a device that is filled in part it was seen there, and not elsewhere.
     let in_part = !session.holds_data() && session.fill().until > Bytes::ZERO;
     let seen = flash_was_seen && least > FAST_MAX;
-    let no_flash_saved = session.holds_data() && saved < FLASH_LEAST.0 as f64;
+    let no_flash_saved = session.holds_data() && saved < priors::FLASH_READ_LEAST.0 as f64;
     let evidence = format!("{evidence} The difference is at most {}.", duration(saved.max(0.0)));
     if seen || no_flash_saved {
-        let sure = if in_part { BLIND } else { 0.96 };
-        Finding::found(parameter, Bytes::ZERO, sure, evidence)
+        let sure = if in_part { BLIND } else { Rule::strong("no faster") };
+        Rule::found(parameter, Bytes::ZERO, sure, evidence)
     } else if !session.holds_data() {
         Finding::undetermined(parameter, format!("{evidence} {HOLDS_NO_DATA}"))
     } else if least > 2.0 * FAST_MAX - 1.0 {
-        Finding::found(parameter, Bytes::ZERO, BLIND, evidence)
+        Rule::found(parameter, Bytes::ZERO, BLIND, evidence)
     } else {
         Finding::undetermined(parameter, evidence)
     }

@@ -23,8 +23,9 @@ use super::figures::{median, quantile};
 use super::stalls::{Stalls, stalls};
 use super::writes::{Buffer, buffer, costs_of, dies_in_doubt, page_to_write, place, writes};
 use crate::halt::Halt;
-use crate::knowledge::LOGS_MOST;
+use crate::priors;
 use crate::probe::Probe;
+use crate::rule::{LIKELY_LEAST, Rule};
 use crate::session::Session;
 use crate::words::{duration, times};
 use recency::recency;
@@ -38,13 +39,9 @@ pub(crate) const PROBE: Probe = Probe {
 };
 
 /// How sure a number of logs is that was confirmed; where it is close to the number of places; and that was not.
-const CONFIRMED: f64 = 0.96;
-const CLOSE: f64 = 0.85;
-const LIKELY: f64 = 0.6;
-/// Full shared logs tell their number well enough from so sure on.
-const FULL_LOGS: f64 = 0.75;
-/// Where a page map, or shared logs, are less sure, logs of one block each are looked for.
-const DOUBTFUL: f64 = 0.93;
+const CONFIRMED: Rule = Rule::strong("recency confirmed");
+const CLOSE: Rule = Rule::likely("recency confirmed, few blocks");
+const LIKELY: Rule = Rule::weak("recency");
 /// A merge reads and writes a block and erases two: it takes several times what one erase takes.
 const MERGE_OF_ERASE: f64 = 3.0;
 /// Openings of logs that have to be seen in one place, and of so many all but one have to cost an erase.
@@ -60,24 +57,24 @@ const ROUNDS_MOST: usize = 7;
 const AGREE: usize = 2;
 /// What single pages took is a whole number of units up to this share of one, and how sure that is.
 const WHOLE: f64 = 0.06;
-const FILLED: f64 = 0.9;
+const FILLED: Rule = Rule::strong("single pages fill");
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     session.look_through();
     let known = session.known();
     let family = known.family();
-    let sure = known.confidence(Parameter::TranslationFamily);
+    let family_rule = known.premise(Parameter::TranslationFamily);
     let is_shared = family == Some(Family::SharedLogBlock);
     // Single pages may have told them when the space beyond the capacity was looked for.
     let supposed = session.supposed(Parameter::OpenBlocks).filter(|_| is_shared);
-    let is_clear = supposed.as_ref().is_some_and(|seen| seen.confidence >= FULL_LOGS);
-    let seen = supposed.map(|seen| Finding { confidence: seen.confidence.min(sure), ..seen });
+    let is_clear = supposed.as_ref().is_some_and(|seen| seen.confidence >= LIKELY_LEAST);
+    let seen = supposed.map(|seen| family_rule.limits(seen));
     if is_shared && let Some(told) = seen.clone().filter(|_| is_clear).or_else(|| full(session)) {
         session.conclude(told);
         return Ok(());
     }
     let maps_pages = family.is_some_and(Family::maps_pages);
-    let is_sure = sure >= DOUBTFUL || seen.is_some();
+    let is_sure = family_rule.is_strong() || seen.is_some();
     let counted = if (maps_pages || is_shared) && is_sure { None } else { count(session)? };
     if is_shared && counted.is_none() {
         let counted = ring(session)?;
@@ -89,11 +86,11 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let of_groups = |counted: &Finding| groups && counted.number() == Some(1.0);
     session.conclude(match counted {
         // A page map of which nothing is sure has to be refuted.
-        Some(counted) if !maps_pages || counted.confidence > LIKELY && !of_groups(&counted) => counted,
+        Some(counted) if !maps_pages || !LIKELY.decided(&counted) && !of_groups(&counted) => counted,
         _ if maps_pages => {
             let reason =
                 "The device can put every page anywhere, so that no write depends on which blocks are open.";
-            Finding::not_identifiable(Parameter::OpenBlocks, sure, reason)
+            Rule::not_identifiable(Parameter::OpenBlocks, Rule::strong("page map").min(family_rule), reason)
         }
         _ => {
             let reason = "The cost of a write does not depend on how long ago its block was written to.";
@@ -125,9 +122,8 @@ fn count(session: &mut Session<'_, '_>) -> Result<Option<Finding>, Halt> {
         false => LIKELY,
     };
     // Where what merges is unclear, as where merges are put off, what is cheap may be so for another reason.
-    let unclear = session.known().confidence(Parameter::TranslationFamily) < CLOSE;
-    let sure = if unclear { sure.min(CLOSE) } else { sure };
-    Ok(Some(Finding::found(Parameter::OpenBlocks, told.logs, sure, evidence).with(told.picture)))
+    let sure = sure.min(session.known().premise(Parameter::TranslationFamily));
+    Ok(Some(Rule::found(Parameter::OpenBlocks, told.logs, sure, evidence).with(told.picture)))
 }
 
 /// Shared logs that single pages had filled when more of them began to wait: as many as there are whole units.
@@ -136,14 +132,15 @@ fn full(session: &Session<'_, '_>) -> Option<Finding> {
     let (taken, unit) = (session.fill().full_after?, known.bytes(block)?);
     let logs = taken.0 as f64 / unit.0 as f64;
     let count = logs.round();
-    let sure = FILLED.min(known.confidence(block)).min(known.confidence(Parameter::TranslationFamily));
+    let sure = FILLED.min(known.premise(block)).min(known.premise(Parameter::TranslationFamily));
     let evidence = format!(
         "Single pages in different blocks of one die begin to wait after {taken} of all dies, which is {logs:.2} log blocks of {unit}."
     );
-    let is_whole =
-        taken <= session.capacity() && (1.0..=LOGS_MOST).contains(&count) && (logs - count).abs() <= WHOLE;
+    let is_whole = taken <= session.capacity()
+        && (1.0..=priors::LOGS_MOST).contains(&count)
+        && (logs - count).abs() <= WHOLE;
     let seen = known.supposed(Parameter::PhysicalCapacity).and_then(|finding| finding.picture.clone());
-    is_whole.then(|| Finding::found(Parameter::OpenBlocks, count as u64, sure, evidence).seen_in(seen))
+    is_whole.then(|| Rule::found(Parameter::OpenBlocks, count as u64, sure, evidence).seen_in(seen))
 }
 
 /// Goes round shared logs: a page, then its neighbour until the page's block is merged.
@@ -190,7 +187,7 @@ fn ring(session: &mut Session<'_, '_>) -> Result<Finding, Halt> {
         Some(count) => picture.mark(count as f64, format!("log {count}")),
         None => picture,
     };
-    let family = session.known().confidence(Parameter::TranslationFamily);
+    let family = session.known().premise(Parameter::TranslationFamily);
     // Of several logs that are emptied at once the first page that is merged tells the number only roughly.
     let logs = session.fill().unit.filter(|unit| unit.logs.is_some()).map(|unit| unit.size);
     let taken = size * (erases.period as u64 * session.known().count(Parameter::ParallelUnits).unwrap_or(1));
@@ -207,7 +204,17 @@ fn ring(session: &mut Session<'_, '_>) -> Result<Finding, Halt> {
         Some(count) => {
             let is_one = counts.len() >= ROUNDS && counts.iter().all(|&other| other == count);
             // If several logs are emptied at once they may have looked like one.
-            Finding::found(parameter, count, family.min(if is_one { 0.85 } else { 0.75 }), evidence)
+            Rule::found(
+                parameter,
+                count,
+                if is_one {
+                    Rule::likely("round the logs")
+                } else {
+                    Rule::likely("round the logs, not always")
+                }
+                .min(family),
+                evidence,
+            )
         }
         None => Finding::undetermined(parameter, evidence),
     };
@@ -266,7 +273,7 @@ fn around(
             let opened = at as i64 + 1 + (first as i64 - held).div_euclid(period as i64);
             break u64::try_from(opened).ok().filter(|&opened| opened > 0);
         }
-        if costs.len() > period * LOGS_MOST as usize {
+        if costs.len() > period * priors::LOGS_MOST as usize {
             break None;
         }
     };

@@ -9,11 +9,12 @@
 //! - nothing is written: what was seen before is concluded;
 //! - each single write that costs a merge weighs more than a translation layer that would not have it.
 
+use super::space::{SPACE, value};
 use flashlab_analysis::inference::{Family, Finding, Parameter, Verdict};
 
-use super::space::{SPACE, value};
 use crate::halt::Halt;
 use crate::probe::Probe;
+use crate::rule::Rule;
 use crate::session::Session;
 
 pub(crate) const PROBE: Probe = Probe {
@@ -26,11 +27,11 @@ pub(crate) const PROBE: Probe = Probe {
 };
 
 /// How sure it is that pages lie anywhere where writes in the middle of units were merged.
-const CONTRADICTED: f64 = 0.6;
+const CONTRADICTED: Rule = Rule::weak("pages anywhere");
 /// Logs do not take more than the capacity.
-const LOGS_MOST: f64 = 1.0;
-/// Nothing is surer that was not seen again.
-const SUREST: f64 = 0.9;
+const LOGS_SHARE_MOST: f64 = 1.0;
+/// The number of logs and their size.
+const OF_LOGS: Rule = Rule::strong("shared logs");
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let known = session.known();
@@ -38,9 +39,9 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let counted = session.fill().unit.filter(|unit| unit.logs.is_some());
     let unit = known.bytes(block).or(counted.map(|unit| unit.size));
     let logs = known.count(Parameter::OpenBlocks).zip(unit);
-    let family_sure = known.confidence(Parameter::TranslationFamily).min(SUREST);
-    let of_unit = known.bytes(block).map_or(1.0, |_| known.confidence(block));
-    let of_logs = known.confidence(Parameter::OpenBlocks).min(of_unit).min(family_sure);
+    let family_rule = known.premise(Parameter::TranslationFamily);
+    let of_logs =
+        OF_LOGS.min(known.premise(Parameter::OpenBlocks)).min(known.premise(block)).min(family_rule);
     let capacity = session.capacity().0 as f64;
     let family = known.family();
     for parameter in SPACE {
@@ -52,14 +53,18 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
                 let evidence = format!(
                     "In a translation layer of the family '{family}', each log block belongs to one data block."
                 );
-                Finding::not_identifiable(parameter, family_sure, evidence)
+                Rule::not_identifiable(
+                    parameter,
+                    Rule::strong("one log block for each data block").min(family_rule),
+                    evidence,
+                )
             }
             (Some(Family::SharedLogBlock), Some((logs, unit)))
-                if (unit * logs).0 as f64 <= LOGS_MOST * capacity =>
+                if (unit * logs).0 as f64 <= LOGS_SHARE_MOST * capacity =>
             {
                 let value = value(parameter, capacity, (unit * logs).0 as f64);
                 let evidence = format!("All blocks share {logs} log blocks of {unit}.");
-                let of_logs = Finding::found(parameter, value, of_logs, evidence);
+                let of_logs = Rule::found(parameter, value, of_logs, evidence);
                 let logs = session.inference().get(Parameter::OpenBlocks);
                 of_logs.seen_in(supposed.picture.or_else(|| logs.and_then(|logs| logs.picture.clone())))
             }
@@ -78,9 +83,9 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
                 Finding::undetermined(parameter, evidence)
             }
             (Some(family), _) if family.maps_pages() && supposed.verdict == Verdict::NotIdentifiable => {
-                Finding { confidence: CONTRADICTED, ..supposed }
+                CONTRADICTED.limits(supposed)
             }
-            (Some(_), _) => Finding { confidence: supposed.confidence.min(family_sure), ..supposed },
+            (Some(_), _) => family_rule.limits(supposed),
             (None, _) => supposed,
         };
         session.conclude(finding);

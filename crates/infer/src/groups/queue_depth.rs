@@ -17,6 +17,7 @@ use flashlab_samples::Sample;
 use super::reads::Walk;
 use crate::halt::Halt;
 use crate::probe::Probe;
+use crate::rule::Rule;
 use crate::session::Session;
 
 pub(crate) const PROBE: Probe = Probe {
@@ -59,8 +60,12 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let page = session.known().bytes(Parameter::ReadPageSize);
     if let Some(page) = page {
         let curve = measure(session, page.max(session.block()), limit, READS_MAX)?;
-        let confidence = if session.holds_data() { 0.97 } else { 0.85 };
-        session.conclude(finding(&curve, confidence));
+        let rule = if session.holds_data() {
+            Rule::strong("throughput")
+        } else {
+            Rule::likely("throughput without data")
+        };
+        session.conclude(finding(&curve, rule));
         return Ok(());
     }
     let block = session.block();
@@ -68,8 +73,12 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         PIECES.map(|piece| measure(session, piece.max(block), Nanos(limit.0 / 2), READS_MAX / 2));
     let (small, large) = (small?, large?);
     // A read within a page keeps its die about as busy as one of the page, one of several pages several dies.
-    let confidence = if small.useful() == large.useful() { 0.85 } else { 0.6 };
-    session.conclude(finding(&small, confidence));
+    let rule = if small.useful() == large.useful() {
+        Rule::likely("unknown page")
+    } else {
+        Rule::weak("sizes disagree")
+    };
+    session.conclude(finding(&small, rule));
     Ok(())
 }
 
@@ -152,7 +161,7 @@ fn is_open(growth: Interval) -> bool {
     growth.low < GROWTH + NEAR && growth.high > GROWTH - NEAR
 }
 
-fn finding(curve: &Curve, most: f64) -> Finding {
+fn finding(curve: &Curve, most: Rule) -> Finding {
     let (growths, useful) = (curve.growths(), curve.useful());
     let open = growths.iter().take(useful + 1).any(|&growth| is_open(growth));
     let words: Vec<String> =
@@ -176,7 +185,8 @@ fn finding(curve: &Curve, most: f64) -> Finding {
     );
     let picture = picture.draw("random reads", Style::Line, points).mark(f64::from(depth), "useful");
     // Where it still grows at the largest depth, it is the device's limit that was found.
-    let most = if useful > 0 && useful == growths.len() { most.min(0.85) } else { most };
-    let confidence = if open { most.min(0.7) } else { most };
-    Finding::found(Parameter::UsefulQueueDepth, u64::from(depth), confidence, evidence).with(picture)
+    let most =
+        if useful > 0 && useful == growths.len() { most.min(Rule::likely("still grows")) } else { most };
+    let rule = if open { most.min(Rule::likely("near the limit")) } else { most };
+    Rule::found(Parameter::UsefulQueueDepth, u64::from(depth), rule, evidence).with(picture)
 }

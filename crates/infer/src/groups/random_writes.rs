@@ -3,7 +3,7 @@
 use flashlab_analysis::findings::Phases;
 use flashlab_analysis::inference::Family;
 use flashlab_analysis::phases;
-use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 
 use super::patterns::ios;
@@ -11,9 +11,6 @@ use crate::session::Session;
 
 /// The size of the writes.
 pub(crate) const IO_SIZE: Bytes = Bytes::kib(4);
-
-/// How long the device rests before each run.
-pub(crate) const REST: Nanos = Nanos::from_secs(60);
 
 /// Random writes on the whole device.
 pub(crate) fn random_writes(session: &Session<'_, '_>, count: u64) -> Pattern {

@@ -33,7 +33,9 @@ use flashlab_samples::Sample;
 use super::figures::{mean, windows};
 use super::patterns::{ios, responses};
 use crate::halt::{Halt, if_affordable};
+use crate::priors;
 use crate::probe::Probe;
+use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::{duration, times};
 use level::{Level, SLOWED, STRETCHES};
@@ -60,10 +62,7 @@ const FIRST_PIECE: u64 = 1;
 /// A burst is as long as it should be if it is this part of it.
 const LONG_ENOUGH: f64 = 0.9;
 /// How sure it is what a shorter one shows.
-const SHORT_BURST: f64 = 0.6;
-/// How long the device rests before, and where merges may be put off or that was not enough.
-const REST: Nanos = Nanos::from_secs(60);
-const LONG_REST: Nanos = Nanos::from_secs(300);
+const SHORT_BURST: Rule = Rule::weak("short burst");
 /// Passes for the level, and after a long rest.
 const PASSES_BEFORE: usize = 3;
 const PASSES_AGAIN: usize = 2;
@@ -190,7 +189,11 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     both(session, "in-order", &sizes)?;
     // What random writes of groups before left merges to do may take minutes.
-    let rest = if merges(session) && session.time_left() >= LONG_REST * 2 { LONG_REST } else { REST };
+    let rest = if merges(session) && session.time_left() >= priors::MERGES_DONE * 2 {
+        priors::MERGES_DONE
+    } else {
+        priors::BACKLOG_DONE
+    };
     let mut before = before(session, &sizes, rest, PASSES_BEFORE)?;
     let mut first = after(session, &sizes, &before, BURST, PASSES)?;
     let mut steady = !first.is_cheaper(&before);
@@ -239,7 +242,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 
 /// The experiment again after a longer rest.
 fn once_more(session: &mut Session<'_, '_>, sizes: &Sizes) -> Result<(Before, After), Halt> {
-    let before = before(session, sizes, LONG_REST, PASSES_AGAIN)?;
+    let before = before(session, sizes, priors::MERGES_DONE, PASSES_AGAIN)?;
     let after = after(session, sizes, &before, BURST, PASSES)?;
     Ok((before, after))
 }
@@ -437,24 +440,37 @@ fn conclude(
     let time = match first.end(before) {
         End::ByItself if steady && !is_short && first.is_as_before(before) => {
             picture = picture.mark(first.time().0 as f64, "recovered");
-            Finding::found(Parameter::RecoveryTime, first.time(), 0.7, figures.clone())
+            Rule::found(
+                Parameter::RecoveryTime,
+                first.time(),
+                Rule::likely("ended by itself"),
+                figures.clone(),
+            )
         }
-        End::WhereRewritten => Finding::not_identifiable(Parameter::RecoveryTime, 0.8, figures.clone()),
+        End::WhereRewritten => Rule::not_identifiable(
+            Parameter::RecoveryTime,
+            Rule::likely("ends where rewritten"),
+            figures.clone(),
+        ),
         _ => Finding::undetermined(Parameter::RecoveryTime, figures.clone()),
     };
     session.conclude(time.with(picture.clone()));
     let (ends, sure, cures) = match last.end(before) {
         End::ByItself if steady => {
             let times = before.first.times(last.last(before.first.writes()));
-            let sure = if times.high < SLOWED { 0.9 } else { 0.7 };
+            let sure = if times.high < SLOWED {
+                Rule::strong("as before")
+            } else {
+                Rule::likely("nearly as before")
+            };
             (true, if is_short { SHORT_BURST } else { sure }, None)
         }
-        End::ByItself | End::OnItsWay => (true, 0.7, None),
-        End::WhereRewritten => (false, 0.8, Some(true)),
-        End::Doubtful => (true, 0.6, None),
+        End::ByItself | End::OnItsWay => (true, Rule::likely("on its way"), None),
+        End::WhereRewritten => (false, Rule::likely("ends where rewritten"), Some(true)),
+        End::Doubtful => (true, Rule::weak("doubtful end"), None),
         End::NotSeen if merges(session) => {
             figures += " But the log blocks limit how many merges the device can defer, so that the slowdown should end.";
-            (true, 0.6, None)
+            (true, Rule::weak("merges are limited"), None)
         }
         End::NotSeen => {
             let needed = sizes.span + sizes.sequential * (2 * sizes.pass);
@@ -471,22 +487,24 @@ fn conclude(
                 ),
             };
             let ends = if was_steady {
-                Finding::found(Parameter::RecoveryEnds, false, 0.6, figures.clone())
+                Rule::found(Parameter::RecoveryEnds, false, Rule::weak("no end seen"), figures.clone())
             } else {
                 Finding::undetermined(Parameter::RecoveryEnds, figures.clone())
             };
             session.conclude(ends.with(picture));
             session.conclude(match cured.filter(|_| was_steady) {
-                Some(cured) => Finding::found(Parameter::RewriteCures, cured, 0.7, figures),
+                Some(cured) => {
+                    Rule::found(Parameter::RewriteCures, cured, Rule::likely("rewritten region"), figures)
+                }
                 None => Finding::undetermined(Parameter::RewriteCures, figures),
             });
             return;
         }
     };
-    session.conclude(Finding::found(Parameter::RecoveryEnds, ends, sure, figures.clone()).with(picture));
+    session.conclude(Rule::found(Parameter::RecoveryEnds, ends, sure, figures.clone()).with(picture));
     session.conclude(match cures {
-        Some(cures) => Finding::found(Parameter::RewriteCures, cures, sure, figures),
-        None => Finding::not_identifiable(Parameter::RewriteCures, sure, figures),
+        Some(cures) => Rule::found(Parameter::RewriteCures, cures, sure, figures),
+        None => Rule::not_identifiable(Parameter::RewriteCures, sure, figures),
     });
 }
 

@@ -34,6 +34,7 @@ use super::read_buffer::MAYBE_THE_MAP;
 use super::reads::{Walk, compare, how_many_times, in_order, room};
 use crate::halt::Halt;
 use crate::probe::Probe;
+use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::{duration, times};
 use reread::{Kept, Reread};
@@ -59,12 +60,14 @@ const SAME_MAP_PAGE: u64 = 64;
 /// The share of the time that the search may take.
 const TIME_SHARE: f64 = 0.15;
 /// How sure it is that something is kept where more is saved than is left, and that a single granule is.
-const SAVED_MORE: f64 = 0.96;
-const ONE_GRANULE: f64 = 0.8;
+const SAVED_MORE: Rule = Rule::strong("more saved than left");
+/// And where no more is saved than is left.
+const NOT_MUCH_SAVED: Rule = Rule::likely("little saved");
+const ONE_GRANULE: Rule = Rule::likely("one granule");
 /// The name of such reads in pictures.
 const TWO_PLACES: &str = "two offsets, repeatedly";
 /// The confidence that a buffer keeps what the register of the only die may keep as well.
-const EITHER: f64 = 0.6;
+const EITHER: Rule = Rule::weak("one granule of one die");
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let least = session.known().bytes(Parameter::ReadPageSize).unwrap_or(Bytes::kib(16)).max(session.block());
@@ -149,7 +152,7 @@ impl Rereading {
                  not from a cache. They are faster for another reason, perhaps because the map of these addresses was cached.",
                 times(faster.estimate)
             );
-            let found = Finding::found(parameter, Bytes::ZERO, 0.96, evidence);
+            let found = Rule::found(parameter, Bytes::ZERO, Rule::strong("two dies"), evidence);
             session.suppose(found.with(self.picture(&[(TWO_PLACES, &few)])));
             return Ok(Reread { flash: few, kept: None });
         }
@@ -167,7 +170,7 @@ impl Rereading {
         };
         let saved_more = left.low > 2.0;
         let from_memory = saved_more || (1..SAME_MAP_PAGE).contains(&places);
-        let sure = if saved_more { SAVED_MORE } else { finding.confidence };
+        let rule = if saved_more { SAVED_MORE } else { NOT_MUCH_SAVED };
         session.suppose(if from_memory {
             finding
         } else {
@@ -177,7 +180,7 @@ impl Rereading {
             );
             Finding::undetermined(parameter, evidence).with(self.picture(&[(TWO_PLACES, &few)]))
         });
-        let kept = from_memory.then_some(Kept { granule, time: fast, sure });
+        let kept = from_memory.then_some(Kept { granule, time: fast, rule });
         Ok(Reread { flash: self.fresh.clone(), kept })
     }
 
@@ -210,7 +213,8 @@ impl Rereading {
                 "{evidence} New offsets within {granule} of the last read are as fast: a seek further away costs time, and nothing \
                  is cached."
             );
-            session.suppose(Finding::found(parameter, Bytes::ZERO, 0.9, evidence).with(picture));
+            session
+                .suppose(Rule::found(parameter, Bytes::ZERO, Rule::strong("seek"), evidence).with(picture));
             return Ok(Reread { flash: one, kept: None });
         }
         let registers = if saved_more { None } else { self.kept_by_two_dies(session, granule, fast, slow)? };
@@ -220,18 +224,18 @@ impl Rereading {
                 let evidence = format!(
                     "{evidence} Two offsets {distance} apart are as fast: the page registers of two dies keep them, not a cache."
                 );
-                (Finding::found(parameter, Bytes::ZERO, 0.9, evidence), None)
+                (Rule::found(parameter, Bytes::ZERO, Rule::strong("page registers"), evidence), None)
             }
             None if saved_more || several_dies => {
-                let kept = Some(Kept { granule: Some(granule), time: fast, sure: ONE_GRANULE });
-                (Finding::found(parameter, granule, ONE_GRANULE, evidence), kept)
+                let kept = Some(Kept { granule: Some(granule), time: fast, rule: ONE_GRANULE });
+                (Rule::found(parameter, granule, ONE_GRANULE, evidence), kept)
             }
             None => {
                 let evidence = format!(
                     "{evidence} The device keeps {granule}, in a cache or in the page register of its only die; from outside the two \
                      look the same."
                 );
-                (Finding::found(parameter, granule, EITHER, evidence), None)
+                (Rule::found(parameter, granule, EITHER, evidence), None)
             }
         };
         session.suppose(finding.with(picture));
@@ -398,8 +402,8 @@ impl Rereading {
             duration(slow),
         );
         let finding = match (exact, roughly) {
-            (true, _) => Finding::found(parameter, size, 0.97, evidence),
-            (false, true) => Finding::found(parameter, size, 0.7, evidence),
+            (true, _) => Rule::found(parameter, size, Rule::strong("exact capacity"), evidence),
+            (false, true) => Rule::found(parameter, size, Rule::likely("rough capacity"), evidence),
             _ => Finding::undetermined(parameter, evidence),
         };
         let places = if roughly { fits } else { 0 };

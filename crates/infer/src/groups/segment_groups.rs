@@ -22,6 +22,7 @@ use super::patterns::in_turn;
 use super::reads::{Walk, compare_each, how_many_times};
 use crate::halt::Halt;
 use crate::probe::Probe;
+use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::{duration, percent, times};
 
@@ -95,10 +96,12 @@ fn none(session: &mut Session<'_, '_>, picture: Picture) -> Result<(), Halt> {
         return Ok(());
     }
     // Writes may still know groups.
-    session.conclude(Finding::found(Parameter::SegmentGroups, 1u64, 0.9, evidence).with(picture));
-    session.conclude(Finding::not_identifiable(
+    session.conclude(
+        Rule::found(Parameter::SegmentGroups, 1u64, Rule::strong("no seek"), evidence).with(picture),
+    );
+    session.conclude(Rule::not_identifiable(
         Parameter::SegmentGroupSpan,
-        0.9,
+        Rule::strong("no seek"),
         "There is one segment group.",
     ));
     Ok(())
@@ -153,7 +156,15 @@ fn groups(
         );
         let groups = Finding::undetermined(Parameter::SegmentGroups, evidence.clone());
         session.conclude(groups.with(picture.clone()));
-        session.conclude(Finding::found(Parameter::SegmentGroupSpan, span, 0.95, evidence).with(picture));
+        session.conclude(
+            Rule::found(
+                Parameter::SegmentGroupSpan,
+                span,
+                Rule::strong("more spans than looked at"),
+                evidence,
+            )
+            .with(picture),
+        );
         return Ok(());
     }
     let groups = count.unwrap_or(spans);
@@ -170,9 +181,12 @@ fn groups(
     );
     let picture = picture.mark(span.0 as f64, "span");
     session.conclude(
-        Finding::found(Parameter::SegmentGroups, groups, 0.97, evidence.clone()).with(picture.clone()),
+        Rule::found(Parameter::SegmentGroups, groups, Rule::strong("boundary"), evidence.clone())
+            .with(picture.clone()),
     );
-    session.conclude(Finding::found(Parameter::SegmentGroupSpan, span, 0.97, evidence).with(picture));
+    session.conclude(
+        Rule::found(Parameter::SegmentGroupSpan, span, Rule::strong("boundary"), evidence).with(picture),
+    );
     Ok(())
 }
 

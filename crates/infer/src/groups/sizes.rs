@@ -16,6 +16,7 @@
 //! what an IO costs lies between what it costs one that comes at once and one that pauses. The answer is the figure that is
 //! most probably between the two, or near one of them; a pause may bring more than any host is late, and so what it tells is less exact.
 
+use crate::rule::Rule;
 use flashlab_analysis::decide::level::centre;
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::decide::weighted_line::{WeightedLine, WeightedPoint, weighted_line, weights};
@@ -49,9 +50,9 @@ pub(super) const WRITES_OFF: [f64; 2] = [0.0, 0.0];
 const VAGUE: f64 = 4.0;
 /// In so many steps a figure is looked for between two.
 const STEPS: u32 = 64;
-const OF_DEFINITION: f64 = 0.9;
-const OF_OTHERS: f64 = 0.8;
-const OF_PART: f64 = 0.5;
+const OF_DEFINITION: Rule = Rule::strong("line of defined sizes");
+const OF_OTHERS: Rule = Rule::likely("line");
+pub(super) const OF_PART: Rule = Rule::weak("line of a part");
 
 /// IOs of one size, one after the other.
 pub(super) struct Curve {
@@ -182,7 +183,7 @@ impl Told {
     }
 
     /// How sure A is at most: what is no line hangs on all its sizes.
-    pub(super) fn most(&self) -> f64 {
+    pub(super) fn most(&self) -> Rule {
         match self.fit.is_line {
             true => OF_OTHERS,
             false if self.points[self.fit.to].x == LINE_TO.0 as f64 => OF_DEFINITION,

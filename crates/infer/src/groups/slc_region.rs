@@ -3,7 +3,8 @@
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
 use flashlab_base::Bytes;
 
-use crate::knowledge::ROWS_LEAST;
+use crate::priors;
+use crate::rule::Rule;
 use crate::session::Session;
 
 /// The parameters of an SLC cache: found provisionally by the fill, and concluded when the dies are known.
@@ -16,7 +17,7 @@ pub(crate) fn conclude_supposed(session: &mut Session<'_, '_>) {
     let moved = known.supposed(Parameter::EraseBlockSize).and_then(Finding::number);
     // Not a row of all planes: pages may be programmed one by one.
     let page_of_each = known.bytes(Parameter::ReadPageSize).zip(known.count(Parameter::ParallelUnits));
-    let least = page_of_each.map_or(Bytes::ZERO, |(page, dies)| page * (dies * ROWS_LEAST));
+    let least = page_of_each.map_or(Bytes::ZERO, |(page, dies)| page * (dies * priors::ROWS_LEAST));
     let is_refuted = known.has_slc_cache() && moved.is_some_and(|moved| moved < least.0 as f64);
     if let Some(region) = session.supposed(Parameter::SlcCacheSize).filter(|_| is_refuted) {
         let evidence = format!(
@@ -24,7 +25,7 @@ pub(crate) fn conclude_supposed(session: &mut Session<'_, '_>) {
              blocks of an SLC cache.",
             region.evidence
         );
-        no_region(session, NO_CACHE_CONFIDENCE, evidence, region.picture);
+        no_region(session, REFUTED, evidence, region.picture);
         let unknown = "Slow sequential writes come back after less than a block of all dies, and so show no erase block.";
         session.suppose(Finding::undetermined(Parameter::EraseBlockSize, unknown));
     }
@@ -38,16 +39,15 @@ pub(crate) fn conclude_supposed(session: &mut Session<'_, '_>) {
 /// There is no SLC cache, and so none that could be refilled.
 pub(crate) fn no_region(
     session: &mut Session<'_, '_>,
-    sure: f64,
+    sure: Rule,
     evidence: String,
     picture: Option<Picture>,
 ) {
-    let found = Finding::found(Parameter::SlcCacheSize, Bytes::ZERO, sure, evidence);
+    let found = Rule::found(Parameter::SlcCacheSize, Bytes::ZERO, sure, evidence);
     session.suppose(found.seen_in(picture));
     let none = "There is no SLC cache.";
-    session.suppose(Finding::not_identifiable(Parameter::SlcCacheRefill, sure, none));
+    session.suppose(Rule::not_identifiable(Parameter::SlcCacheRefill, sure, none));
 }
 
-/// The confidence that there is no SLC cache where less is relocated at a time than blocks of all dies have. Set by hand: a page or a
-/// number of dies that was found wrong leads here, too.
-const NO_CACHE_CONFIDENCE: f64 = 0.7;
+/// The rule that there is no SLC cache where less is relocated at a time than blocks of all dies have.
+pub(crate) const REFUTED: Rule = Rule::likely("relocation below a block");

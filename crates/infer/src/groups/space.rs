@@ -3,6 +3,7 @@
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
 use flashlab_base::Bytes;
 
+use crate::rule::Rule;
 use crate::session::Session;
 
 /// The parameters of the over-provisioned space.
@@ -20,22 +21,22 @@ pub(crate) const IO_SIZE: Bytes = Bytes::kib(16);
 pub(crate) fn suppose_space(
     session: &mut Session<'_, '_>,
     spare: f64,
-    sure: [Option<f64>; 2],
+    sure: [Option<Rule>; 2],
     evidence: &str,
     picture: &Picture,
 ) {
     let capacity = session.capacity().0 as f64;
     for (&parameter, sure) in SPACE.iter().zip(sure) {
         let finding = match sure {
-            Some(sure) => Finding::found(parameter, value(parameter, capacity, spare), sure, evidence),
+            Some(sure) => Rule::found(parameter, value(parameter, capacity, spare), sure, evidence),
             None => Finding::undetermined(parameter, evidence),
         };
         session.suppose(finding.with(picture.clone()));
     }
 }
 
-/// The confidence of both, as far as they are known well enough: within `error` of `spare`.
-pub(crate) fn sure_within(capacity: Bytes, spare: f64, error: f64, sure: [f64; 2]) -> [Option<f64>; 2] {
+/// The rules of both, as far as they are known well enough: within `error` of `spare`.
+pub(crate) fn sure_within(capacity: Bytes, spare: f64, error: f64, sure: [Rule; 2]) -> [Option<Rule>; 2] {
     let physical = error / (capacity.0 as f64 + spare) <= PHYSICAL_ERROR;
     [physical.then_some(sure[0]), (error / spare <= SPARE_ERROR).then_some(sure[1])]
 }

@@ -40,7 +40,7 @@ mod row_cycles;
 mod single_pages;
 mod unit_rows;
 
-use flashlab_analysis::inference::{Finding, Parameter, ReclaimUnit};
+use flashlab_analysis::inference::{Parameter, ReclaimUnit};
 use flashlab_base::Bytes;
 
 use super::figures::median;
@@ -49,6 +49,7 @@ use super::space::{SPACE, suppose_space, sure_within};
 use super::writes::{Buffer, buffer, dies, planes};
 use crate::halt::{Halt, if_affordable};
 use crate::probe::Probe;
+use crate::rule::{LIKELY_LEAST, Rule};
 use crate::session::Session;
 use crate::words::{duration, times};
 use emptied_together::emptied_at_once;
@@ -68,16 +69,12 @@ pub(crate) const PROBE: Probe = Probe {
 };
 
 /// How sure the number of logs is, where nothing was in them before, and where something was; and how sure their size is.
-const LOGS_FULL: f64 = 0.9;
-const LOGS_FULL_EARLY: f64 = 0.7;
-const UNIT_OF_LOGS: f64 = 0.92;
+const LOGS_FULL: Rule = Rule::strong("full logs");
+const LOGS_FULL_EARLY: Rule = Rule::likely("full logs, not empty before");
+const UNIT_OF_LOGS: Rule = Rule::strong("unit of full logs");
 /// How sure both are where a buffer may have taken some of the pages, and where several logs may be emptied at once.
-const BUFFERED: f64 = 0.6;
-const LOGS_TOGETHER: f64 = 0.75;
-/// Pages that are less sure may be parts of pages.
-const PAGE_SURE: f64 = 0.85;
-/// How sure what hangs on the dies is where nothing is known of them.
-const DIES_UNKNOWN: f64 = 0.5;
+const BUFFERED: Rule = Rule::weak("buffered pages");
+const LOGS_TOGETHER: Rule = Rule::likely("logs reclaimed together");
 /// The share of the device that single pages may take at first, and that of what may be written.
 const FEW: f64 = 0.12;
 const PAGES_PART: f64 = 0.85;
@@ -85,15 +82,15 @@ const PAGES_PART: f64 = 0.85;
 const ENOUGH: f64 = 0.13;
 /// How sure the first stall of a cycle that foretold itself is, of the physical capacity and of the space beyond the capacity:
 /// where there are more stalls from there on as well, or not clearly.
-const SEEN_TWICE: [f64; 2] = [0.85, 0.7];
-const SEEN_ONCE: [f64; 2] = [0.75, 0.6];
+const SEEN_TWICE: [Rule; 2] = [Rule::likely("collection and stalls"); 2];
+const SEEN_ONCE: [Rule; 2] = [Rule::likely("collection"); 2];
 /// A place with more stalls behind it is so much likelier than none, in nats; and how sure both are that it tells, among writes in order
 /// and among single pages.
 const CLEAR: f64 = 12.0;
-const MORE_STALLS: [f64; 2] = [0.8, 0.5];
-const OF_PAGES: [f64; 2] = [0.8, 0.65];
+const MORE_STALLS: [Rule; 2] = [Rule::likely("more stalls"); 2];
+const OF_PAGES: [Rule; 2] = [Rule::likely("more stalls of single pages"); 2];
 /// How sure it is that space beyond the capacity does not put off merges that are seen from the first writes on.
-const MERGES: f64 = 0.9;
+const MERGES: Rule = Rule::strong("merges from the first write");
 /// Before room is made for the first time the share of stalls is less than so large a part of that behind it.
 const FEW_BEFORE: f64 = 0.4;
 
@@ -279,7 +276,7 @@ fn suppose_in_order(
     session: &mut Session<'_, '_>,
     overwriting: &Overwriting,
     (spare, pages): (Bytes, Bytes),
-    sure: [f64; 2],
+    sure: [Rule; 2],
 ) {
     let evidence = format!(
         "When the filled device is overwritten sequentially, garbage collection begins after {spare}. From there on it runs once per \
@@ -314,7 +311,7 @@ fn suppose_collected(session: &mut Session<'_, '_>, pages: &SinglePages, found: 
 /// How much more single pages may have used: as much of each die, if they used up one only; and rows of pages, if it is not sure
 /// that these are no pages.
 fn more_of_pages(session: &Session<'_, '_>, taken: Bytes) -> f64 {
-    let sure = session.known().confidence(Parameter::ReadPageSize) >= PAGE_SURE;
+    let sure = session.known().confidence(Parameter::ReadPageSize) >= LIKELY_LEAST;
     let rows = if sure { 1 } else { planes(session) };
     (taken * (dies(session) * rows - 1)).0 as f64
 }
@@ -374,17 +371,17 @@ fn suppose_shared(
     // What a buffer of which nothing is known took is among the pages.
     let most = match at_once {
         _ if buffer(session) == Buffer::Unknown => BUFFERED,
-        Some(_) => 1.0,
+        Some(_) => LOGS_FULL,
         None => LOGS_TOGETHER,
     };
-    let sure = most.min(if whole { LOGS_FULL } else { LOGS_FULL_EARLY });
+    let sure = if whole { LOGS_FULL } else { LOGS_FULL_EARLY }.min(most);
     session.fill_mut().unit = Some(ReclaimUnit::of_logs(unit, logs));
     // The pages of one die were counted: of how many dies they are, is as sure as the dies are.
-    let dies = session.known().confidence(Parameter::ParallelUnits).max(DIES_UNKNOWN);
+    let dies = session.known().premise(Parameter::ParallelUnits);
     let of_unit = UNIT_OF_LOGS.min(dies).min(most);
-    let of_unit = Finding::found(Parameter::EraseBlockSize, unit, of_unit, evidence.clone());
+    let of_unit = Rule::found(Parameter::EraseBlockSize, unit, of_unit, evidence.clone());
     session.suppose(of_unit.with(picture.clone()));
-    let of_logs = Finding::found(Parameter::OpenBlocks, u64::from(logs), sure, evidence.clone());
+    let of_logs = Rule::found(Parameter::OpenBlocks, u64::from(logs), sure, evidence.clone());
     session.suppose(of_logs.with(picture.clone()));
     suppose_space(session, spare.0 as f64, [Some(sure.min(dies)); 2], &evidence, &picture);
 }
@@ -400,7 +397,7 @@ fn merged(session: &mut Session<'_, '_>, pages: &SinglePages) {
         times(late / (session.fill().nanos_per_byte * pages.size.0 as f64).max(1.0)),
     );
     for parameter in SPACE {
-        let finding = Finding::not_identifiable(parameter, MERGES, evidence.clone());
+        let finding = Rule::not_identifiable(parameter, MERGES, evidence.clone());
         session.suppose(finding.with(pages.picture()));
     }
 }

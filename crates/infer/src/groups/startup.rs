@@ -27,6 +27,7 @@ mod cheap_beginning;
 mod full_region;
 mod pause;
 
+use super::random_writes::{IO_SIZE, is_page_map, phases_of, random_writes};
 use flashlab_analysis::decide::change::{Change, Direction, change};
 use flashlab_analysis::findings::Phases;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
@@ -34,9 +35,10 @@ use flashlab_base::Nanos;
 
 use super::figures::{mean, medians};
 use super::patterns::responses;
-use super::random_writes::{IO_SIZE, REST, is_page_map, phases_of, random_writes};
 use crate::halt::Halt;
+use crate::priors;
 use crate::probe::Probe;
+use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
 use cheap_beginning::cheap_beginning;
@@ -60,15 +62,15 @@ const WRITES: (u64, u64) = (64, 16_384);
 /// About how long a run without pauses takes at the most.
 const RUN_MOST: Nanos = Nanos::from_secs(900);
 /// How sure a start-up phase is that one run shows alone.
-const OF_LONG_RUN: f64 = 0.7;
+const OF_LONG_RUN: Rule = Rule::likely("long run");
 /// How sure one is that all runs share.
-const OF_ALL_RUNS: f64 = 0.85;
+const OF_ALL_RUNS: Rule = Rule::likely("all runs together");
 /// How sure it is that there is no period where one loses its step.
-const OUT_OF_STEP: f64 = 0.65;
+const OUT_OF_STEP: Rule = Rule::weak("out of step");
 /// How sure a period is of short runs on a page map, whose costs become steady only after more writes than the capacity.
-const NOT_STEADY: f64 = 0.65;
+const NOT_STEADY: Rule = Rule::weak("page map not steady");
 /// How sure it is what a full fast region does that no run shows.
-const OF_REGION: f64 = 0.65;
+const OF_REGION: Rule = Rule::weak("SLC cache");
 /// Runs of so many writes tell it themselves, if all but one of them do: in them room is made often enough.
 const TELLING: usize = 8192;
 /// Runs keep step if the shapes of the oscillation in one and the next are so much alike, on average (a correlation).
@@ -129,7 +131,7 @@ fn how_long(session: &mut Session<'_, '_>, most: u64) -> Result<f64, Halt> {
         let pattern = random_writes(session, count);
         Ok::<_, Halt>(mean(&responses(&session.run("how-long", &pattern)?)).max(1.0))
     };
-    session.rest(REST)?;
+    session.rest(priors::BACKLOG_DONE)?;
     let mut dearest = cost(session, WRITES.0)?;
     let (mut count, mut left) = (2 * WRITES.0, most);
     while count <= left && count as f64 * dearest < RUN_MOST.0 as f64 / 4.0 {
@@ -141,7 +143,7 @@ fn how_long(session: &mut Session<'_, '_>, most: u64) -> Result<f64, Halt> {
 }
 
 fn after_rest(session: &mut Session<'_, '_>, count: u64) -> Result<Vec<f64>, Halt> {
-    session.rest(REST)?;
+    session.rest(priors::BACKLOG_DONE)?;
     let pattern = random_writes(session, count);
     Ok(responses(&session.run("after-a-rest", &pattern)?))
 }
@@ -191,14 +193,14 @@ fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[
     let finding = match (by_write.filter(supported).filter(|_| agreed.is_none()), most_say(&by_run)) {
         _ if long && by_run[0] > 0 => {
             let evidence = format!("{evidence} The first run is long enough to fill the SLC cache.");
-            Finding::found(Parameter::StartupIos, by_run[0], OF_LONG_RUN, evidence)
+            Rule::found(Parameter::StartupIos, by_run[0], OF_LONG_RUN, evidence)
                 .with(picture.mark(by_run[0] as f64, "start-up ends"))
         }
         _ if agreed.is_none()
             && let Some(together) = cheap_beginning(runs) =>
         {
             let evidence = format!("{evidence} In all runs together, slow writes begin after {together}.");
-            Finding::found(Parameter::StartupIos, together as u64, OF_ALL_RUNS, evidence)
+            Rule::found(Parameter::StartupIos, together as u64, OF_ALL_RUNS, evidence)
                 .with(picture.mark(together as f64, "start-up ends"))
         }
         (Some(step), _) => {
@@ -208,8 +210,12 @@ fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[
                 duration(step.before),
                 duration(step.after),
             );
-            let confidence = if seen(&step) { 0.9 } else { 0.7 };
-            Finding::found(Parameter::StartupIos, step.index as u64, confidence, evidence)
+            let rule = if seen(&step) {
+                Rule::strong("median of runs and one run")
+            } else {
+                Rule::likely("median of runs")
+            };
+            Rule::found(Parameter::StartupIos, step.index as u64, rule, evidence)
                 .with(picture.mark(step.index as f64, "start-up ends"))
         }
         (None, Some((0, _))) if fast_pages(session) > medians.len() as f64 / 2.0 => {
@@ -217,11 +223,11 @@ fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[
             let filled = until_region_is_full(session, runs).unwrap_or(0);
             let takes = if filled > 0 { format!(", which takes {filled} writes") } else { String::new() };
             let evidence = format!("{evidence} The runs may be too short to fill the SLC cache{takes}.");
-            Finding::found(Parameter::StartupIos, filled, OF_REGION, evidence).with(picture)
+            Rule::found(Parameter::StartupIos, filled, OF_REGION, evidence).with(picture)
         }
         (None, Some((startup, runs))) => {
-            let confidence = if runs == RUNS { 0.8 } else { 0.7 };
-            Finding::found(Parameter::StartupIos, startup, confidence, evidence)
+            let rule = if runs == RUNS { Rule::likely("every run") } else { Rule::likely("most runs") };
+            Rule::found(Parameter::StartupIos, startup, rule, evidence)
                 .with(picture.mark(startup as f64, "start-up ends"))
         }
         (None, None) => Finding::undetermined(Parameter::StartupIos, evidence).with(picture),
@@ -299,11 +305,11 @@ fn conclude_period(
                 "When the SLC cache is full, the device relocates a block of all dies once in {period} writes; the runs are too short \
                  to show this. {evidence}"
             );
-            Finding::found(Parameter::PeriodIos, period, OF_REGION, evidence)
+            Rule::found(Parameter::PeriodIos, period, OF_REGION, evidence)
         }
         Some((0, _)) if long && by_run[0] > 0 => {
             let evidence = format!("{evidence} The first run is long enough to fill the SLC cache.");
-            Finding::found(Parameter::PeriodIos, by_run[0], OF_LONG_RUN, evidence)
+            Rule::found(Parameter::PeriodIos, by_run[0], OF_LONG_RUN, evidence)
         }
         Some((period, runs))
             if period > 0
@@ -314,14 +320,14 @@ fn conclude_period(
             let evidence = format!(
                 "There is no regular oscillation: the period within one run does not continue in step in the next run. {evidence}"
             );
-            Finding::found(Parameter::PeriodIos, 0, OUT_OF_STEP, evidence)
+            Rule::found(Parameter::PeriodIos, 0, OUT_OF_STEP, evidence)
         }
-        Some((0, _)) => Finding::found(Parameter::PeriodIos, 0, 0.8, evidence),
+        Some((0, _)) => Rule::found(Parameter::PeriodIos, 0, Rule::likely("no oscillation"), evidence),
         Some((period, runs)) => {
             let early = is_page_map(session) && run.len() < TELLING;
-            let settled = if runs == RUNS { 0.9 } else { 0.8 };
-            let confidence = if early { NOT_STEADY } else { settled };
-            Finding::found(Parameter::PeriodIos, period, confidence, evidence)
+            let settled = if runs == RUNS { Rule::strong("every run") } else { Rule::likely("most runs") };
+            let rule = if early { NOT_STEADY } else { settled };
+            Rule::found(Parameter::PeriodIos, period, rule, evidence)
         }
         None => Finding::undetermined(Parameter::PeriodIos, evidence),
     };

@@ -11,6 +11,7 @@ use super::layout::read_pages::{odd_page, page};
 use super::no_faster::HOLDS_NO_DATA;
 use crate::halt::Halt;
 use crate::probe::Probe;
+use crate::rule::Rule;
 use crate::session::Session;
 
 pub(crate) const PROBE: Probe = Probe {
@@ -29,7 +30,7 @@ pub(crate) const PROBE: Probe = Probe {
 };
 
 /// How sure it is of a page of no power of two that boundaries alone tell.
-const UNEXPLAINED: f64 = 0.85;
+const UNEXPLAINED: Rule = Rule::likely("odd page");
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let writes = session.take_row_writes();
@@ -47,14 +48,14 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             other => other?,
         };
         // Planes of an odd number of pages cost alike.
-        page.finding.confidence = page.finding.confidence.min(UNEXPLAINED);
+        page.finding = UNEXPLAINED.limits(page.finding);
         found = Ok(page);
     }
     let said = explained.as_ref().and_then(|explained| Some((explained.page()?, explained)));
     session.conclude(match (found, said) {
         (Ok(page), Some(((size, _), _))) if page.size == size => page.finding,
-        (_, Some(((size, confidence), explained))) => {
-            let found = Finding::found(Parameter::ReadPageSize, size, confidence, explained.evidence());
+        (_, Some(((size, rule), explained))) => {
+            let found = Rule::found(Parameter::ReadPageSize, size, rule, explained.evidence());
             found.with(explained.picture().clone())
         }
         (Ok(page), None) => page.finding,

@@ -53,11 +53,13 @@ mod sustained;
 use flashlab_analysis::inference::{Family, Finding, Parameter};
 use flashlab_base::Bytes;
 
-use super::merges::{CHEAP, MERGE, MERGE_LEAST, MERGING};
+use super::merges::{CHEAP, MERGE, MERGING};
 use super::read_buffer::conclude_buffer;
 use super::writes::{dies_in_doubt, page_on_die};
 use crate::halt::Halt;
+use crate::priors;
 use crate::probe::Probe;
+use crate::rule::{FIRM, Rule};
 use crate::session::Session;
 use crate::words::duration;
 use beginnings::suppose_unit;
@@ -80,41 +82,44 @@ pub(crate) const PROBE: Probe = Probe {
 const COLLECTING: f64 = 9.0;
 /// Where merges are put off, a part of them is done before each write, which takes so many times as long.
 const PUT_OFF_COSTS: f64 = 1.5;
-/// More dies than a device has.
-const DIES_MOST: f64 = 16.0;
 /// Writes in sequence that take so many times what filling the device took for as much, on one die, may cost a merge each.
 const MERGED_IN_SEQUENCE: f64 = 3.0;
-/// No flash takes so long to write a page: slow cells take a few milliseconds, and links that are slow as many.
-const NO_PAGE: f64 = 15e6;
 /// How sure a page map is where it is not known from writes that what was written were whole pages: each may be a merge
 /// of a small unit.
-const UNKNOWN_PAGE: f64 = 0.9;
+const UNKNOWN_PAGE: Rule = Rule::likely("unknown page");
+/// A map on the flash, by reads whose part of the map was cached or not.
+const MAP_CACHE: Rule = Rule::strong("map cache");
 /// How sure shared logs are that were seen to be full.
-const LOGS_SEEN: f64 = 0.93;
+const LOGS_SEEN: Rule = Rule::strong("full shared logs");
 /// How sure they are where pages that begin a block were seen to cost a merge.
-const BEGINNINGS_SEEN: f64 = 0.93;
+const BEGINNINGS_SEEN: Rule = Rule::strong("first pages of blocks");
 /// And where only the device's first page was.
-const FIRST_ALONE: f64 = 0.7;
+const FIRST_ALONE: Rule = Rule::likely("first page alone");
 /// How sure merges are if openings of logs tell them as well.
-const TOLD: f64 = 0.85;
+const TOLD: Rule = Rule::likely("log-block allocations");
 /// How sure a block map is whose writes cost the more, the deeper they lie in their block.
-const IN_ORDER: f64 = 0.97;
+const IN_ORDER: Rule = Rule::strong("depth in block");
 /// How sure logs are if nearly each page costs a merge, and all of them copy alike: if the other patterns say so as well, if
 /// they say nothing of it, and if they say that pages have to be in order.
-const ALIKE: [f64; 3] = [0.96, 0.9, 0.6];
+const ALIKE: [Rule; 3] = [
+    Rule::strong("each page merges, twice"),
+    Rule::strong("each page merges"),
+    Rule::weak("each page merges, against order"),
+];
 /// How sure it is that nothing is merged where other patterns are dear, and few pages on one die are.
-const REFUTED: f64 = 0.6;
-const CLEAR: f64 = 0.9;
+const REFUTED: Rule = Rule::weak("merges refuted");
+/// What nothing hides.
+const VISIBLE: Rule = Rule::strong("visible");
 /// How sure a page map is if pages take longer than filling the device did, or those far apart than others, and nothing tells why;
 /// how sure a block map is of which only an order that it does not take told; and how sure merges are where it may be nothing but
 /// going from one place to another that is dear.
-const SLOW: f64 = 0.7;
-const NOT_IN_ANY_ORDER: f64 = 0.94;
-const GOING: f64 = 0.6;
+const SLOW: Rule = Rule::likely("slow pages");
+const NOT_IN_ANY_ORDER: Rule = Rule::strong("descending pages");
+const GOING: Rule = Rule::weak("seek");
 /// How sure a family is that was not looked at more closely.
-const UNSEEN: f64 = 0.6;
+const UNSEEN: Rule = Rule::weak("first look");
 /// How sure anything is that fast cells may have taken: what lies behind them may be mapped in another way.
-const FAST: f64 = 0.85;
+const FAST: Rule = Rule::likely("SLC cache");
 /// A unit that is a segment group's span up to this part of it.
 const SPAN: f64 = 0.03;
 
@@ -146,10 +151,9 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         }
         // Pages of many blocks were merged before one write, again and again: no other family does so.
         let evidence = format!("{} All blocks share these log blocks.", logs.evidence);
-        let sure = LOGS_SEEN.min(logs.confidence + 0.03);
-        session.conclude(
-            Finding::found(parameter, Family::SharedLogBlock, sure, evidence).seen_in(logs.picture),
-        );
+        let sure = LOGS_SEEN.min(session.known().premise(Parameter::OpenBlocks));
+        session
+            .conclude(Rule::found(parameter, Family::SharedLogBlock, sure, evidence).seen_in(logs.picture));
         return Ok(());
     }
     let seen = FamilyCosts::measure(session)?;
@@ -168,21 +172,20 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     // What a buffer hides was not seen.
     let visible = match (seen.unbuffered, seen.kept) {
         (true, _) if seen.fast => FAST,
-        (true, _) => 1.0,
-        (false, false) => 0.9,
-        (false, true) => 0.7,
+        (true, _) => VISIBLE,
+        (false, false) => Rule::likely("behind a buffer"),
+        (false, true) => Rule::likely("kept in a buffer"),
     };
     sure = sure.min(visible);
     // Where a closer look fails, this remains.
-    session
-        .suppose(Finding::found(parameter, family, sure.min(UNSEEN), evidence.clone()).with(seen.picture()));
-    let most = if session.known().has_slc_cache() { FAST } else { 1.0 };
+    session.suppose(Rule::found(parameter, family, sure.min(UNSEEN), evidence.clone()).with(seen.picture()));
+    let most = if session.known().has_slc_cache() { FAST } else { VISIBLE };
     let mut dear = seen.apart;
     let takes_long = seen.takes_long(session);
     let merges_nothing = seen.unbuffered
         && !takes_long
         && !seen.is_slow_apart()
-        && sure >= CLEAR
+        && sure.is_strong()
         && matches!(family, Family::Page | Family::SharedLogBlock);
     if !merges_nothing
         && let Some(sustained) = sustained(session, (seen.unbuffered && !seen.fast).then_some(seen.base))?
@@ -192,12 +195,11 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         dear = dear.max(sustained.took() / seen.base);
         if let Some(unit) = sustained.unit() {
             session.suppose(unit);
-            session
-                .conclude(Finding::found(parameter, family, sure.min(most), evidence).with(seen.picture()));
+            session.conclude(Rule::found(parameter, family, sure.min(most), evidence).with(seen.picture()));
             return Ok(());
         }
     }
-    let may_be_page = family == Family::Page && seen.base < NO_PAGE;
+    let may_be_page = family == Family::Page && seen.base < priors::PROGRAM_MOST;
     let map_cache = if may_be_page { Some(look_for_map_cache(session, seen.size)?) } else { None };
     // A map on the flash is written back when it has to make room, which is no merge.
     let has_map_cache = matches!(map_cache, Some((MapCache::Found, _)));
@@ -221,17 +223,21 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     sure = sure.min(most);
     let page = session.inference().get(Parameter::WritePageSize);
-    let whole = page.is_some_and(|page| page.number().is_some() && page.confidence >= 0.95);
+    let whole = page.is_some_and(|page| page.number().is_some() && page.confidence >= FIRM);
     let finding = if family != Family::Page {
-        Finding::found(parameter, family, sure, evidence)
+        Rule::found(parameter, family, sure, evidence)
     } else if let Some((cached, figures)) = map_cache {
         let sure = if whole { sure } else { sure.min(UNKNOWN_PAGE) };
         let sure = if takes_long || seen.is_slow_apart() { sure.min(SLOW) } else { sure };
         let evidence = format!("{evidence} {figures}");
         match cached {
-            MapCache::Found => Finding::found(parameter, Family::DemandCachedPage, sure, evidence),
-            MapCache::None => Finding::found(parameter, Family::Page, sure, evidence),
-            MapCache::Unclear(family) => Finding::found(parameter, family, sure.min(0.6), evidence),
+            MapCache::Found => {
+                Rule::found(parameter, Family::DemandCachedPage, MAP_CACHE.min(sure), evidence)
+            }
+            MapCache::None => Rule::found(parameter, Family::Page, sure, evidence),
+            MapCache::Unclear(family) => {
+                Rule::found(parameter, family, sure.min(Rule::weak("unclear map cache")), evidence)
+            }
         }
     } else {
         let evidence =
@@ -246,9 +252,9 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 fn look_for_owed(
     session: &mut Session<'_, '_>,
     seen: &FamilyCosts,
-    (sure, visible): (f64, f64),
+    (sure, visible): (Rule, Rule),
     evidence: &mut String,
-) -> Result<(Family, f64), Halt> {
+) -> Result<(Family, Rule), Halt> {
     let Some(owed) = owed(session, seen.base)? else { return Ok((Family::Page, sure)) };
     *evidence = format!("{evidence} {}", owed.evidence());
     Ok(owed.family.map_or((Family::Page, sure), |family| (family, owed.sure.min(visible))))
@@ -260,9 +266,9 @@ fn look_at_orders(
     session: &mut Session<'_, '_>,
     seen: &FamilyCosts,
     dear: f64,
-    (family, sure): (Family, f64),
+    (family, sure): (Family, Rule),
     evidence: &mut String,
-) -> Result<(Family, f64, bool), Halt> {
+) -> Result<(Family, Rule, bool), Halt> {
     let merges = matches!(family, Family::Block | Family::LogBlock);
     let orders = if merges && seen.unbuffered { orders(session, seen.base)? } else { None };
     let Some(orders) = orders else { return Ok((family, sure, false)) };
@@ -276,7 +282,7 @@ fn look_at_orders(
 
 impl Sustained {
     /// The family, and how sure it is; `seen` is what other patterns tell.
-    fn family(&self, seen: (Family, f64)) -> (Family, f64) {
+    fn family(&self, seen: (Family, Rule)) -> (Family, Rule) {
         let [twice, alone, contrary] = ALIKE;
         match seen {
             _ if self.depths.is_some() => (Family::Block, IN_ORDER),
@@ -299,7 +305,8 @@ impl FamilyCosts {
     /// Whether a page takes so long in sequence that each may be a merge.
     fn takes_long(&self, session: &Session<'_, '_>) -> bool {
         let filled = page_on_die(session, self.size);
-        self.base >= NO_PAGE || self.base >= MERGE_LEAST && self.base >= MERGED_IN_SEQUENCE * filled
+        self.base >= priors::PROGRAM_MOST
+            || self.base >= priors::MERGE_LEAST && self.base >= MERGED_IN_SEQUENCE * filled
     }
 
     /// Whether pages far apart take longer than those in sequence and at one place, but no merge.
@@ -308,9 +315,9 @@ impl FamilyCosts {
     }
 
     /// The family, a page map kept on the flash counting as a page map, and how sure it is.
-    fn family(&self) -> (Family, f64) {
+    fn family(&self) -> (Family, Rule) {
         // Behind a buffer a page may seem to cost next to nothing, and what is many times as much no merge.
-        let at_first = match self.first * self.base >= MERGE_LEAST {
+        let at_first = match self.first * self.base >= priors::MERGE_LEAST {
             true => level(self.first / self.in_place.max(1e-9), CHEAP, MERGE),
             false => Level { merges: false, clear: true },
         };
@@ -319,7 +326,7 @@ impl FamilyCosts {
         let busy = level(self.anywhere, COLLECTING, MERGING);
         // What costs a merge at one place costs no less far apart, if no buffer hides it.
         let far = !level(self.in_place / self.apart.max(1e-9), CHEAP, MERGE).merges;
-        let beyond_dies = self.unbuffered || self.in_place >= MERGE * DIES_MOST;
+        let beyond_dies = self.unbuffered || self.in_place >= MERGE * priors::DIES_USUAL as f64;
         let block = again.merges && far && (self.anywhere > MERGE || beyond_dies);
         // A buffer, or a device that gives a page that is written again a new block, makes one place cheap. Shared logs make
         // places far apart cheap as well.
@@ -330,29 +337,41 @@ impl FamilyCosts {
         // Behind a buffer a log that is merged when it is full costs its die a few pages for each.
         let dear = (2.0 * MERGE).max(CHEAP * self.dies);
         let everywhere = self.in_place >= dear && self.apart >= MERGE && busy.merges;
-        let sure = |levels: &[Level]| if levels.iter().all(|level| level.clear) { 0.96 } else { 0.6 };
+        let all = |levels: &[Level], clear, unclear| {
+            if levels.iter().all(|level| level.clear) { Rule::strong(clear) } else { Rule::weak(unclear) }
+        };
         match () {
-            () if block_but_again && !block => (Family::Block, 0.6),
-            () if at_first.merges && !block => (Family::SharedLogBlock, sure(&[again, at_first])),
-            () if log => (Family::LogBlock, sure(&[again, at_first, apart, busy])),
-            () if block && !busy.merges => (Family::Block, 0.6),
-            // Merges that are put off make places far apart cheaper than one place, but not cheap.
-            () if everywhere => (Family::Block, 0.6),
-            () if block => (Family::Block, sure(&[again, apart, busy])),
-            () if busy.merges && again.merges => (Family::Block, 0.5),
-            // Of what is put off, a part is done before each write.
-            () if busy.merges && self.unbuffered && self.in_place >= PUT_OFF_COSTS => (Family::Block, 0.5),
-            () if busy.merges && (self.unbuffered || self.apart >= PUT_OFF_COSTS * self.dies) => {
-                (Family::LogBlock, 0.6)
+            () if block_but_again && !block => (Family::Block, Rule::weak("all but one place")),
+            () if at_first.merges && !block => {
+                (Family::SharedLogBlock, all(&[again, at_first], "first page", "first page, unclear"))
             }
-            () if busy.merges && !self.rows => (Family::LogBlock, 0.5),
-            () if busy.merges => (Family::Page, 0.5),
+            () if log => (
+                Family::LogBlock,
+                all(&[again, at_first, apart, busy], "blocks far apart", "blocks far apart, unclear"),
+            ),
+            () if block && !busy.merges => (Family::Block, Rule::weak("one place, not in parallel")),
+            // Merges that are put off make places far apart cheaper than one place, but not cheap.
+            () if everywhere => (Family::Block, Rule::weak("merges everywhere")),
+            () if block => (Family::Block, all(&[again, apart, busy], "one place", "one place, unclear")),
+            () if busy.merges && again.merges => (Family::Block, Rule::weak("one place and in parallel")),
+            // Of what is put off, a part is done before each write.
+            () if busy.merges && self.unbuffered && self.in_place >= PUT_OFF_COSTS => {
+                (Family::Block, Rule::weak("deferred at one place"))
+            }
+            () if busy.merges && (self.unbuffered || self.apart >= PUT_OFF_COSTS * self.dies) => {
+                (Family::LogBlock, Rule::weak("in parallel"))
+            }
+            () if busy.merges && !self.rows => (Family::LogBlock, Rule::weak("in parallel, chunks")),
+            () if busy.merges => (Family::Page, Rule::weak("collection in parallel")),
             () if self.unbuffered && self.first >= PUT_OFF_COSTS * self.in_place.max(1.0) => {
-                (Family::SharedLogBlock, 0.6)
+                (Family::SharedLogBlock, Rule::weak("deferred at the first page"))
             }
             // Few writes may be fewer than there are logs, or merges that are put off.
-            () if self.few => (Family::Page, 0.8),
-            () => (Family::Page, sure(&[again, at_first, apart, busy])),
+            () if self.few => (Family::Page, Rule::likely("few writes")),
+            () => (
+                Family::Page,
+                all(&[again, at_first, apart, busy], "nothing merges", "nothing merges, unclear"),
+            ),
         }
     }
 }

@@ -28,15 +28,18 @@ mod landing;
 mod queue;
 mod single_writes;
 
+use bursts::{Bursts, SMALL, SUSTAINED, WAITS, rest_for, write_behind};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::Bytes;
 
 use super::figures::{median, quantile};
+use super::flushes;
 use crate::halt::Halt;
+use crate::priors;
 use crate::probe::Probe;
+use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
-use bursts::{Bursts, REST_LEAST, SMALL, SUSTAINED, WAITS, rest_for, write_behind};
 use held::held;
 use landing::{Landed, Landing, landing};
 use queue::queue;
@@ -52,8 +55,8 @@ pub(crate) const PROBE: Probe = Probe {
 
 /// The size of the writes.
 const IO_SIZE: Bytes = Bytes::kib(16);
-/// Writing to the flash takes so much longer than reading at the least: the fastest cells are programmed in some 100 us.
-const PROGRAM_LEAST: Nanos = Nanos::from_micros(50);
+/// A buffer that only flushes show, with a size by bursts.
+const FLUSH_AND_BURSTS: Rule = Rule::likely("bursts and flushes");
 /// Writes of the shortest burst, and of the longest.
 const BURST_LEAST: u64 = 32;
 const BURST_MOST: u64 = 8192;
@@ -69,7 +72,21 @@ const CONTRAST: f64 = 1.5;
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let landed = landing(session)?;
     match landed.landing {
-        Landing::Before => conclude_none(session, &landed),
+        Landing::Before => match flush_waits(session)? {
+            None => conclude_none(session, &landed),
+            Some(flushed) => {
+                let (found, picture) = by_bursts(session)?;
+                let told = format!(
+                    "Reading back does not show it, but a write with a flush takes {}, and without {}: the flush waits for a write \
+                     buffer.",
+                    duration(flushed),
+                    duration(median(&landed.writes))
+                );
+                let evidence = format!("{} {told}", landed.evidence);
+                let found = found.map(|(size, _, why)| (size, FLUSH_AND_BURSTS, format!("{why} {told}")));
+                conclude(session, &Landed { evidence, ..landed }, found, picture);
+            }
+        },
         Landing::Late => {
             let slow = (quantile(&landed.rested, 0.25) * median(&landed.older)).sqrt();
             let size = IO_SIZE.max(session.block());
@@ -86,7 +103,12 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
                     Axis::linear("response time", "ns"),
                 );
                 let picture = picture.draw("single writes", Style::Dots, jump.curve);
-                conclude(session, &landed, Ok((jump.size, 0.9, jump.evidence)), picture);
+                conclude(
+                    session,
+                    &landed,
+                    Ok((jump.size, Rule::strong("single writes"), jump.evidence)),
+                    picture,
+                );
             }
             None => {
                 let (found, picture) = by_bursts(session)?;
@@ -97,11 +119,21 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
+/// What a write with a flush takes, if the flush waits for a buffer that reading back does not show: one that answers reads of
+/// what it holds. A file system's flush waits for its journal.
+fn flush_waits(session: &mut Session<'_, '_>) -> Result<Option<f64>, Halt> {
+    let is_file = session.inference().identity.file_system.is_some();
+    if is_file || session.writes_left() < flushes::written(session) {
+        return Ok(None);
+    }
+    flushes::flushed_nanos(session)
+}
+
 /// The size, how sure it is, and why; or why it is not known.
-type Size = Result<(Bytes, f64, String), String>;
+type Size = Result<(Bytes, Rule, String), String>;
 
 fn held_in_words(held: Option<Bytes>) -> Size {
-    held.map(|held| (held, 0.7, format!("Of data that was just written, the last {held} at most is read back faster: the write buffer holds it.")))
+    held.map(|held| (held, Rule::likely("read back"), format!("Of data that was just written, the last {held} at most is read back faster: the write buffer holds it.")))
         .ok_or("Just-written data is read back faster, but the amount differs from try to try: the size of the write buffer does not show.".to_owned())
 }
 
@@ -140,7 +172,7 @@ fn by_bursts(session: &mut Session<'_, '_>) -> Result<(Size, Picture), Halt> {
     };
     let bytes = |writes: f64| Bytes((writes * bursts.size.0 as f64).round() as u64);
     let found = match found {
-        Ok((writes, why)) => Ok((bytes(writes), 0.7, format!("{figures} {why}"))),
+        Ok((writes, why)) => Ok((bytes(writes), Rule::likely("bursts"), format!("{figures} {why}"))),
         Err(why) => Err(format!("{figures} {why}")),
     };
     Ok((found, picture_of(&bursts)))
@@ -162,7 +194,7 @@ fn until_sustained(session: &mut Session<'_, '_>, mut bursts: Bursts) -> Result<
 }
 
 fn run_bursts(session: &mut Session<'_, '_>, size: Bytes, length: u64) -> Result<Bursts, Halt> {
-    let mut rest = REST_LEAST;
+    let mut rest = priors::PROGRAMMED;
     let mut runs: Vec<Vec<f64>> = Vec::new();
     for _ in 0..REPETITIONS {
         session.rest(rest)?;
@@ -187,12 +219,12 @@ fn picture_of(bursts: &Bursts) -> Picture {
 fn conclude(session: &mut Session<'_, '_>, landed: &Landed, size: Size, picture: Picture) {
     let (size_is, flush_is) = (Parameter::WriteBufferSize, Parameter::WriteBufferFlush);
     session.suppose(match size {
-        Ok((size, confidence, why)) => Finding::found(size_is, size, confidence, why)
+        Ok((size, rule, why)) => Rule::found(size_is, size, rule, why)
             .with(picture.mark(size.0 as f64, "size of the write buffer")),
         Err(why) => Finding::undetermined(size_is, why).with(picture),
     });
     let policy = if landed.landing == Landing::Late { "when-full" } else { "immediately" };
-    let flush = Finding::found(flush_is, policy, 0.9, landed.evidence.clone());
+    let flush = Rule::found(flush_is, policy, Rule::strong("landing"), landed.evidence.clone());
     session.suppose(flush.with(landed.picture.clone()));
 }
 
@@ -206,12 +238,16 @@ fn conclude_none(session: &mut Session<'_, '_>, landed: &Landed) {
         duration(reads)
     );
     // Where a write takes hardly more than a read, what was written before may be in a buffer as well.
-    let sure = if writes - reads >= PROGRAM_LEAST.0 as f64 { 0.9 } else { 0.7 };
+    let sure = if writes - reads >= priors::PROGRAM_LEAST.0 as f64 {
+        Rule::strong("writes wait for the program")
+    } else {
+        Rule::likely("writes hardly slower than reads")
+    };
     let evidence =
         format!("{evidence} No write is answered before it is on the flash: there is no write buffer.");
-    let none = Finding::found(Parameter::WriteBufferSize, Bytes::ZERO, sure, evidence);
+    let none = Rule::found(Parameter::WriteBufferSize, Bytes::ZERO, sure, evidence);
     session.suppose(none.with(landed.picture.clone()));
-    let no_policy = Finding::not_identifiable(Parameter::WriteBufferFlush, sure, "There is no write buffer.");
+    let no_policy = Rule::not_identifiable(Parameter::WriteBufferFlush, sure, "There is no write buffer.");
     session.suppose(no_policy);
 }
 

@@ -24,10 +24,11 @@ use flashlab_plan::Location;
 
 use super::figures::median;
 use super::filling::io_size;
-use super::merges::MERGE_LEAST;
 use super::writes::{Buffer, buffer, costs_of, dies, filled_on_die, flushed, place, planes, writes};
 use crate::halt::Halt;
+use crate::priors;
 use crate::probe::Probe;
+use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
 
@@ -57,7 +58,7 @@ const OTHERS: f64 = 0.3;
 const MERGED: f64 = 3.0;
 /// How sure it is that flash is written by the pages that are read from it, where writes do not tell: the page is the
 /// unit of both, but a controller may put several together.
-const READ_PAGE: f64 = 0.85;
+const READ_PAGE: Rule = Rule::likely("read page");
 
 /// Aligned writes of one size.
 struct Timed {
@@ -155,7 +156,7 @@ fn is_merge(session: &Session<'_, '_>, timed: &Timed) -> bool {
     let page = known.bytes(Parameter::ReadPageSize).unwrap_or(timed.size);
     let pages = planes(session).min(timed.size.0 / page.0.max(1)).max(1) as f64;
     let filled = filled_on_die(session, timed.size) * busy / pages;
-    took >= MERGE_LEAST && took >= MERGED * filled.max(flushed(session))
+    took >= priors::MERGE_LEAST && took >= MERGED * filled.max(flushed(session))
 }
 
 fn ratio(part: &Timed, whole: &Timed) -> f64 {
@@ -195,19 +196,23 @@ fn conclude_page(session: &mut Session<'_, '_>, seen: &[Timed], fall: Option<(us
     let finding = match (told, read) {
         // No less than a page is read, and what is written in less than that costs more for another reason.
         (Some((page, true, evidence)), read) if read.is_none_or(|read| read <= page) => {
-            let sure = if read.is_none_or(|read| read == page) { 0.96 } else { 0.9 };
-            Finding::found(parameter, page, sure, format!("{evidence} A second region shows the same."))
+            let sure = if read.is_none_or(|read| read == page) {
+                Rule::strong("falls twice, as read")
+            } else {
+                Rule::strong("falls twice")
+            };
+            Rule::found(parameter, page, sure, format!("{evidence} A second region shows the same."))
         }
         (Some((page, false, evidence)), read) if read.is_none_or(|read| read == page) => {
-            Finding::found(parameter, page, 0.8, evidence)
+            Rule::found(parameter, page, Rule::likely("falls once"), evidence)
         }
         (_, Some(page)) => {
             let evidence = format!(
                 "The device reads pages of {page}, and flash is written in the same pages. Writes themselves do not show it: no size \
                  clearly takes less time than its half, because a write buffer, merges or garbage collection hide it."
             );
-            let sure = READ_PAGE.min(session.known().confidence(Parameter::ReadPageSize));
-            Finding::found(parameter, page, sure, evidence)
+            let sure = READ_PAGE.min(session.known().premise(Parameter::ReadPageSize));
+            Rule::found(parameter, page, sure, evidence)
         }
         (_, None) if seen.iter().all(|timed| timed.times.is_empty()) => {
             let evidence =

@@ -12,13 +12,11 @@ use flashlab_samples::Sample;
 use super::figures::median;
 use super::patterns::{ios, responses};
 use crate::halt::Halt;
+use crate::rule::FIRM;
 use crate::session::Session;
 
 /// The largest write buffer that is expected of a device that does not show it.
 const BUFFER_MOST: Bytes = Bytes::mib(16);
-
-/// Dies that are less sure may be more.
-const DIES_SURE: f64 = 0.9;
 
 /// In sequence fast rows may be the usual ones, and slow ones take no more than twice as long as most.
 const SLOW_ROW: f64 = 2.0;
@@ -71,8 +69,7 @@ pub(crate) fn page_to_write(session: &Session<'_, '_>) -> Bytes {
 /// How many times as many dies there may be as are known, the most first: a device that takes one IO at a time hardly shows
 /// them. What is so many times a stripe apart lies on one die all the same.
 pub(crate) fn dies_in_doubt(session: &Session<'_, '_>) -> Vec<u64> {
-    let sure = session.known().confidence(Parameter::ParallelUnits);
-    if sure >= DIES_SURE { vec![1] } else { vec![4, 2, 1] }
+    if session.known().confidence(Parameter::ParallelUnits) >= FIRM { vec![1] } else { vec![4, 2, 1] }
 }
 
 /// The dies, or one where they are not known.

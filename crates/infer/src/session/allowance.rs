@@ -5,16 +5,13 @@ use flashlab_analysis::inference::Finding;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_engine::RunOutcome;
 
+use crate::caps;
 use crate::halt::Halt;
 
 /// One IO of a group may fail, and one in so many of all that it does, but no more than so many of one pattern. Estimators
 /// that bear outliers bear these.
 const IOS_PER_FAILURE: u64 = 50;
 const FAILURES_MAX: u64 = 300;
-/// What is inferred from figures in which IOs failed is no surer than this.
-const CONFIDENCE_WITH_FAILURES: f64 = 0.9;
-/// Nor from figures that may be another's who used the disk or the processor.
-const CONFIDENCE_DISTURBED: f64 = 0.8;
 
 /// What a group has.
 #[derive(Default)]
@@ -87,8 +84,8 @@ impl Allowance {
     fn with_failures(&self, mut finding: Finding) -> Finding {
         let Allowance { ios, failed, .. } = *self;
         if failed > 0 {
-            finding.confidence = finding.confidence.min(CONFIDENCE_WITH_FAILURES);
-            finding.evidence += &format!(" {failed} of {ios} IOs failed, which limits the confidence.");
+            let reason = format!(" {failed} of {ios} IOs failed, which limits the confidence.");
+            finding = caps::cap(finding, caps::WITH_FAILURES, &reason);
         }
         finding
     }
@@ -104,8 +101,7 @@ impl Allowance {
         let starved =
             starvation(waited, took).map(|_| format!(" The program waited {waited} of {took} for a CPU."));
         for disturbed in [interfered, starved].into_iter().flatten() {
-            finding.confidence = finding.confidence.min(CONFIDENCE_DISTURBED);
-            finding.evidence += &disturbed;
+            finding = caps::cap(finding, caps::DISTURBED, &disturbed);
         }
         finding
     }

@@ -13,7 +13,7 @@
 //! - nothing of the region is overwritten, which would make room in it.
 
 use flashlab_analysis::decide::change::{Direction, change};
-use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
 use crate::InferenceSettings;
@@ -23,10 +23,9 @@ use crate::groups::filling::{LARGE_WRITES_SHARE, reserved, sequential_writes};
 use crate::groups::patterns::{ios, responses};
 use crate::groups::steps::{Lump, lump_distance, lump_worth};
 use crate::halt::Halt;
+use crate::priors;
 use crate::session::Session;
 
-/// How long the device rests.
-pub(super) const REST: Nanos = Nanos::from_secs(60);
 /// Pieces of the distance between two lumps, after each of which it is looked whether the region is full.
 const PIECES: usize = 8;
 /// Rests at the most, until the chance that lumps are so far apart without them is as small as this;
@@ -37,7 +36,6 @@ const USUAL_P: f64 = 0.4;
 /// Where nothing tells when lumps begin, there are so many distances between them.
 const DISTANCES_LEAST: usize = 8;
 /// Moving a block costs so many times as much as other writes, and so many nanoseconds, at least: sixteen pages and an erase.
-const BLOCK_LEAST: f64 = 3e6;
 const LUMP_LEAST: f64 = 15.0;
 /// The first lump may be smaller, by this factor, and so many writes off.
 const SMALLER: f64 = 0.15;
@@ -87,7 +85,7 @@ impl Full {
 
     /// Whether lumps may be blocks that are moved.
     pub(super) fn moves_blocks(&self) -> bool {
-        self.lump.excess > BLOCK_LEAST.max(LUMP_LEAST * self.lump.usual)
+        self.lump.excess > priors::RELOCATION_LEAST.max(LUMP_LEAST * self.lump.usual)
     }
 
     /// Whether there are so many lumps that they may be a region's, though nothing tells when they begin.
@@ -179,7 +177,7 @@ pub(super) fn refilled(
         if enough {
             break;
         }
-        session.rest(REST)?;
+        session.rest(priors::BACKLOG_DONE)?;
         // Elsewhere: what is overwritten in the region makes room in it.
         let (first, more) = until_full(session, size, full, size * written as u64, most)?;
         let Some([lump, any]) = first else { break };
@@ -212,7 +210,7 @@ fn held(
     full: &Full,
     written: usize,
 ) -> Result<Option<usize>, Halt> {
-    session.rest(REST)?;
+    session.rest(priors::BACKLOG_DONE)?;
     let end = size * written as u64;
     let length = end.min(size * 2 * full.most as u64);
     let reads = ios(Mode::Read, Location::Random, READ_SIZE.max(session.block()), READS);

@@ -16,6 +16,7 @@ use super::traces::{FACTORS, Region, traces};
 use crate::groups::figures::median;
 use crate::halt::Halt;
 use crate::knowledge::CONFIDENCE_LEAST;
+use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::{duration, times};
 
@@ -33,10 +34,10 @@ const FLASH_MIN: f64 = 0.12;
 /// By how much other answers have to be less likely, as a logarithm: in all, and elsewhere.
 const MARGIN_SURE: f64 = 20.0;
 const MARGIN_AGAIN: f64 = 4.0;
-const SURE: f64 = 0.97;
-const UNSURE: f64 = 0.93;
+const SURE: Rule = Rule::strong("layout with a page boundary");
+const UNSURE: Rule = Rule::strong("layout");
 /// At most, where reads scatter about the layout more than by chance.
-const LEFT_OPEN: f64 = 0.65;
+const LEFT_OPEN: Rule = Rule::weak("misfit");
 
 /// A layout that explains what was measured.
 pub(crate) struct Explained {
@@ -47,7 +48,7 @@ pub(crate) struct Explained {
     /// Whether reads scatter about it no more than reads of one kind.
     is_good: bool,
     /// At most so sure; less where pages do not show by themselves.
-    most: f64,
+    most: Rule,
     evidence: String,
     picture: Picture,
 }
@@ -177,7 +178,7 @@ fn picture(runs: &[Run]) -> Picture {
 
 impl Explained {
     /// What is said, and how surely; none where nothing is likely.
-    fn says<T: PartialEq>(&self, likely: &Likely, what: impl Fn(&Layout) -> T) -> Option<(T, f64)> {
+    fn says<T: PartialEq>(&self, likely: &Likely, what: impl Fn(&Layout) -> T) -> Option<(T, Rule)> {
         let (value, chance) = likely.says(&what)?;
         let margin = likely.margin(&what, &value);
         let again = self.again.as_ref().map_or(f64::NEG_INFINITY, |again| again.margin(&what, &value));
@@ -192,22 +193,22 @@ impl Explained {
         let most = match () {
             () if self.is_good && margin > MARGIN_SURE && again > MARGIN_AGAIN => self.most,
             () if !self.is_good => LEFT_OPEN,
-            () if again > 0.0 || written > MARGIN_SURE => 0.9,
-            () => 0.8,
+            () if again > 0.0 || written > MARGIN_SURE => Rule::strong("layout seen again"),
+            () => Rule::likely("layout seen once"),
         };
-        (chance > CONFIDENCE_LEAST).then_some((value, chance.min(most)))
+        (chance > CONFIDENCE_LEAST).then_some((value, most.of_chance(chance)))
     }
 
     /// The page.
-    pub(crate) fn page(&self) -> Option<(Bytes, f64)> {
-        self.says(&self.both, |layout| layout.page).map(|(page, confidence)| (Bytes(page), confidence))
+    pub(crate) fn page(&self) -> Option<(Bytes, Rule)> {
+        self.says(&self.both, |layout| layout.page).map(|(page, rule)| (Bytes(page), rule))
     }
 
     /// Concludes the dies, and what follows from them.
     pub(crate) fn conclude(&self, session: &mut Session<'_, '_>) {
-        let found = |parameter, said: Option<(Value, f64)>| {
+        let found = |parameter, said: Option<(Value, Rule)>| {
             let finding = match said {
-                Some((value, confidence)) => Finding::found(parameter, value, confidence, &self.evidence),
+                Some((value, rule)) => Rule::found(parameter, value, rule, &self.evidence),
                 None => Finding::undetermined(parameter, &self.evidence),
             };
             finding.with(self.picture.clone())
@@ -215,13 +216,13 @@ impl Explained {
         let dies = self.says(&self.both, |layout| layout.dies);
         let of = dies.and_then(|(dies, _)| self.both.of(|layout| layout.dies == dies));
         let likely = of.as_ref().unwrap_or(&self.both);
-        let sure = dies.map_or(0.0, |(_, confidence)| confidence);
+        let sure = dies.map_or(UNSURE, |(_, rule)| rule);
         session.conclude(found(Parameter::ParallelUnits, dies.map(|(dies, sure)| (dies.into(), sure))));
-        if let Some((1, confidence)) = dies {
+        if let Some((1, rule)) = dies {
             for parameter in [Parameter::ChunkSize, Parameter::StripeSize] {
-                session.conclude(Finding::not_identifiable(parameter, confidence, "There is one die."));
+                session.conclude(Rule::not_identifiable(parameter, rule, "There is one die."));
             }
-            let channels = Finding::found(Parameter::Channels, 1u64, confidence, "There is one die.");
+            let channels = Rule::found(Parameter::Channels, 1u64, rule, "There is one die.");
             session.conclude(channels.with(self.picture.clone()));
         } else {
             let several = self.says(&self.both, |layout| layout.dies > 1).filter(|(several, _)| *several);

@@ -6,6 +6,7 @@
 
 use super::fitting::Times;
 use super::replay::Layout;
+use crate::priors;
 
 /// Figures that are tried: the usual ones first, and all.
 const PLANES: [u64; 7] = [1, 2, 3, 4, 6, 8, 16];
@@ -13,11 +14,9 @@ const ROWS_FIRST: [u64; 3] = [1, 4, 16];
 const ROWS_USUAL: u64 = 6;
 const ROWS: [u64; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
 const DIES_FIRST: [u64; 5] = [1, 2, 4, 8, 16];
-const DIES_USUAL: u64 = 16;
 /// Any number up to this, and these.
 const DIES_ANY: u64 = 32;
 const DIES_MANY: [u64; 4] = [48, 64, 96, 128];
-const DIES_MAX: u64 = 128;
 /// The figures of simple layouts.
 const PLANES_SIMPLE: [u64; 3] = [1, 2, 4];
 const ROWS_SIMPLE: [u64; 6] = [1, 2, 4, 8, 16, 32];
@@ -44,11 +43,6 @@ const CHANNEL_SPREAD: f64 = 1.5;
 /// figures are mostly powers of two, and devices rather simple.
 pub(crate) fn unusual(layout: &Layout, &[command, sense, transfer, _]: &Times) -> f64 {
     let normal = |time: f64, usual: f64, spread: f64| ((time.max(1.0) / usual).ln() / spread).powi(2) / 2.0;
-    let odd = |number: u64| match number >> number.trailing_zeros() {
-        1 => 0.0,
-        3 => 2.0,
-        _ => 5.0,
-    };
     let times = normal(command, COMMAND, COMMAND_SPREAD)
         + normal(sense, SENSE, SENSE_SPREAD)
         + normal(transfer, layout.page as f64 / CHANNEL, CHANNEL_SPREAD);
@@ -57,7 +51,7 @@ pub(crate) fn unusual(layout: &Layout, &[command, sense, transfer, _]: &Times) -
         1 if layout.chunk == ALL => 0.0,
         dies => {
             let rows = layout.chunk / layout.planes;
-            odd(rows) + (ROWS_USUAL as f64).ln() + (divisors(dies).count() as f64).ln()
+            priors::oddness(rows) + (ROWS_USUAL as f64).ln() + (divisors(dies).count() as f64).ln()
         }
     };
     let log = |number: u64| (number as f64).log2();
@@ -67,7 +61,7 @@ pub(crate) fn unusual(layout: &Layout, &[command, sense, transfer, _]: &Times) -
         + if layout.serial { 1.5 } else { 0.0 }
         + if layout.partial { 1.5 } else { 0.0 };
     let small = if layout.page < PAGE_LEAST { 8.0 } else { 0.0 };
-    times + odd(layout.planes) + odd(layout.dies) + several + simple + kinds + small
+    times + priors::oddness(layout.planes) + priors::oddness(layout.dies) + several + simple + kinds + small
 }
 
 /// The layouts that are tried first, with pages of a size.
@@ -136,13 +130,13 @@ pub(crate) fn changed(from: &Layout) -> impl Iterator<Item = Layout> + use<> {
         all.push(Layout { chunk, ..from });
         // The same stripe.
         let dies = from.dies * from.chunk / chunk.max(1);
-        for channels in divisors(dies.min(DIES_MAX)) {
+        for channels in divisors(dies.min(priors::DIES_MOST)) {
             all.push(Layout { chunk, dies, channels, ..from });
         }
     }
     for dies in (1..=DIES_ANY).chain(DIES_MANY) {
         for channels in divisors(dies) {
-            let near = dies <= DIES_USUAL
+            let near = dies <= priors::DIES_USUAL
                 || dies == from.dies
                 || channels == from.channels
                 || channels == dies
@@ -199,7 +193,7 @@ fn legal(layout: Layout) -> Option<Layout> {
         && chunk >= planes
         && chunk.is_multiple_of(planes)
         && (chunk <= CHUNK_MOST || chunk >= ALL / 8)
-        && (1..=DIES_MAX).contains(&dies)
+        && (1..=priors::DIES_MOST).contains(&dies)
         && channels > 0
         && dies.is_multiple_of(channels)
         && (512..=65536).contains(&page)

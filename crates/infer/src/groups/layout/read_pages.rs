@@ -21,6 +21,7 @@ use super::crossings::Crossings;
 use crate::groups::patterns::in_turn;
 use crate::groups::reads::{Walk, compare_each, how_many_times, room};
 use crate::halt::Halt;
+use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::times;
 
@@ -114,13 +115,13 @@ fn page_by(session: &mut Session<'_, '_>, ladder: Ladder) -> Result<Result<Page,
     if size <= session.block() * 2 && session.block() >= BLOCK_COARSE {
         return Ok(Err(undetermined(figures).with(picture)));
     }
-    let Some(confidence) = verify(session, places, size)? else {
+    let Some(rule) = verify(session, places, size)? else {
         return Ok(Err(
             undetermined(format!("{figures} In another region it is not the same.")).with(picture)
         ));
     };
     let picture = picture.mark(size.0 as f64, "page");
-    let finding = Finding::found(Parameter::ReadPageSize, size, confidence, figures).with(picture);
+    let finding = Rule::found(Parameter::ReadPageSize, size, rule, figures).with(picture);
     let ratios = costs.iter().skip(1).map(|&(boundary, cost)| (boundary.0, cost)).collect();
     let crossings = Crossings { block: session.block().0, page: size.0, slot: places.slot.0, ratios };
     Ok(Ok(Page { size, finding, crossings }))
@@ -191,10 +192,10 @@ fn cost(
     Ok(how_many_times(&figures[0], &figures[1]))
 }
 
-/// Whether it is the page elsewhere as well, with how much confidence.
-fn verify(session: &mut Session<'_, '_>, places: Places, page: Bytes) -> Result<Option<f64>, Halt> {
+/// Whether it is the page elsewhere as well, by which rule.
+fn verify(session: &mut Session<'_, '_>, places: Places, page: Bytes) -> Result<Option<Rule>, Halt> {
     if page <= session.block() {
-        return Ok(Some(0.9));
+        return Ok(Some(Rule::strong("boundary of one block")));
     }
     let base = Bytes(room(session).0 / 16).round_down(places.slot);
     let places = Places { base, ..places };
@@ -203,10 +204,10 @@ fn verify(session: &mut Session<'_, '_>, places: Places, page: Bytes) -> Result<
         return Ok(None);
     }
     let limit = 1.0 + HALF_MAX * (whole.estimate - 1.0);
-    let mut confidence = None;
+    let mut rule = None;
     let half = Bytes(page.0 / 2);
     if half < session.block() * 2 || !half.0.is_multiple_of(session.block().0) {
-        return Ok(Some(0.9));
+        return Ok(Some(Rule::strong("boundary, no half")));
     }
     for rounds in [16, 48, 120] {
         let half = cost(session, places, half, rounds)?;
@@ -214,10 +215,14 @@ fn verify(session: &mut Session<'_, '_>, places: Places, page: Bytes) -> Result<
             return Ok(None);
         }
         // Nothing, as far as can be seen; surely less than a transfer only where that can be told from it.
-        confidence = Some(if half.high < limit { 0.98 } else { 0.85 });
+        rule = Some(if half.high < limit {
+            Rule::strong("boundary, half costs nothing")
+        } else {
+            Rule::likely("boundary, half unclear")
+        });
         if half.high < limit {
             break;
         }
     }
-    Ok(confidence)
+    Ok(rule)
 }

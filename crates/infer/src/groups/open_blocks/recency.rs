@@ -51,7 +51,7 @@ const DEAR: f64 = 1.0 / 3.0;
 /// Merges take so many times what other writes take at least.
 const CONTRAST: f64 = 4.0;
 /// What takes so many times as long as a merge does is a rest.
-const REST: f64 = 4.0;
+const IDLE_OF_MERGE: f64 = 4.0;
 /// ln of the odds that a write costs what it should.
 const RIGHT: f64 = 3.2;
 /// So much likelier than any other number, in nats, is sure; and this much is likely.
@@ -317,7 +317,7 @@ impl Trace {
     fn silent(&self, dear: &[bool]) -> Vec<bool> {
         let long: Vec<f64> =
             self.costs.iter().zip(dear).filter(|&(_, &dear)| dear).map(|(&cost, _)| cost).collect();
-        let (rest, mut rested) = (median(&long) * REST, false);
+        let (rest, mut rested) = (median(&long) * IDLE_OF_MERGE, false);
         let write = |(&cost, &dear): (&f64, &bool)| {
             let silent = rested && !dear;
             rested = cost > rest || silent;

@@ -13,6 +13,7 @@ use crate::groups::figures::{median, ranked};
 use crate::groups::no_faster::{is_faster, nothing};
 use crate::groups::reads::{Walk, how_many_times, in_order};
 use crate::halt::Halt;
+use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
 
@@ -30,7 +31,7 @@ const PART: u64 = 16;
 /// The fewest places for reads.
 const PLACES_LEAST: u64 = 8;
 /// How sure it is at most that nothing is read ahead where something is kept.
-const SUREST: f64 = 0.96;
+const SUREST: Rule = Rule::strong("slower than cached");
 /// Reads behind a start that decide whether there is a read-ahead, and those at a distance of the search.
 const MANY: u64 = 20;
 const FEW: u64 = 7;
@@ -83,7 +84,7 @@ pub(super) fn probe(session: &mut Session<'_, '_>, reread: &Reread) -> Result<()
         // Had anything been read ahead, it would have been answered as what was read before.
         let as_slow = how_many_times(&alone, &behind).low * slow > limit;
         let finding = match kept.filter(|_| as_slow) {
-            Some(kept) => Finding::found(parameter, Bytes::ZERO, kept.sure.min(SUREST), finding.evidence),
+            Some(kept) => Rule::found(parameter, Bytes::ZERO, SUREST.min(kept.rule), finding.evidence),
             None => finding,
         };
         session.conclude(finding.with(picture));
@@ -175,7 +176,7 @@ impl Rereading {
         );
         let picture = picture.draw("one read", Style::Dots, curve).mark(size.0 as f64, "read-ahead");
         Ok(if agrees && last < limit && beyond > limit {
-            Finding::found(Parameter::ReadAheadSize, size, 0.97, evidence).with(picture)
+            Rule::found(Parameter::ReadAheadSize, size, Rule::strong("distance"), evidence).with(picture)
         } else {
             Finding::undetermined(Parameter::ReadAheadSize, evidence).with(picture)
         })

@@ -2,6 +2,8 @@
 
 use flashlab_base::Bytes;
 
+use crate::rule::Rule;
+
 /// What reading again showed.
 pub(crate) struct Reread {
     /// The fastest reads known to come from the flash.
@@ -17,5 +19,5 @@ pub(crate) struct Kept {
     /// What a read of it takes, in nanoseconds.
     pub(crate) time: f64,
     /// How sure it is that it is kept.
-    pub(crate) sure: f64,
+    pub(crate) rule: Rule,
 }

@@ -16,10 +16,10 @@ use statrs::function::beta::ln_beta;
 
 use crate::groups::cycles::{Cycle, FAR_ABOVE};
 use crate::groups::figures::median;
+use crate::priors;
 
 /// Stalls take so many times longer than the usual write, and no erase takes less than this; what takes far longer may be none of them.
 const LEVELS: [f64; 6] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0];
-const ERASE_LEAST: f64 = 0.9e6;
 /// More stalls have cycles that foretell themselves; the windows of all that are tried.
 const TRIED_MOST: usize = 1 << 22;
 /// Windows that have to be seen, and the widest, as a part of a period.
@@ -34,7 +34,7 @@ const GAIN_LEAST: f64 = 3.0;
 /// The likeliest cycle of one of these periods, the shortest one first, that begins after the first of them, if few stalls tell one.
 pub(super) fn few_copied(costs: &[f64], periods: &[usize]) -> Option<Cycle> {
     let usual = median(costs);
-    let lows = LEVELS.map(|level| usual + (level * usual).max(ERASE_LEAST));
+    let lows = LEVELS.map(|level| usual + (level * usual).max(priors::ERASE_LEAST));
     let between = lows.into_iter().flat_map(|low| [(low, f64::INFINITY), (low, FAR_ABOVE * low)]);
     let found = between
         .filter_map(|(low, high)| Stalls::new(costs, low, high).likeliest(periods))

@@ -17,7 +17,7 @@
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
-use super::full_logs::ROWS_LEAST;
+use super::full_logs::LOG_ROWS_LEAST;
 use crate::groups::figures::median;
 use crate::groups::writes::{costs_of, place, planes, writes};
 use crate::halt::Halt;
@@ -40,7 +40,7 @@ pub(super) fn emptied_at_once(
     span: Bytes,
     pages: usize,
 ) -> Result<Option<usize>, Halt> {
-    let most = pages / (ROWS_LEAST * planes(session) as usize);
+    let most = pages / (LOG_ROWS_LEAST * planes(session) as usize);
     for logs in (1..=most).filter(|&logs| pages.is_multiple_of(logs)) {
         if is_unit(session, span, Bytes(span.0 / logs as u64))? {
             return Ok(Some(logs));

@@ -10,10 +10,10 @@
 //! - what is told was seen three times, as many pages apart.
 
 use crate::groups::figures::{gain_of_two, median, off_grid, quantile, running};
-use crate::knowledge::LOGS_MOST;
+use crate::priors;
 
 /// Rows of pages that a log takes at least.
-pub(super) const ROWS_LEAST: usize = 14;
+pub(super) const LOG_ROWS_LEAST: usize = 14;
 /// So many stalls have to be equally far apart; more where others are elsewhere, and the share of all that may be there.
 const SEEN: usize = 3;
 pub(super) const MANY: usize = 7;
@@ -103,7 +103,7 @@ pub(super) fn logs_of(regular: &Regular, put_off: usize, buffered: &[usize]) -> 
     let of = |buffered: &usize| {
         let logs = (first as f64 - *buffered as f64) / period as f64 - put_off as f64;
         let count = logs.round();
-        (1.0..=LOGS_MOST).contains(&count).then_some((count - logs, count))
+        (1.0..=priors::LOGS_MOST).contains(&count).then_some((count - logs, count))
     };
     let told: Vec<(f64, f64)> = buffered.iter().filter_map(of).collect();
     let &(missing, count) = told.iter().min_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))?;
@@ -126,7 +126,7 @@ pub(super) fn regular(stalls: &[usize], level: f64, row: usize) -> Option<Regula
             // What collects pages may be so regular for a while.
             let enough = in_a_row >= if others == 0 { SEEN } else { MANY };
             let is_better = best.is_none_or(|(most, _)| hits.len() > most);
-            if period >= ROWS_LEAST * row
+            if period >= LOG_ROWS_LEAST * row
                 && enough
                 && others as f64 <= ELSEWHERE * hits.len() as f64
                 && is_better

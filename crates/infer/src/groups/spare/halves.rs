@@ -16,7 +16,7 @@
 //! # Invariants
 //! - dies share rows: so that no die has only valid blocks.
 
-use flashlab_analysis::inference::{Finding, Parameter, ReclaimUnit};
+use flashlab_analysis::inference::{Parameter, ReclaimUnit};
 use flashlab_base::Bytes;
 
 use super::copied::{WINDOWS_MIN, few_copied};
@@ -25,14 +25,15 @@ use super::row_cycles::CYCLES_MOST;
 use super::unit_rows::may_be_block;
 use crate::groups::cycles::Cycle;
 use crate::groups::figures::{mean, median};
-use crate::knowledge::ROWS_LEAST;
+use crate::priors;
+use crate::rule::Rule;
 use crate::session::Session;
 
 /// Blocks of each die, at least, where blocks do not have the fewest rows.
 const BLOCKS_LEAST: u64 = 24;
 /// How sure the unit is of which the half comes back, and the unit itself.
-const SURE: f64 = 0.85;
-const APART: f64 = 0.75;
+const SURE: Rule = Rule::likely("every second row");
+const APART: Rule = Rule::likely("every second row, whole block");
 /// Writes are slow that take so many times what filling the device took, on average, of which none counts for more than so
 /// many usual ones.
 const SLOW: f64 = 2.5;
@@ -52,7 +53,7 @@ pub(super) fn begin_usual(session: &Session<'_, '_>) -> Overwriting {
 fn by_halves_if_few(session: &Session<'_, '_>, in_order: Overwriting) -> Overwriting {
     let is_few = |row: &Bytes| {
         row.0.is_multiple_of(session.block().0)
-            && session.capacity().0 / row.0 < BLOCKS_LEAST * 2 * ROWS_LEAST
+            && session.capacity().0 / row.0 < BLOCKS_LEAST * 2 * priors::ROWS_LEAST
     };
     match in_order.row.filter(is_few) {
         Some(row) => Overwriting { size: row, one_in: 2, through: false, ..in_order },
@@ -93,7 +94,7 @@ impl Overwriting {
     pub(super) fn tell_unit_of_halves(&self, session: &mut Session<'_, '_>) {
         let (Some(seen), Some(row)) = (self.unit(), self.row) else { return };
         let comes_back = Bytes(seen.size.0 / self.one_in);
-        let apart = comes_back >= row * ROWS_LEAST;
+        let apart = comes_back >= row * priors::ROWS_LEAST;
         let (size, meant) = if apart {
             (comes_back, "which is a whole block")
         } else {
@@ -107,7 +108,7 @@ impl Overwriting {
             seen.predictions,
         );
         let sure = if apart { APART } else { SURE };
-        let finding = Finding::found(Parameter::EraseBlockSize, size, sure, evidence);
+        let finding = Rule::found(Parameter::EraseBlockSize, size, sure, evidence);
         session.suppose(finding.with(self.picture_of_unit(&seen)));
     }
 }

@@ -17,6 +17,7 @@ use crate::groups::figures::median;
 use crate::groups::patterns::ios;
 use crate::groups::space::{IO_SIZE, suppose_space, sure_within};
 use crate::halt::Halt;
+use crate::rule::Rule;
 use crate::session::Session;
 
 /// The part of the capacity after which the count is looked at.
@@ -28,7 +29,7 @@ const USUAL: usize = 4;
 /// The least that amplification rises by.
 const RISE: f64 = 1.2;
 /// How sure the device's own count is.
-const COUNTED: [f64; 2] = [0.9; 2];
+const COUNTED: [Rule; 2] = [Rule::strong("device counter"); 2];
 
 /// Where amplification rises.
 #[derive(Clone, Debug, PartialEq)]

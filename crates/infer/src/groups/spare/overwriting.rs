@@ -36,7 +36,7 @@ use crate::groups::figures::{mean, median, slowest};
 use crate::groups::patterns::{in_turn, ios, responses, with_reads};
 use crate::groups::writes::{apart, page_to_write};
 use crate::halt::Halt;
-use crate::knowledge::ROWS_LEAST;
+use crate::priors;
 use crate::session::Session;
 
 /// The smallest writes, which are whole pages nearly always, and the most of them on the whole device.
@@ -63,7 +63,6 @@ const FORETOLD_GAIN: f64 = 7.0;
 /// counts for more than so many usual ones.
 const COPIES: f64 = 1.5;
 /// No erase takes less, as far as a read or a write waits for it; and none takes so long.
-const ERASE_LEAST: f64 = 0.9e6;
 const ERASE_MOST: f64 = 15e6;
 const CUT: f64 = 500.0;
 /// So many blocks at most may be open, each of which is copied when another one is opened.
@@ -189,7 +188,7 @@ impl Overwriting {
             let costs = self.costs(of_writes);
             let cycle = late_cycle(costs, shortest)?;
             let onset = self.onset_of(&cycle, costs).filter(|&onset| onset > later)?;
-            let erases = level(&cycle, costs) - median(costs) >= ERASE_LEAST;
+            let erases = level(&cycle, costs) - median(costs) >= priors::ERASE_LEAST;
             erases.then(|| PredictedCycle::unconfirmed(cycle, [None; CYCLES_MOST], of_writes, Some(onset)))
         };
         let narrow = self.candidates(shortest, later).into_iter().filter(|seen| seen.onset.is_some());
@@ -240,7 +239,7 @@ impl Overwriting {
             if chosen.len() < TRIED && chosen.iter().all(|seen| seen.cycle.period != cycle.period) {
                 let costs = &without(&rows, self.costs(of_writes), 0);
                 // Writing back a map takes less than an erase.
-                let erases = level(&cycle, costs) - median(costs) >= ERASE_LEAST;
+                let erases = level(&cycle, costs) - median(costs) >= priors::ERASE_LEAST;
                 let onset = self.onset_of(&cycle, costs).filter(|&onset| erases && onset > later);
                 chosen.push(PredictedCycle::unconfirmed(cycle, rows, of_writes, onset));
             }
@@ -303,9 +302,10 @@ fn look_for_cycle(
     let writes = |bytes: Bytes| (bytes.0.min(capacity.0 / one_in) / size.0) as usize;
     let of_device = |share: f64| writes(Bytes((capacity.0 as f64 * share) as u64));
     let (until, most) = (writes(until), writes(most));
-    let shortest =
-        session.known().row_of_all_dies().map_or(0, |row| (row * ROWS_LEAST).0 / size.0 / found.one_in)
-            as usize;
+    let shortest = session
+        .known()
+        .row_of_all_dies()
+        .map_or(0, |row| (row * priors::ROWS_LEAST).0 / size.0 / found.one_in) as usize;
     let mut candidates: Vec<PredictedCycle> = Vec::new();
     loop {
         let known = found.both.len();

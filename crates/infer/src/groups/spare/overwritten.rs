@@ -7,18 +7,19 @@ use super::copied::few_copied;
 use super::overwriting::Overwriting;
 use super::unit_rows::{UnitOfRows, unit_of_rows};
 use crate::groups::figures::{folded, slowest};
+use crate::rule::Rule;
 use crate::session::Session;
 
 /// How sure a unit is that shows from the beginning on, from later on, and from later on without being foretold.
-const SURE: f64 = 0.7;
-const LATER_SURE: f64 = 0.9;
-const LATE_SURE: f64 = 0.78;
+const SURE: Rule = Rule::likely("collection from the first write");
+const LATER_SURE: Rule = Rule::strong("collection");
+const LATE_SURE: Rule = Rule::likely("late collection");
 /// That of so many units none was foretold, though there was time, speaks against it.
 const LATE_MOST: u32 = 16;
-const NOT_FORETOLD_SURE: f64 = 0.55;
+const NOT_FORETOLD_SURE: Rule = Rule::weak("collection not predicted");
 /// How sure it is where the rows tell the same, and where they tell another unit that is so much likelier, in nats.
-const SAME_ROWS_SURE: f64 = 0.94;
-const OTHER_ROWS_SURE: f64 = 0.85;
+const SAME_ROWS_SURE: Rule = Rule::strong("collection and rows");
+const OTHER_ROWS_SURE: Rule = Rule::likely("collection and other rows");
 const LIKELIER: f64 = 8.0;
 /// More stalls from a place on are room that is made, if they are so much likelier than none, in nats.
 const MADE_ROOM: f64 = 12.0;
@@ -96,9 +97,7 @@ impl Overwriting {
             "When the filled device is overwritten sequentially, garbage collection runs once per {size} and begins {from}. \
              {told}{rows}"
         );
-        Some(
-            Finding::found(Parameter::EraseBlockSize, size, sure, evidence).with(self.picture_of_unit(&unit)),
-        )
+        Some(Rule::found(Parameter::EraseBlockSize, size, sure, evidence).with(self.picture_of_unit(&unit)))
     }
 
     /// What was overwritten by its places in a unit, from where room is made on.

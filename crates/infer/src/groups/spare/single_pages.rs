@@ -36,6 +36,7 @@ use crate::groups::writes::{
     Buffer, apart, buffer, dies_in_doubt, page_on_die, page_to_write, planes, shifted, writes,
 };
 use crate::halt::{Halt, if_affordable};
+use crate::priors;
 use crate::session::Session;
 
 /// Places in turns, more than a die has logs; writes to them beyond what a buffer holds, more than logs and merges that are put
@@ -69,9 +70,8 @@ const SHORTER: f64 = 16.0;
 const BUFFERED_SLACK: f64 = 0.03;
 /// This share of the writes is usual.
 const USUAL: f64 = 0.9;
-/// The most merges that a die puts off, and how long it rests at least so that none are left.
+/// The most merges that a die defers.
 const PIECES: usize = 24;
-const REST: Nanos = Nanos::from_secs(1);
 
 /// What single pages show.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -401,7 +401,7 @@ impl SinglePages {
     ) -> Result<Option<usize>, Halt> {
         let Regular { first, period, level, .. } = *regular;
         let longest = self.costs.iter().copied().fold(0.0, f64::max);
-        let rest = Nanos((longest * (PIECES + 2) as f64) as u64) + REST;
+        let rest = Nanos((longest * (PIECES + 2) as f64) as u64) + priors::DIES_IDLE;
         let rested = self.costs.len();
         match session.rest(rest) {
             Err(Halt::Rest { .. }) => return Ok(None),

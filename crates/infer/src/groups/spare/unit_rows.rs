@@ -17,11 +17,11 @@
 use statrs::function::gamma::ln_gamma;
 
 use crate::groups::figures::median;
-use crate::knowledge;
+use crate::priors;
 
 /// Rows that a block has at least, and at most.
-const ROWS_LEAST: usize = knowledge::ROWS_LEAST as usize;
-const ROWS_MOST: usize = 4096;
+const ROWS_LEAST: usize = priors::ROWS_LEAST as usize;
+const ROWS_MOST: usize = priors::ROWS_MOST as usize;
 /// Blocks of more rows than these have a number of them that can be divided by two, or by eight.
 const EVEN_FROM: usize = 64;
 const EIGHTS_FROM: usize = 256;

@@ -31,10 +31,12 @@ use statrs::distribution::{Continuous, ContinuousCDF, StudentsT};
 
 use crate::groups::figures::{mean, medians, quantile, windows};
 use crate::groups::patterns::responses;
-use crate::groups::random_writes::{REST, is_page_map, random_writes};
+use crate::groups::random_writes::{is_page_map, random_writes};
 use crate::groups::steps::{Lump, lump};
 use crate::groups::writes::{Buffer, buffer};
 use crate::halt::Halt;
+use crate::priors;
+use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
 
@@ -67,18 +69,18 @@ const ELSE: [f64; 2] = [1.0, 1.5];
 const BATCHES_PER_DEGREE: f64 = 2.0;
 /// The shares of the writes that are not the dearest, which take the same if pauses buy nothing; and how sure that is.
 const TYPICAL: [f64; 3] = [0.9, 0.95, 0.98];
-const OF_TYPICAL: f64 = 0.6;
+const OF_TYPICAL: Rule = Rule::weak("typical writes");
 /// What is less likely right than this is not said, and nothing is surer than that.
 const SAID: f64 = 0.45;
-const SUREST: f64 = 0.8;
+const SUREST: Rule = Rule::likely("mean of batches");
 /// How sure it is at most that they buy something of a page map: costs become steady only after more writes than the
 /// capacity, which there is no budget for.
-const NOT_STEADY: f64 = 0.5;
+const NOT_STEADY: Rule = Rule::weak("page map not steady");
 
 /// `count` random writes with pauses as long as those of the runs without take, once these are settled.
 pub(super) fn run(session: &mut Session<'_, '_>, without: &[Vec<f64>], count: u64) -> Result<Vec<f64>, Halt> {
     let pause = mean(&settled(without).concat());
-    session.rest(REST)?;
+    session.rest(priors::BACKLOG_DONE)?;
     let mut paused = random_writes(session, count);
     paused.first.time = Time::Pause { pause: Nanos(pause as u64) };
     Ok(responses(&session.run("with-pauses", &paused)?))
@@ -216,10 +218,10 @@ pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with
     );
     let surest = if is_page_map(session) && value < 1.0 { NOT_STEADY } else { SUREST };
     let finding = if right >= SAID {
-        Finding::found(Parameter::PauseBenefit, value, right.min(surest), evidence)
+        Rule::found(Parameter::PauseBenefit, value, surest.of_chance(right), evidence)
     } else if same && !is_page_map(session) {
         let evidence = format!("{evidence} All but the slowest writes take the same time in both.");
-        Finding::found(Parameter::PauseBenefit, 1.0, OF_TYPICAL, evidence)
+        Rule::found(Parameter::PauseBenefit, 1.0, OF_TYPICAL, evidence)
     } else {
         Finding::undetermined(Parameter::PauseBenefit, evidence)
     };

@@ -11,7 +11,7 @@
 //! - a unit has two of its multiples dear at least, and few pages elsewhere are;
 //! - nothing is told behind a write buffer.
 
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
@@ -19,7 +19,8 @@ use crate::groups::figures::median;
 use crate::groups::patterns::in_turn;
 use crate::groups::writes::{Buffer, apart, buffer, page_to_write, writes};
 use crate::halt::{Halt, if_affordable};
-use crate::knowledge::ROWS_LEAST;
+use crate::priors;
+use crate::rule::Rule;
 use crate::session::Session;
 
 /// Stripes that are looked at each time, and the most.
@@ -39,7 +40,7 @@ const FRESH: u64 = 6;
 /// More merges than a device puts off.
 const PUT_OFF: u64 = 32;
 /// How sure it is.
-const TOLD: f64 = 0.93;
+const TOLD: Rule = Rule::strong("first pages of blocks");
 
 /// Looks for the unit by pages that begin a block, and supposes it; whether there is one.
 pub(super) fn suppose_unit(session: &mut Session<'_, '_>) -> Result<bool, Halt> {
@@ -49,7 +50,8 @@ pub(super) fn suppose_unit(session: &mut Session<'_, '_>) -> Result<bool, Halt> 
     };
     // A unit is a whole number of rows.
     let stripe = row.filter(|row| row.0.is_multiple_of(stripe.0)).map_or(stripe, |row| row.max(stripe));
-    let shortest = row.map_or(page * ROWS_LEAST, |row| row * ROWS_LEAST).0.div_ceil(stripe.0) as usize;
+    let shortest =
+        row.map_or(page * priors::ROWS_LEAST, |row| row * priors::ROWS_LEAST).0.div_ceil(stripe.0) as usize;
     let affordable = (session.writes_left().0 as f64 * SHARE / (2 * page.0) as f64) as u64;
     let most = affordable.min(session.capacity().0 / stripe.0 / 2).min(STRIPES_MOST);
     // As many merges are put off as can be.
@@ -163,7 +165,7 @@ fn conclude(session: &mut Session<'_, '_>, unit: Bytes, costs: &[f64], stripe: B
         Axis::linear("address", "bytes"),
         Axis::logarithmic("response time", "ns"),
     );
-    let finding = Finding::found(Parameter::EraseBlockSize, unit, TOLD, evidence);
+    let finding = Rule::found(Parameter::EraseBlockSize, unit, TOLD, evidence);
     session.suppose(
         finding.with(picture.draw("writes", Style::Dots, points).mark(unit.0 as f64, "erase block")),
     );

@@ -20,6 +20,7 @@ use crate::groups::merges::MERGE;
 use crate::groups::patterns::responses;
 use crate::groups::writes::{Buffer, apart, buffer, pace, pace_of_groups, page_to_write, place, writes};
 use crate::halt::Halt;
+use crate::priors;
 use crate::session::Session;
 
 /// Of the device this share may be written.
@@ -36,8 +37,6 @@ const FAR: [Bytes; 5] = [Bytes::mib(24), Bytes::mib(12), Bytes::mib(6), Bytes::m
 const PLACES: u64 = 32;
 /// More writes than the merges that are put off.
 const PUT_OFF: u64 = 48;
-/// The dies that are assumed where they are not known.
-const DIES: f64 = 4.0;
 /// A page again and again that takes no more than so many times what it takes in sequence may be kept in a buffer, which
 /// holds up to so many times as much as it takes at first without anybody's waiting: a part is for what is on its way.
 const KEPT: f64 = 1.5;
@@ -54,8 +53,6 @@ const PUSHES: u64 = 10;
 const PUSHED: f64 = 1e-3;
 /// The longest that writes anywhere go on before they are looked at.
 const LONGEST: Nanos = Nanos::from_secs(300);
-/// What was put off is done meanwhile.
-const REST: Nanos = Nanos::from_secs(5);
 
 /// What was measured, relative to writes in sequence.
 pub(super) struct FamilyCosts {
@@ -108,7 +105,7 @@ impl Probing<'_, '_, '_> {
         most: u64,
         pattern: impl Fn(u64) -> Pattern,
     ) -> Result<(f64, Vec<Sample>), Halt> {
-        self.session.rest(REST)?;
+        self.session.rest(priors::WRITES_DONE)?;
         let (mut done, mut first, mut last) = (0, Vec::new(), f64::INFINITY);
         loop {
             let samples = self.session.run(name, &pattern(done))?;
@@ -250,7 +247,8 @@ impl FamilyCosts {
     pub(super) fn measure(session: &mut Session<'_, '_>) -> Result<FamilyCosts, Halt> {
         let (size, buffer) = (page_to_write(session), buffer(session));
         let known_dies = session.known().number(Parameter::ParallelUnits);
-        let dies = if buffer == Buffer::None { 1.0 } else { known_dies.unwrap_or(DIES).max(1.0) };
+        let dies =
+            if buffer == Buffer::None { 1.0 } else { known_dies.unwrap_or(priors::DIES_UNKNOWN).max(1.0) };
         let full = buffer.most(session).0 * 9 / 8 / size.0;
         let affordable = affordable(session).0 / size.0 / 24;
         let count = affordable.clamp(WRITES / 4, WRITES);

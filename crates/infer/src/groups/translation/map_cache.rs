@@ -16,12 +16,13 @@
 
 use flashlab_analysis::decide::ranks::{mann_whitney, ratio};
 use flashlab_analysis::inference::{Family, Parameter};
-use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
 use crate::groups::patterns::{ios, responses};
 use crate::groups::writes::{apart, known_buffer, place};
 use crate::halt::Halt;
+use crate::priors;
 use crate::session::Session;
 use crate::words::times;
 
@@ -46,7 +47,6 @@ const READ_BUFFER: u64 = 640;
 const READ_SHARE: u64 = 60;
 /// Reads of the whole device.
 const LARGE: Bytes = Bytes::mib(1);
-const REST: Nanos = Nanos::from_millis(500);
 
 /// Compares reads of a few pages before and after the whole device was read.
 pub(super) fn look_for_map_cache(
@@ -108,7 +108,7 @@ fn compare(
             session.run("push-out", &others)?;
         }
         if by.is_write() {
-            session.rest(REST)?;
+            session.rest(priors::BUFFER_DRAINED)?;
         }
         known.extend(responses(&session.run("few-pages-read", &few(Mode::Read))?));
         let large = LARGE.min(capacity);

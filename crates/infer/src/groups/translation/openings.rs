@@ -23,7 +23,8 @@ use crate::groups::figures::{folded, mean, median, roundest};
 use crate::groups::patterns::{in_turn, ios, with_reads};
 use crate::groups::writes::{apart, buffer, page_to_write, shifted};
 use crate::halt::{Halt, if_affordable};
-use crate::knowledge::ROWS_LEAST;
+use crate::priors;
+use crate::rule::Rule;
 use crate::session::Session;
 
 /// Writes of each step, and the fewest.
@@ -63,8 +64,8 @@ const AS_GOOD: f64 = 0.15;
 const SCATTER: f64 = 0.07;
 
 /// How sure a unit is that openings told, and that overwriting told as well.
-const TOLD: f64 = 0.92;
-const TOLD_TWICE: f64 = 0.94;
+const TOLD: Rule = Rule::strong("log-block allocations");
+const TOLD_TWICE: Rule = Rule::strong("log-block allocations and overwriting");
 
 /// The writes of one step.
 struct OpeningStep {
@@ -95,7 +96,7 @@ pub(super) fn openings(session: &mut Session<'_, '_>) -> Result<Option<Openings>
         return Ok(None);
     }
     let mut size = least * (1 << most.ilog2());
-    let shortest = session.known().row_of_all_dies().map_or(0.0, |row| (row * ROWS_LEAST).0 as f64);
+    let shortest = session.known().row_of_all_dies().map_or(0.0, |row| (row * priors::ROWS_LEAST).0 as f64);
     // What is written comes out of a buffer as many writes later as it holds.
     let buffered = (buffer(session).most(session).0 / page.0).min(BUFFERED_MOST);
     let mut steps: Vec<OpeningStep> = Vec::new();
@@ -119,7 +120,7 @@ pub(super) fn openings(session: &mut Session<'_, '_>) -> Result<Option<Openings>
     let told = |(unit, gain)| {
         let telling = steps.iter().filter(|step| step.can_tell(unit)).flat_map(|step| &step.costs);
         let costs = telling.map(|&(address, time)| (address, time.exp())).collect();
-        Openings { unit: Bytes(unit as u64).round_down(page), step, gain, costs }
+        Openings { unit: priors::whole_block(Bytes(unit as u64).round_down(page), page), step, gain, costs }
     };
     Ok(found.map(told))
 }
@@ -144,7 +145,7 @@ impl Openings {
             &[("writes", self.costs.clone())],
         );
         let sure = if same { TOLD_TWICE } else { TOLD };
-        Finding::found(Parameter::EraseBlockSize, self.unit, sure, evidence).with(picture)
+        Rule::found(Parameter::EraseBlockSize, self.unit, sure, evidence).with(picture)
     }
 }
 

@@ -16,21 +16,20 @@
 //! - nothing is told behind a write buffer, which puts pages in order.
 
 use flashlab_analysis::inference::Parameter;
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
 use crate::groups::figures::median;
-use crate::groups::merges::{CHEAP, MERGE, MERGE_LEAST};
+use crate::groups::merges::{CHEAP, MERGE};
 use crate::groups::patterns::{in_turn, responses};
 use crate::groups::writes::{apart, page_to_write, place, writes};
 use crate::halt::{Halt, if_affordable};
+use crate::priors;
 use crate::session::Session;
 
 /// Writes of each pattern, and so many of the first ones open logs.
 const WRITES: u64 = 96;
 const OPENING: usize = 24;
-/// What was put off is done meanwhile.
-const REST: Nanos = Nanos::from_secs(60);
 /// Pages of a block, and how far apart they are: within blocks of sixteen pages.
 const PAGES: u64 = 4;
 const GAP: u64 = 2;
@@ -46,7 +45,7 @@ pub(super) struct Orders {
 /// Writes both patterns; none where they are not affordable.
 pub(super) fn orders(session: &mut Session<'_, '_>, base: f64) -> Result<Option<Orders>, Halt> {
     let page = page_to_write(session);
-    if if_affordable(session.rest(REST))?.is_none() {
+    if if_affordable(session.rest(priors::BACKLOG_DONE))?.is_none() {
         return Ok(None);
     }
     let usual = |session: &mut Session<'_, '_>, name, pattern| {
@@ -94,7 +93,7 @@ impl Orders {
     /// Whether pages of one block have to be in order: against the order they cost a merge, and one of them again and again does not.
     pub(super) fn need_order(&self, in_place: f64) -> bool {
         self.downwards.is_some_and(|downwards| {
-            downwards * self.base >= MERGE_LEAST && downwards >= MERGE * in_place.max(1.0)
+            downwards * self.base >= priors::MERGE_LEAST && downwards >= MERGE * in_place.max(1.0)
         })
     }
 

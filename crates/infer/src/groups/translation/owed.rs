@@ -17,20 +17,20 @@
 //! - nothing is told where the dies are not known: what one die owes does not slow down another one.
 
 use flashlab_analysis::inference::Family;
-use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 
 use crate::groups::figures::{mean, median};
-use crate::groups::merges::{MERGE, MERGE_LEAST, MERGING};
+use crate::groups::merges::{MERGE, MERGING};
 use crate::groups::patterns::{ios, responses};
 use crate::groups::writes::{apart, page_takes, page_to_write, place, shifted, writes};
 use crate::halt::{Halt, if_affordable};
+use crate::priors;
+use crate::rule::Rule;
 use crate::session::Session;
 
 /// Writes: more than a device puts off of one collected block for, so that collecting is seen as what it is for each page.
 const WRITES: u64 = 64;
-/// What was owed before is done then.
-const REST: Nanos = Nanos::from_secs(60);
 /// Reads at a time, and the most.
 const READS: u64 = 64;
 const READS_MOST: u64 = 8192;
@@ -41,8 +41,8 @@ const USUAL: f64 = 1.15;
 /// A place whose writes owe so large a part of what others do owes merges as well: logs are merged for one in many writes.
 const ALIKE: f64 = 0.25;
 /// How sure a family is that what is owed tells: clearly, and where it may be another one that merges.
-const TOLD: f64 = 0.85;
-const UNCLEAR: f64 = 0.6;
+const TOLD: Rule = Rule::likely("deferred work");
+const UNCLEAR: Rule = Rule::weak("deferred work that is unclear");
 
 /// What single pages cost with all that they leave to be done, relative to what a page takes on its die at most.
 pub(super) struct Owed {
@@ -50,7 +50,7 @@ pub(super) struct Owed {
     first: f64,
     /// The family that it tells, where there are merges, and how sure it is.
     pub(super) family: Option<Family>,
-    pub(super) sure: f64,
+    pub(super) sure: Rule,
 }
 
 /// Writes pages and reads until all is done that they left; none where that is not affordable, or the dies are not known.
@@ -64,7 +64,7 @@ pub(super) fn owed(session: &mut Session<'_, '_>, alone: f64) -> Result<Option<O
     let spot = place(session, 0.53, stripe);
     let Some(anywhere) = cost(session, "owed-anywhere", &anywhere, Bytes::ZERO)? else { return Ok(None) };
     let Some(first) = cost(session, "owed-first", &again(Bytes::ZERO), Bytes::ZERO)? else { return Ok(None) };
-    let is_merge = |cost: f64| cost >= MERGE_LEAST && cost >= MERGING * page_takes;
+    let is_merge = |cost: f64| cost >= priors::MERGE_LEAST && cost >= MERGING * page_takes;
     let seen = |family, sure| {
         let relative = [anywhere, first].map(|cost| cost / page_takes);
         Ok(Some(Owed { anywhere: relative[0], first: relative[1], family, sure }))
@@ -73,7 +73,7 @@ pub(super) fn owed(session: &mut Session<'_, '_>, alone: f64) -> Result<Option<O
         // Where all pages cost about as much, it is collecting.
         return match is_merge(first) && first >= MERGE * anywhere {
             true => seen(Some(Family::SharedLogBlock), TOLD),
-            false => seen(None, 0.0),
+            false => seen(None, UNCLEAR),
         };
     }
     let Some(here) = cost(session, "owed-here", &again(spot), spot)? else { return Ok(None) };
@@ -104,7 +104,7 @@ fn cost(
         shifted(apart(reads, stripe), shift)
     };
     let reads = of_die(Location::Random, READS);
-    if if_affordable(session.rest(REST))?.is_none() {
+    if if_affordable(session.rest(priors::BACKLOG_DONE))?.is_none() {
         return Ok(None);
     }
     let mut times = |name, pattern: &Pattern| {

@@ -13,18 +13,18 @@
 //! - nothing is told where the dies are not known: pages of several dies would not wait for each other.
 
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
 use super::depths::{Depths, GAIN_LEAST, Trace, UNITS_LEAST};
 use crate::groups::figures::quantile;
-use crate::groups::merges::MERGE_LEAST;
 use crate::groups::patterns::responses;
 use crate::groups::writes::{
     Buffer, apart, buffer, dies, dies_in_doubt, page_takes, page_to_write, shifted, writes,
 };
 use crate::halt::{Halt, if_affordable};
-use crate::knowledge::ROWS_LEAST;
+use crate::priors;
+use crate::rule::Rule;
 use crate::session::Session;
 
 /// Writes that are looked at, beside those that a buffer takes, and the fewest; and how many are done in a round.
@@ -43,12 +43,10 @@ const UNITS_UNKNOWN: u64 = 8192;
 const MERGED: f64 = 3.0;
 /// A sawtooth counts where writes are as dear as this, as what copies makes them.
 const COPIES: f64 = 2.0;
-/// What is owed and held is on the flash then.
-const REST: Nanos = Nanos::from_secs(5);
 /// How sure a unit is that the depths of pages in it told.
-const TOLD: f64 = 0.97;
+const TOLD: Rule = Rule::strong("depth in block");
 /// The same of a unit whose half or double is nearly as likely.
-const HARDLY_TOLD: f64 = 0.85;
+const HARDLY_TOLD: Rule = Rule::likely("depth in block, little");
 
 /// What single pages on one die cost in the end.
 pub(super) struct Sustained {
@@ -77,7 +75,7 @@ pub(super) fn sustained(
     let stripe = session.known().whole_stripe(page);
     let slot = stripe.unwrap_or(page);
     let pages_of_slot = (slot.0 / dies(session) / page.0).max(1);
-    let shortest = row.map_or(page, |row| row.max(page)) * ROWS_LEAST;
+    let shortest = row.map_or(page, |row| row.max(page)) * priors::ROWS_LEAST;
     let units = if row.is_some() { UNITS } else { UNITS_UNKNOWN };
     let window = (shortest * units).min(session.capacity()).round_down(slot);
     let held = buffer.most(session).0 / page.0;
@@ -86,7 +84,7 @@ pub(super) fn sustained(
     if count < enough || window < shortest.max(slot) * UNITS_LEAST {
         return Ok(None);
     }
-    session.rest(REST)?;
+    session.rest(priors::WRITES_DONE)?;
     let (mut addresses, mut costs) = (Vec::new(), Vec::new());
     for round in 0..count.div_ceil(ROUND) {
         let places = ROUND.min(count - round * ROUND).min(window.0 / slot.0);
@@ -109,7 +107,7 @@ pub(super) fn sustained(
     // The second half is beyond all that hides merges.
     let late = &trace.costs[trace.costs.len() / 2..];
     let [usual, dear] = [0.5, 0.9].map(|share| quantile(late, share) / page_takes);
-    let long = usual * page_takes >= MERGE_LEAST;
+    let long = usual * page_takes >= priors::MERGE_LEAST;
     let more_dies = dies_in_doubt(session)[0] as f64;
     let depths = (usual >= COPIES).then(|| trace.unit(shortest.0 as f64)).flatten();
     Ok((stripe.is_some() || depths.is_some()).then_some(Sustained {
@@ -165,6 +163,6 @@ impl Sustained {
         )
         .draw("writes", Style::Dots, points);
         let sure = if beyond >= GAIN_LEAST { TOLD } else { HARDLY_TOLD };
-        Some(Finding::found(Parameter::EraseBlockSize, Bytes(unit as u64), sure, evidence).with(picture))
+        Some(Rule::found(Parameter::EraseBlockSize, Bytes(unit as u64), sure, evidence).with(picture))
     }
 }

@@ -6,6 +6,7 @@ use flashlab_plan::Location;
 use crate::groups::figures::{mean, median, medians, quantile};
 use crate::groups::writes::{costs_of, writes};
 use crate::halt::Halt;
+use crate::priors;
 use crate::session::Session;
 
 /// The size of small reads and writes.
@@ -76,7 +77,7 @@ impl Bursts {
 
 /// The idle time after a burst that took `cost` nanoseconds.
 pub(crate) fn rest_for(cost: f64) -> Nanos {
-    REST_LEAST.max(Nanos(cost as u64) * REST_FACTOR)
+    priors::PROGRAMMED.max(Nanos(cost as u64) * REST_FACTOR)
 }
 
 /// `count` writes of `size` behind what was written, as a part of filling the device: what they took.
@@ -100,9 +101,8 @@ pub(crate) fn write_one(session: &mut Session<'_, '_>, name: &str, size: Bytes) 
     Ok(write_behind(session, name, size, 1)?.first().copied().unwrap_or(0.0))
 }
 
-/// The idle time after a burst, as a multiple of the burst's time, and at least.
-const REST_FACTOR: u64 = 3;
-pub(crate) const REST_LEAST: Nanos = Nanos::from_millis(200);
+/// The idle time after a burst, as a multiple of the burst's time.
+pub(crate) const REST_FACTOR: u64 = 3;
 
 /// A burst is long enough if it has this many times the writes before the first wait.
 pub(crate) const SUSTAINED: usize = 4;

@@ -11,21 +11,20 @@
 //! - each place is read once, backwards: nothing that was read before, or is read ahead, comes fast;
 //! - everything goes one behind the other from the device's beginning on, as a part of filling it.
 
-use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
 use super::bursts::{SMALL, write_behind};
 use crate::groups::figures::off_grid;
 use crate::groups::patterns::ios;
 use crate::halt::Halt;
+use crate::priors;
 use crate::session::Session;
 
 /// How often it is looked at what is held.
 const LOOKS: usize = 16;
 /// The fewest looks that say something.
 const LOOKS_LEAST: usize = 6;
-/// How long the device rests before.
-const REST: Nanos = Nanos::from_millis(200);
 /// What is held ends where three of so many reads are slow: some places may be slow, or fast, for other reasons.
 const OF: usize = 12;
 /// This share of the looks agree on a step.
@@ -58,7 +57,7 @@ pub(super) fn held(session: &mut Session<'_, '_>, slow: f64, guess: Bytes) -> Re
             break;
         }
         write_behind(session, "held", unit, count)?;
-        session.rest(REST)?;
+        session.rest(priors::PROGRAMMED)?;
         written += count as usize;
         let held = look_back(session, session.fill().until, unit, slow)?;
         looks.push(Look { written, held });

@@ -1,0 +1,24 @@
+//! What simulation cannot calibrate: explicit caps of the confidence.
+//!
+//! A rule's confidence is how often it was right on simulated devices (`rule.rs`). No simulated device is busy with the
+//! requests of others, and none is a file behind a loop device. These caps are the only confidences that are chosen by
+//! hand; each is below the confidence that advice needs (`flashlab_report`, 0.95).
+
+use flashlab_analysis::inference::{Finding, Verdict};
+
+/// Some IOs of the group failed. Estimators bear outliers, but a failed IO may have changed the state of the device.
+pub(crate) const WITH_FAILURES: f64 = 0.9;
+/// Other programs used the disk or the CPU while the group ran: its figures may be theirs.
+pub(crate) const DISTURBED: f64 = 0.8;
+/// A loop device over a file: the file system below answers as well. Its caches, and the fragments of the file, look
+/// like those of a device.
+pub(crate) const LOOP_DEVICE: f64 = 0.93;
+
+/// The finding with at most this confidence, and the reason in its evidence if that changes it.
+pub(crate) fn cap(mut finding: Finding, most: f64, reason: &str) -> Finding {
+    if finding.verdict != Verdict::Undetermined {
+        finding.confidence = finding.confidence.min(most);
+    }
+    finding.evidence += reason;
+    finding
+}

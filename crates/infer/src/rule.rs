@@ -1,0 +1,181 @@
+//! How an answer was decided, and the confidence that follows from it.
+//!
+//! # Model
+//! A [`Rule`] names how an answer is decided, not what the answer is. Its confidence is how often it was right on
+//! devices whose truth is known (`calibration.tsv`, `CalibrationTable`). No confidence is chosen by hand. Only
+//! what simulation cannot calibrate has a cap of its own (`caps.rs`).
+//!
+//! Within a probe, a rule has a [`Strength`]: an order, not a probability. It decides which of two rules limits the
+//! other one, and whether a probe looks again.
+//!
+//! # Invariants
+//! - The rule of an answer is `PARAMETER/NAME`, or `PARAMETER/NAME/LIMIT` if something weaker limits it.
+//! - Every confidence in a finding comes from [`Rule::found`], [`Rule::not_identifiable`] or [`Rule::limits`].
+
+use std::sync::LazyLock;
+
+use flashlab_analysis::inference::{CalibrationTable, Finding, Parameter, Value, Verdict};
+
+/// The generated table. Its comments have the command that generates it.
+static CALIBRATION: LazyLock<CalibrationTable> = LazyLock::new(|| {
+    CalibrationTable::parse(include_str!("calibration.tsv")).expect("a test reads the table")
+});
+
+/// What is known with this confidence is a firm premise of other answers. Lower: answers that hang on a doubtful one
+/// count as strong; higher: probes look again at what is right.
+pub(crate) const FIRM: f64 = 0.9;
+/// And with this one a likely premise.
+pub(crate) const LIKELY_LEAST: f64 = 0.75;
+
+/// The order of rules within a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Strength {
+    Weak,
+    Likely,
+    Strong,
+}
+
+/// How an answer is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rule {
+    name: &'static str,
+    strength: Strength,
+    /// What limits it: a weaker rule, or a premise.
+    limit: Option<&'static str>,
+}
+
+impl Rule {
+    /// One that decides by itself.
+    pub(crate) const fn strong(name: &'static str) -> Rule {
+        Rule { name, strength: Strength::Strong, limit: None }
+    }
+
+    /// One that other causes may look like.
+    pub(crate) const fn likely(name: &'static str) -> Rule {
+        Rule { name, strength: Strength::Likely, limit: None }
+    }
+
+    /// One that decides where nothing else does.
+    pub(crate) const fn weak(name: &'static str) -> Rule {
+        Rule { name, strength: Strength::Weak, limit: None }
+    }
+
+    /// A premise with this confidence.
+    pub(crate) fn premise(parameter: Parameter, confidence: f64) -> Rule {
+        match parameter.name() {
+            name if confidence >= FIRM => Rule::strong(name),
+            name if confidence >= LIKELY_LEAST => Rule::likely(name),
+            name => Rule::weak(name),
+        }
+    }
+
+    /// This rule, limited by the other one if that is weaker.
+    pub(crate) fn min(self, other: Rule) -> Rule {
+        if other.strength >= self.strength {
+            return self;
+        }
+        Rule { strength: other.strength, limit: Some(other.limit.unwrap_or(other.name)), ..self }
+    }
+
+    /// The stronger one of both.
+    pub(crate) fn max(self, other: Rule) -> Rule {
+        if other.strength > self.strength { other } else { self }
+    }
+
+    /// This rule, limited by the probability that a statistical model gives the answer.
+    pub(crate) fn of_chance(self, chance: f64) -> Rule {
+        self.min(match chance {
+            _ if chance >= 0.99 => Rule::strong("probability"),
+            _ if chance >= 0.9 => Rule::likely("probability below 99 %"),
+            _ => Rule::weak("probability below 90 %"),
+        })
+    }
+
+    /// Whether it decides by itself, and nothing limits it.
+    pub(crate) fn is_strong(self) -> bool {
+        self.strength == Strength::Strong
+    }
+
+    fn key(self, parameter: Parameter) -> String {
+        let limit = self.limit.map_or(String::new(), |limit| format!("/{limit}"));
+        format!("{}/{}{limit}", parameter.name(), self.name)
+    }
+
+    /// A value that this rule decided.
+    pub(crate) fn found(
+        parameter: Parameter,
+        value: impl Into<Value>,
+        rule: Rule,
+        evidence: impl Into<String>,
+    ) -> Finding {
+        by_rule(Finding::found(parameter, value, 0.0, evidence), rule.key(parameter))
+    }
+
+    /// The answer, decided by this rule, that there is no visible value on this device.
+    pub(crate) fn not_identifiable(parameter: Parameter, rule: Rule, evidence: impl Into<String>) -> Finding {
+        by_rule(Finding::not_identifiable(parameter, 0.0, evidence), rule.key(parameter))
+    }
+
+    /// The same finding, limited by this rule, unless this rule is strong.
+    pub(crate) fn limits(self, finding: Finding) -> Finding {
+        match finding.rule.clone() {
+            Some(rule) if !self.is_strong() => by_rule(finding, format!("{rule}/{}", self.name)),
+            _ => finding,
+        }
+    }
+
+    /// Whether this rule decided a finding, limited or not.
+    pub(crate) fn decided(self, finding: &Finding) -> bool {
+        let name = finding.rule.as_deref().and_then(|rule| rule.split('/').nth(1));
+        name == Some(self.name)
+    }
+}
+
+/// The finding with its rule, and the confidence of that.
+fn by_rule(finding: Finding, rule: String) -> Finding {
+    match finding.verdict {
+        Verdict::Undetermined => finding,
+        _ => Finding { confidence: CALIBRATION.confidence(&rule), rule: Some(rule), ..finding },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_read_and_knows_most_rules() {
+        assert!(CALIBRATION.counted("").answers > 1000);
+        for parameter in Parameter::ALL {
+            assert!(CALIBRATION.counted(parameter.name()).answers > 0, "{parameter}");
+        }
+    }
+
+    #[test]
+    fn what_is_weaker_limits_and_names_itself() {
+        const SEEN: Rule = Rule::strong("seen");
+        let key = |rule: Rule| rule.key(Parameter::OpenBlocks);
+        assert_eq!(key(SEEN.min(Rule::strong("also"))), "open_blocks/seen");
+        assert_eq!(key(SEEN.min(Rule::weak("hardly"))), "open_blocks/seen/hardly");
+        assert_eq!(key(SEEN.min(Rule::likely("a").min(Rule::weak("b")))), "open_blocks/seen/b");
+        assert_eq!(key(SEEN.of_chance(0.95)), "open_blocks/seen/probability below 99 %");
+        assert_eq!(key(Rule::likely("a").max(SEEN)), "open_blocks/seen");
+        assert_eq!(
+            key(SEEN.min(Rule::premise(Parameter::TranslationFamily, 0.5))),
+            "open_blocks/seen/translation_family"
+        );
+    }
+
+    #[test]
+    fn a_finding_has_the_confidence_of_its_rule() {
+        let rule = Rule::strong("full logs");
+        let found = Rule::found(Parameter::OpenBlocks, 3u64, rule, "Seen.");
+        assert_eq!(found.confidence, CALIBRATION.confidence("open_blocks/full logs"));
+        let limited = Rule::weak("doubt").limits(found.clone());
+        assert_eq!(limited.rule.as_deref(), Some("open_blocks/full logs/doubt"));
+        assert!(rule.decided(&limited) && !Rule::strong("full").decided(&limited));
+        assert_eq!(Rule::strong("firm").limits(found.clone()), found);
+        let none = Rule::found(Parameter::OpenBlocks, f64::NAN, rule, "Nothing.");
+        assert_eq!((none.verdict, none.confidence, none.rule), (Verdict::Undetermined, 0.0, None));
+    }
+}

@@ -1,0 +1,238 @@
+//! Judges `infer` on live devices that are not flashlab's: a server written in C (`live/flash.c`), the wall clock, FUSE and
+//! a loop device between.
+//!
+//! # Method
+//! 1. Compile the server, start it, mount it with nbdfuse, and attach a loop device with direct IO.
+//! 2. Infer the loop device as any block device, without its identity, and judge the answers.
+//! 3. Detach, unmount, and end the processes that were started, also after an error.
+//!
+//! Two devices, each with 30, 100 and 300 us of jitter of the transport. It needs root, a C compiler, nbdfuse (package
+//! libnbd-bin) and /dev/fuse.
+//!
+//! # Invariants
+//! - Only the loop device that was attached here is written to.
+//! - The machine has to be quiet: the result depends on the wall clock, and no seed repeats it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use flashlab_analysis::inference::Parameter;
+use flashlab_base::{Bytes, Nanos};
+use flashlab_host::{IoEngine, OpenOptions, consent_by_flag, inspect};
+
+use crate::hidden::Hidden;
+use crate::score::{self, ProbeOutcome, TimeLimits};
+use crate::truth::Truth;
+
+/// Jitter of the transport, in microseconds.
+const JITTERS: [u64; 3] = [30, 100, 300];
+/// Requests in flight, as `flashlab infer` has at most on real devices.
+const DEPTH: u32 = 32;
+/// The longest that the device may need until it can be used.
+const START_MOST: Duration = Duration::from_secs(20);
+/// The limits of the probes: 256 MiB should take ten minutes, of which the reading probes have two. Eleven groups write.
+const LIMITS: TimeLimits = TimeLimits { reading: Some(Nanos::from_secs(120)), writing: Nanos::from_secs(50) };
+
+/// The devices that the server makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LiveModel {
+    /// Log blocks with one data block each, 64 MiB.
+    Stick,
+    /// A page map behind a volatile buffer of 4 MiB, 256 MiB.
+    Drive,
+}
+
+impl LiveModel {
+    /// Both.
+    pub const ALL: [LiveModel; 2] = [LiveModel::Stick, LiveModel::Drive];
+
+    fn name(self) -> &'static str {
+        match self {
+            LiveModel::Stick => "stick",
+            LiveModel::Drive => "drive",
+        }
+    }
+
+    /// The truth, by the definitions of the parameters; the constants are those of `live/flash.c`.
+    fn truth(self, parameter: Parameter) -> Truth {
+        let is_stick = self == LiveModel::Stick;
+        let (page, dies) = if is_stick { (4096, 1) } else { (8192, 4) };
+        match parameter {
+            Parameter::ReadPageSize | Parameter::WritePageSize => page.into(),
+            Parameter::PlanesReadAtOnce | Parameter::SegmentGroups => 1.into(),
+            Parameter::SegmentGroupSpan => Truth::NotIdentifiable("a seek costs nothing"),
+            Parameter::ReadBufferSize | Parameter::ReadAheadSize | Parameter::SlcCacheSize => 0.into(),
+            Parameter::SlcCacheRefill => Truth::NotIdentifiable("there is no SLC cache"),
+            // One request is served after the other, so that only large ones use several dies.
+            Parameter::ParallelUnits | Parameter::Channels => dies.into(),
+            Parameter::UsefulQueueDepth => 1.into(),
+            Parameter::ChunkSize | Parameter::StripeSize if is_stick => {
+                Truth::NotIdentifiable("there is one die")
+            }
+            Parameter::ChunkSize => page.into(),
+            Parameter::StripeSize => (page * dies).into(),
+            Parameter::EraseBlockSize if is_stick => Bytes::kib(256).into(),
+            Parameter::EraseBlockSize => Bytes::mib(2).into(),
+            Parameter::OpenBlocks if is_stick => 6.into(),
+            Parameter::OpenBlocks => Truth::NotIdentifiable("a page map writes everywhere at the same cost"),
+            Parameter::TranslationFamily => if is_stick { "log-block" } else { "page" }.into(),
+            Parameter::MappingGranularity if is_stick => Bytes::kib(256).into(),
+            Parameter::MappingGranularity => page.into(),
+            Parameter::WriteBufferSize if is_stick => 0.into(),
+            Parameter::WriteBufferSize => Bytes::mib(4).into(),
+            Parameter::WriteBufferFlush if is_stick => Truth::NotIdentifiable("there is no write buffer"),
+            Parameter::WriteBufferFlush => "immediately".into(),
+            Parameter::OnesProgramShare => 1.0.into(),
+            Parameter::ZerosProgramShare if !is_stick => 1.0.into(),
+            Parameter::PhysicalCapacity | Parameter::OverProvisioning if is_stick => {
+                Truth::NotIdentifiable("log blocks belong to one data block each")
+            }
+            // One superblock is kept free.
+            Parameter::PhysicalCapacity => Bytes::mib(2 * 145).into(),
+            Parameter::OverProvisioning => (290.0 / 256.0 - 1.0).into(),
+            _ => Truth::unjudged("it depends on the transport"),
+        }
+    }
+}
+
+/// Infers and judges the devices, one after the other.
+pub fn all(seed: u64, only: &[Parameter]) -> Vec<anyhow::Result<ProbeOutcome>> {
+    let devices = LiveModel::ALL.iter().flat_map(|&model| JITTERS.map(|jitter| (model, jitter)));
+    devices.map(|(model, jitter)| one(model, jitter, seed, only)).collect()
+}
+
+fn one(model: LiveModel, jitter: u64, seed: u64, only: &[Parameter]) -> anyhow::Result<ProbeOutcome> {
+    let attached = Attached::new(model, jitter, seed).with_context(|| {
+        format!("cannot make the live device {} with {jitter} us of jitter", model.name())
+    })?;
+    let inspection = inspect(&attached.path)?;
+    let consent = consent_by_flag(&inspection, &attached.path)?;
+    let options = OpenOptions {
+        engine: IoEngine::IoUring,
+        depth: DEPTH,
+        write: Some(consent),
+        ..OpenOptions::default()
+    };
+    let device = Hidden::new(flashlab_host::open(&attached.path, &options)?);
+    let name = match (model, jitter) {
+        (LiveModel::Stick, 30) => "stick-30",
+        (LiveModel::Stick, 100) => "stick-100",
+        (LiveModel::Stick, _) => "stick-300",
+        (LiveModel::Drive, 30) => "drive-30",
+        (LiveModel::Drive, 100) => "drive-100",
+        (LiveModel::Drive, _) => "drive-300",
+    };
+    let outcome = score::judged(device, (seed, name), only, LIMITS, |parameter| model.truth(parameter));
+    let [found, undetermined] = [false, true].map(|is| {
+        let is_undetermined = |answer: &&score::JudgedAnswer| answer.finding.confidence == 0.0;
+        outcome.answers.iter().filter(|answer| is_undetermined(answer) == is).count()
+    });
+    eprintln!(
+        "{name}: {undetermined} of {} undetermined, {:.1} minutes",
+        found + undetermined,
+        outcome.real.as_secs_f64() / 60.0
+    );
+    Ok(outcome)
+}
+
+/// A server with a loop device over it. Both end with it.
+struct Attached {
+    /// The loop device.
+    path: PathBuf,
+    folder: tempfile::TempDir,
+    processes: Vec<Child>,
+}
+
+impl Attached {
+    fn new(model: LiveModel, jitter: u64, seed: u64) -> anyhow::Result<Attached> {
+        let folder = tempfile::tempdir()?;
+        let mut attached = Attached { path: PathBuf::new(), folder, processes: Vec::new() };
+        let inside = |name: &str| attached.folder.path().join(name);
+        let (source, server, socket, mount) =
+            (inside("flash.c"), inside("flash"), inside("socket"), inside("mount"));
+        fs::write(&source, include_str!("live/flash.c"))?;
+        fs::create_dir(&mount)?;
+        run(Command::new("cc").args(["-O2", "-o"]).arg(&server).arg(&source))?;
+        let [jitter, seed] = [jitter, seed].map(|number| number.to_string());
+        let mut process = Command::new(&server);
+        process.arg(model.name()).arg(&socket).args([jitter, seed]);
+        attached.processes.push(process.spawn().context("cannot start the server")?);
+        wait_for(&socket)?;
+        let file = mount.join("disk");
+        let mut process = Command::new("nbdfuse");
+        process.arg(&file).arg("--unix").arg(&socket).stdout(Stdio::null());
+        attached
+            .processes
+            .push(process.spawn().context("cannot start nbdfuse: install the package libnbd-bin")?);
+        wait_for(&file)?;
+        let output = Command::new("losetup")
+            .args(["--find", "--show", "--direct-io=on"])
+            .arg(&file)
+            .output()
+            .context("cannot run losetup")?;
+        ensure!(output.status.success(), "losetup: {}", String::from_utf8_lossy(&output.stderr).trim());
+        attached.path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        Ok(attached)
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if !self.path.as_os_str().is_empty() {
+            let _ = run(Command::new("losetup").arg("--detach").arg(&self.path));
+        }
+        if self.processes.len() > 1 {
+            let _ = run(Command::new("umount").arg("--lazy").arg(self.folder.path().join("mount/disk")));
+            let _ = run(Command::new("umount").arg("--lazy").arg(self.folder.path().join("mount")));
+        }
+        for process in self.processes.iter_mut().rev() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// Runs a command to its end.
+fn run(command: &mut Command) -> anyhow::Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| format!("cannot run {name}"))?;
+    ensure!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(())
+}
+
+fn wait_for(path: &Path) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    while !path.exists() {
+        if begin.elapsed() > START_MOST {
+            bail!("{} did not appear within {START_MOST:?}", path.display());
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_is_c_that_compiles() {
+        if run(Command::new("cc").arg("--version")).is_err() {
+            flashlab_skip::skip(flashlab_skip::Need::Programs, "a C compiler is not installed");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("flash.c");
+        fs::write(&source, include_str!("live/flash.c")).unwrap();
+        let mut cc = Command::new("cc");
+        run(cc
+            .args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"])
+            .arg(folder.path().join("flash"))
+            .arg(&source))
+        .unwrap();
+    }
+}
