@@ -14,6 +14,20 @@ pub(crate) const DISTURBED: f64 = 0.8;
 /// like those of a device.
 pub(crate) const LOOP_DEVICE: f64 = 0.93;
 
+/// The device may hold no data: it may have answered reads without the flash. In the calibration all devices were filled.
+/// It caps what reads did not show, such as a seek.
+pub(crate) const NO_DATA: f64 = 0.9;
+/// A layout that does not fit, shows no page boundary, and senses faster than flash: memory has such a layout as well. All
+/// devices of the calibration are flash.
+pub(crate) const NO_FLASH: f64 = 0.75;
+/// A doubt that no device of the calibration raised, for example that a seek costs what a merge would.
+pub(crate) const UNSEEN: f64 = 0.7;
+
+/// The cap of what reads did not show on a device that is known to hold data, or may hold none.
+pub(crate) const fn of_data(holds_data: bool) -> f64 {
+    if holds_data { 1.0 } else { NO_DATA }
+}
+
 /// The finding with at most this confidence, and the reason in its evidence if that changes it.
 pub(crate) fn cap(mut finding: Finding, most: f64, reason: &str) -> Finding {
     if finding.verdict != Verdict::Undetermined {

@@ -40,7 +40,7 @@ impl Knowledge<'_> {
 
     /// It as a premise of another answer.
     pub(crate) fn premise(self, parameter: Parameter) -> Rule {
-        Rule::premise(parameter, self.confidence(parameter))
+        Rule::premise(parameter, self.finding(parameter))
     }
 
     /// A count.

@@ -7,6 +7,10 @@
 
 use flashlab_base::{Bytes, Nanos};
 
+/// Usual flash senses a page in more time: ONFI's fastest t_R is above 15 us. Only a hint, because low-latency flash is
+/// faster. Too high: some flash is not believed where its layout does not fit; too low: memory is taken for flash.
+pub(crate) const SENSE_USUAL: Nanos = Nanos::from_micros(15);
+
 /// No flash answers a read in less time, with its transfer. ONFI's fastest t_R is above 15 us. Too high: fast flash is
 /// taken for a cache.
 pub(crate) const FLASH_READ_LEAST: Nanos = Nanos::from_micros(10);

@@ -16,6 +16,8 @@ use std::sync::LazyLock;
 
 use flashlab_analysis::inference::{CalibrationTable, Finding, Parameter, Value, Verdict};
 
+use crate::caps;
+
 /// The generated table. Its comments have the command that generates it.
 static CALIBRATION: LazyLock<CalibrationTable> = LazyLock::new(|| {
     CalibrationTable::parse(include_str!("calibration.tsv")).expect("a test reads the table")
@@ -36,45 +38,58 @@ enum Strength {
 }
 
 /// How an answer is decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rule {
     name: &'static str,
     strength: Strength,
     /// What limits it: a weaker rule, or a premise.
     limit: Option<&'static str>,
+    /// The highest confidence, where a cap holds (`caps.rs`).
+    most: f64,
 }
 
 impl Rule {
     /// One that decides by itself.
     pub(crate) const fn strong(name: &'static str) -> Rule {
-        Rule { name, strength: Strength::Strong, limit: None }
+        Rule { name, strength: Strength::Strong, limit: None, most: 1.0 }
     }
 
     /// One that other causes may look like.
     pub(crate) const fn likely(name: &'static str) -> Rule {
-        Rule { name, strength: Strength::Likely, limit: None }
+        Rule { name, strength: Strength::Likely, limit: None, most: 1.0 }
     }
 
     /// One that decides where nothing else does.
     pub(crate) const fn weak(name: &'static str) -> Rule {
-        Rule { name, strength: Strength::Weak, limit: None }
+        Rule { name, strength: Strength::Weak, limit: None, most: 1.0 }
     }
 
-    /// A premise with this confidence.
-    pub(crate) fn premise(parameter: Parameter, confidence: f64) -> Rule {
-        match parameter.name() {
+    /// A premise: the finding of a parameter, if there is one. If a cap limits it, the cap limits what follows from it, too.
+    pub(crate) fn premise(parameter: Parameter, finding: Option<&Finding>) -> Rule {
+        let confidence = finding.map_or(0.0, |finding| finding.confidence);
+        let of_rule =
+            finding.and_then(|finding| finding.rule.as_deref()).map(|rule| CALIBRATION.confidence(rule));
+        let most = if of_rule.is_some_and(|of_rule| confidence < of_rule) { confidence } else { 1.0 };
+        let rule = match parameter.name() {
             name if confidence >= FIRM => Rule::strong(name),
             name if confidence >= LIKELY_LEAST => Rule::likely(name),
             name => Rule::weak(name),
-        }
+        };
+        rule.capped(most)
+    }
+
+    /// This rule with a cap of the confidence, one of `caps.rs`.
+    pub(crate) const fn capped(self, most: f64) -> Rule {
+        Rule { most: self.most.min(most), ..self }
     }
 
     /// This rule, limited by the other one if that is weaker.
     pub(crate) fn min(self, other: Rule) -> Rule {
+        let capped = self.capped(other.most);
         if other.strength >= self.strength {
-            return self;
+            return capped;
         }
-        Rule { strength: other.strength, limit: Some(other.limit.unwrap_or(other.name)), ..self }
+        Rule { strength: other.strength, limit: Some(other.limit.unwrap_or(other.name)), ..capped }
     }
 
     /// The stronger one of both.
@@ -101,6 +116,12 @@ impl Rule {
         format!("{}/{}{limit}", parameter.name(), self.name)
     }
 
+    /// The highest confidence of an answer by this rule: what the calibration never saw is capped where it is weak.
+    fn highest(self, parameter: Parameter) -> f64 {
+        let is_unseen = CALIBRATION.counted(&self.key(parameter)).answers == 0;
+        if self.strength == Strength::Weak && is_unseen { self.most.min(caps::UNSEEN) } else { self.most }
+    }
+
     /// A value that this rule decided.
     pub(crate) fn found(
         parameter: Parameter,
@@ -108,18 +129,22 @@ impl Rule {
         rule: Rule,
         evidence: impl Into<String>,
     ) -> Finding {
-        by_rule(Finding::found(parameter, value, 0.0, evidence), rule.key(parameter))
+        by_rule(Finding::found(parameter, value, 0.0, evidence), rule.key(parameter), rule.highest(parameter))
     }
 
     /// The answer, decided by this rule, that there is no visible value on this device.
     pub(crate) fn not_identifiable(parameter: Parameter, rule: Rule, evidence: impl Into<String>) -> Finding {
-        by_rule(Finding::not_identifiable(parameter, 0.0, evidence), rule.key(parameter))
+        by_rule(
+            Finding::not_identifiable(parameter, 0.0, evidence),
+            rule.key(parameter),
+            rule.highest(parameter),
+        )
     }
 
     /// The same finding, limited by this rule, unless this rule is strong.
     pub(crate) fn limits(self, finding: Finding) -> Finding {
         match finding.rule.clone() {
-            Some(rule) if !self.is_strong() => by_rule(finding, format!("{rule}/{}", self.name)),
+            Some(rule) if !self.is_strong() => by_rule(finding, format!("{rule}/{}", self.name), self.most),
             _ => finding,
         }
     }
@@ -131,11 +156,11 @@ impl Rule {
     }
 }
 
-/// The finding with its rule, and the confidence of that.
-fn by_rule(finding: Finding, rule: String) -> Finding {
+/// The finding with its rule, and the confidence of that, which is at most `most`.
+fn by_rule(finding: Finding, rule: String, most: f64) -> Finding {
     match finding.verdict {
         Verdict::Undetermined => finding,
-        _ => Finding { confidence: CALIBRATION.confidence(&rule), rule: Some(rule), ..finding },
+        _ => Finding { confidence: CALIBRATION.confidence(&rule).min(most), rule: Some(rule), ..finding },
     }
 }
 
@@ -161,9 +186,25 @@ mod tests {
         assert_eq!(key(SEEN.of_chance(0.95)), "open_blocks/seen/probability below 99 %");
         assert_eq!(key(Rule::likely("a").max(SEEN)), "open_blocks/seen");
         assert_eq!(
-            key(SEEN.min(Rule::premise(Parameter::TranslationFamily, 0.5))),
+            key(SEEN.min(Rule::premise(Parameter::TranslationFamily, None))),
             "open_blocks/seen/translation_family"
         );
+    }
+
+    #[test]
+    fn a_cap_limits_what_follows_from_it() {
+        let page = Rule::found(Parameter::ReadPageSize, 4096u64, Rule::strong("layout"), "Seen.");
+        let firm = Rule::premise(Parameter::ReadPageSize, Some(&page));
+        let of = |premise| {
+            Rule::found(Parameter::WritePageSize, 4096u64, Rule::strong("read page").min(premise), "So.")
+        };
+        assert!(of(firm).confidence > 0.9, "{}", of(firm).confidence);
+        let capped = Finding { confidence: 0.6, ..page };
+        assert_eq!(of(Rule::premise(Parameter::ReadPageSize, Some(&capped))).confidence, 0.6);
+        // A doubt that no calibrated device raised.
+        let unseen = Rule::strong("each page merges, twice").min(Rule::weak("never counted"));
+        let found = Rule::found(Parameter::TranslationFamily, "log-block", unseen, "Seen.");
+        assert_eq!(found.confidence, caps::UNSEEN);
     }
 
     #[test]

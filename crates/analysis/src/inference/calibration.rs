@@ -80,10 +80,10 @@ impl CalibrationTable {
         self.sums.get(rule).copied().unwrap_or_default()
     }
 
-    /// The confidence of this rule's answers: 0 to 1; 0.5 in a table without answers.
+    /// The confidence of this rule's answers: 0 to 1, in thousandths, rounded down; 0.5 in a table without answers.
     pub fn confidence(&self, rule: &str) -> f64 {
         match self.share(rule) {
-            Some((share, answers)) => wilson_low(share, answers),
+            Some((share, answers)) => (wilson_low(share, answers) * 1000.0).floor() / 1000.0,
             None => 0.5,
         }
     }

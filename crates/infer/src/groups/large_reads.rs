@@ -22,6 +22,7 @@ use super::figures::{mean, median};
 use super::patterns::{ios, responses};
 use super::size_pictures::throughput;
 use super::sizes::{Curve, GROWTH, Kind, LINE_FROM, LINE_TO, PAUSE, READS_OFF, between, fit, growth, lines};
+use crate::caps;
 use crate::halt::Halt;
 use crate::probe::Probe;
 use crate::rule::Rule;
@@ -70,7 +71,7 @@ const GROWTH_KNOWN: f64 = 0.003;
 const ENOUGH: f64 = 0.9999;
 const NO_USE: [f64; 2] = [0.12, 0.4];
 /// The confidence of answers on a device that may hold no data.
-const UNSURE: Rule = Rule::strong("no data");
+const UNSURE: Rule = Rule::strong("no data").capped(caps::NO_DATA);
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let begin = session.time_left();
@@ -320,7 +321,7 @@ mod tests {
     #[test]
     fn nothing_larger_brings_more() {
         assert_eq!(told(&[1.8, 1.2, 1.01, 1.0]), Some((2, CLEAR)));
-        assert_eq!(told(&[1.8, 1.027, 1.01, 1.0]), Some((2, UNCLEAR)));
+        assert_eq!(told(&[1.8, 1.027, 1.01, 1.0]), Some((2, CLEAR.min(UNCLEAR))));
         // A stair, and a fall that is made good.
         assert_eq!(told(&[1.8, 1.01, 1.4, 1.01, 1.0]), Some((3, UNCLEAR)));
         assert_eq!(told(&[1.8, 1.01, 0.7, 1.4, 1.0]), Some((1, UNCLEAR)));

@@ -15,6 +15,7 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_samples::Sample;
 
 use super::reads::Walk;
+use crate::caps;
 use crate::halt::Halt;
 use crate::probe::Probe;
 use crate::rule::Rule;
@@ -63,7 +64,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         let rule = if session.holds_data() {
             Rule::strong("throughput")
         } else {
-            Rule::likely("throughput without data")
+            Rule::likely("throughput without data").capped(caps::NO_DATA)
         };
         session.conclude(finding(&curve, rule));
         return Ok(());

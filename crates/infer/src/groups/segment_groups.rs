@@ -20,6 +20,7 @@ use flashlab_plan::Pattern;
 use super::figures::median;
 use super::patterns::in_turn;
 use super::reads::{Walk, compare_each, how_many_times};
+use crate::caps;
 use crate::halt::Halt;
 use crate::probe::Probe;
 use crate::rule::Rule;
@@ -95,15 +96,11 @@ fn none(session: &mut Session<'_, '_>, picture: Picture) -> Result<(), Halt> {
         undetermined(session, picture, evidence);
         return Ok(());
     }
-    // Writes may still know groups.
-    session.conclude(
-        Rule::found(Parameter::SegmentGroups, 1u64, Rule::strong("no seek"), evidence).with(picture),
-    );
-    session.conclude(Rule::not_identifiable(
-        Parameter::SegmentGroupSpan,
-        Rule::strong("no seek"),
-        "There is one segment group.",
-    ));
+    // Writes may still know groups, and reads of empty addresses may not need any.
+    let rule = Rule::strong("no seek").capped(caps::of_data(session.holds_data()));
+    session.conclude(Rule::found(Parameter::SegmentGroups, 1u64, rule, evidence).with(picture));
+    let reason = "There is one segment group.";
+    session.conclude(Rule::not_identifiable(Parameter::SegmentGroupSpan, rule, reason));
     Ok(())
 }
 

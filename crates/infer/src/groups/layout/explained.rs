@@ -13,9 +13,11 @@ use super::likely::Likely;
 use super::read_pages::Page;
 use super::replay::{Layout, Run, nanos};
 use super::traces::{FACTORS, Region, traces};
+use crate::caps;
 use crate::groups::figures::median;
 use crate::halt::Halt;
 use crate::knowledge::CONFIDENCE_LEAST;
+use crate::priors;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::{duration, times};
@@ -192,11 +194,18 @@ impl Explained {
         let again = again.max(agreed);
         let most = match () {
             () if self.is_good && margin > MARGIN_SURE && again > MARGIN_AGAIN => self.most,
+            () if !self.is_good && self.may_be_memory() => LEFT_OPEN.capped(caps::NO_FLASH),
             () if !self.is_good => LEFT_OPEN,
             () if again > 0.0 || written > MARGIN_SURE => Rule::strong("layout seen again"),
             () => Rule::likely("layout seen once"),
         };
         (chance > CONFIDENCE_LEAST).then_some((value, most.of_chance(chance)))
+    }
+
+    /// Whether no page boundary shows, and a page is sensed faster than usual flash does.
+    fn may_be_memory(&self) -> bool {
+        let [_, sense, ..] = self.both.times();
+        self.most == UNSURE && sense < priors::SENSE_USUAL.0 as f64
     }
 
     /// The page.
