@@ -21,6 +21,7 @@ use crate::halt::Halt;
 use crate::journal::{Journal, record_run};
 use crate::knowledge::Knowledge;
 use crate::lab::{Lab, LabRun, PlacedProbe};
+use crate::priors;
 use crate::progress::{InferenceProgress, InferenceSettings};
 use allowance::Allowance;
 
@@ -239,8 +240,8 @@ impl<'d, 's> Session<'d, 's> {
     /// # Errors
     /// [`Halt::Interrupted`] and [`Halt::Rest`].
     pub fn rest(&mut self, time: Nanos) -> Result<(), Halt> {
-        // A short time limit is for the probes, not for idle times.
-        let time = time.min(Nanos(self.settings.writing_time.0 / IDLE_PART));
+        // A short time limit is for the probes, not for idle times. Those of a probe that only reads are short anyway.
+        let time = time.min(Nanos(self.settings.writing_time.0 / IDLE_PART).max(priors::BUFFER_DRAINED));
         let left = self.time_left();
         if time > left {
             return Err(self.short(Halt::Rest { needed: time, left }));
