@@ -17,8 +17,8 @@ pub(crate) const LOOP_DEVICE: f64 = 0.93;
 /// The device may hold no data: it may have answered reads without the flash. In the calibration all devices were filled.
 /// It caps what reads did not show, such as a seek.
 pub(crate) const NO_DATA: f64 = 0.9;
-/// A layout that does not fit, shows no page boundary, and senses faster than flash: memory has such a layout as well. All
-/// devices of the calibration are flash.
+/// Where a device without flash looks the same: a layout that does not fit, shows no page boundary and senses faster than
+/// flash; few writes of which none merges. All devices of the calibration are flash.
 pub(crate) const NO_FLASH: f64 = 0.75;
 /// A doubt that no device of the calibration raised, for example that a seek costs what a merge would.
 pub(crate) const UNSEEN: f64 = 0.7;

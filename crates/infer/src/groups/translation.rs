@@ -56,6 +56,7 @@ use flashlab_base::Bytes;
 use super::merges::{CHEAP, MERGE, MERGING};
 use super::read_buffer::conclude_buffer;
 use super::writes::{dies_in_doubt, page_on_die};
+use crate::caps;
 use crate::halt::Halt;
 use crate::priors;
 use crate::probe::Probe;
@@ -366,8 +367,9 @@ impl FamilyCosts {
             () if self.unbuffered && self.first >= PUT_OFF_COSTS * self.in_place.max(1.0) => {
                 (Family::SharedLogBlock, Rule::weak("deferred at the first page"))
             }
-            // Few writes may be fewer than there are logs, or merges that are put off.
-            () if self.few => (Family::Page, Rule::likely("few writes")),
+            // Few writes may be fewer than there are logs, or merges that are put off. A device without flash merges nothing
+            // as well.
+            () if self.few => (Family::Page, Rule::likely("few writes").capped(caps::NO_FLASH)),
             () => (
                 Family::Page,
                 all(&[again, at_first, apart, busy], "nothing merges", "nothing merges, unclear"),
