@@ -10,7 +10,7 @@ use crate::session::Session;
 /// The parameters of an SLC cache: found provisionally by the fill, and concluded when the dies are known.
 pub(crate) const REGION: [Parameter; 2] = [Parameter::SlcCacheSize, Parameter::SlcCacheRefill];
 
-/// Concludes the SLC cache when the dies are known: the blocks of all dies have [`ROWS_LEAST`] pages on each of them, so that writes
+/// Concludes the SLC cache when the dies are known: the blocks of all dies have [`priors::ROWS_LEAST`] pages on each of them, so that writes
 /// that are slow more often do not relocate whole blocks.
 pub(crate) fn conclude_supposed(session: &mut Session<'_, '_>) {
     let known = session.known();
