@@ -106,7 +106,8 @@ mod tests {
         let count = |is: &dyn Fn(&Set) -> bool| all.iter().filter(|(set, _)| is(set)).count();
         assert_eq!(count(&|set| *set == Set::Zoo), ZOO as usize);
         assert_eq!(count(&|set| *set == Set::Foreign), 200 - ZOO as usize);
-        assert_eq!(count(&|set| *set == Set::OtherNoise(NoiseKind::Usual)), 400);
+        // About half of the random devices: the foreign ones take places of other kinds more often.
+        assert_eq!(count(&|set| *set == Set::OtherNoise(NoiseKind::Usual)), 420);
         let families: BTreeSet<u64> = all.iter().map(|(_, seed)| seed % 5).collect();
         assert_eq!(families.len(), 5);
     }

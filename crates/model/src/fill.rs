@@ -134,7 +134,9 @@ mod tests {
 
     #[test]
     fn a_cost_that_falls_with_the_fill_has_no_collection() {
-        let (model, _) = FillModel::select(&points(|alpha| 1e5 / alpha)).unwrap();
+        // Interpolation needs the scatter of repeated measurements.
+        let repeated = [points(|alpha| 1e5 / alpha), points(|alpha| 1.01e5 / alpha)].concat();
+        let (model, _) = FillModel::select(&repeated).unwrap();
         assert!(matches!(model, FillModel::Between(_)), "{model:?}");
         assert!(FillModel::select(&points(|_| 1e5)[..2]).is_err());
     }

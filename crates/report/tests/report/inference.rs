@@ -49,7 +49,7 @@ pub fn page() -> String {
         started: "2026-01-02T03:04:05Z",
         flashlab: "0.1.0",
         seed: Seed(1),
-        write_budget: Some(Bytes::gib(4)),
+        write_budget: Some(Bytes::gib(3)),
         warnings: &warnings,
         probes: &probes,
     })
