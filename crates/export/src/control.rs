@@ -412,7 +412,15 @@ mod tests {
         let mut line = String::new();
         last.read_line(&mut line).unwrap();
         assert!(line.starts_with("{\"ok\""), "{line}");
-        assert!(threads() < 2 * connections::CONNECTIONS_MAX, "{} threads", threads());
+        // The threads of closed connections end soon, but not at once.
+        let bound = 2 * connections::CONNECTIONS_MAX;
+        let is_bounded = (0..1000).any(|_| {
+            threads() < bound || {
+                std::thread::sleep(Duration::from_millis(10));
+                false
+            }
+        });
+        assert!(is_bounded, "{} threads", threads());
     }
 
     fn threads() -> usize {
