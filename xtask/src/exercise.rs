@@ -64,7 +64,7 @@ pub fn exercise_volumes(arguments: &Exercise) -> anyhow::Result<()> {
             "operations": report.operations,
             "failures": failures.len(),
             "volumes": volumes,
-            "written_bytes": report.written,
+            "written_bytes": report.written.0,
             "remounts": report.remounts,
             "kills": report.kills,
             "resizes": report.resizes,
@@ -76,7 +76,7 @@ pub fn exercise_volumes(arguments: &Exercise) -> anyhow::Result<()> {
             "{} operations on {volumes} volumes, which wrote {}, with {} remounts, {} kills, {} resized volumes and {} \
              packed segments: {} failures",
             report.operations,
-            flashlab_base::Bytes(report.written),
+            report.written,
             report.remounts,
             report.kills,
             report.resizes,

@@ -28,8 +28,15 @@ use crate::hidden::Hidden;
 use crate::score::{self, ProbeOutcome, TimeLimits};
 use crate::truth::Truth;
 
-/// Jitter of the transport, in microseconds.
-const JITTERS: [u64; 3] = [30, 100, 300];
+/// The devices, each with the jitter of its transport in microseconds, and its name.
+const DEVICES: [(LiveModel, u64, &str); 6] = [
+    (LiveModel::Stick, 30, "stick-30"),
+    (LiveModel::Stick, 100, "stick-100"),
+    (LiveModel::Stick, 300, "stick-300"),
+    (LiveModel::Drive, 30, "drive-30"),
+    (LiveModel::Drive, 100, "drive-100"),
+    (LiveModel::Drive, 300, "drive-300"),
+];
 /// Requests in flight, as `flashlab infer` has at most on real devices.
 const DEPTH: u32 = 32;
 /// The longest that the device may need until it can be used.
@@ -47,9 +54,7 @@ pub enum LiveModel {
 }
 
 impl LiveModel {
-    /// Both.
-    pub const ALL: [LiveModel; 2] = [LiveModel::Stick, LiveModel::Drive];
-
+    /// As the server knows it.
     fn name(self) -> &'static str {
         match self {
             LiveModel::Stick => "stick",
@@ -101,14 +106,18 @@ impl LiveModel {
 
 /// Infers and judges the devices, one after the other.
 pub fn all(seed: u64, only: &[Parameter]) -> Vec<anyhow::Result<ProbeOutcome>> {
-    let devices = LiveModel::ALL.iter().flat_map(|&model| JITTERS.map(|jitter| (model, jitter)));
-    devices.map(|(model, jitter)| one(model, jitter, seed, only)).collect()
+    DEVICES.iter().map(|&(model, jitter, name)| one(model, jitter, name, seed, only)).collect()
 }
 
-fn one(model: LiveModel, jitter: u64, seed: u64, only: &[Parameter]) -> anyhow::Result<ProbeOutcome> {
-    let attached = Attached::new(model, jitter, seed).with_context(|| {
-        format!("cannot make the live device {} with {jitter} us of jitter", model.name())
-    })?;
+fn one(
+    model: LiveModel,
+    jitter: u64,
+    name: &'static str,
+    seed: u64,
+    only: &[Parameter],
+) -> anyhow::Result<ProbeOutcome> {
+    let attached =
+        Attached::new(model, jitter, seed).with_context(|| format!("cannot make the live device {name}"))?;
     let inspection = inspect(&attached.path)?;
     let consent = consent_by_flag(&inspection, &attached.path)?;
     let options = OpenOptions {
@@ -118,14 +127,6 @@ fn one(model: LiveModel, jitter: u64, seed: u64, only: &[Parameter]) -> anyhow::
         ..OpenOptions::default()
     };
     let device = Hidden::new(flashlab_host::open(&attached.path, &options)?);
-    let name = match (model, jitter) {
-        (LiveModel::Stick, 30) => "stick-30",
-        (LiveModel::Stick, 100) => "stick-100",
-        (LiveModel::Stick, _) => "stick-300",
-        (LiveModel::Drive, 30) => "drive-30",
-        (LiveModel::Drive, 100) => "drive-100",
-        (LiveModel::Drive, _) => "drive-300",
-    };
     let outcome = score::judged(device, (seed, name), only, LIMITS, |parameter| model.truth(parameter));
     let [found, undetermined] = [false, true].map(|is| {
         let is_undetermined = |answer: &&score::JudgedAnswer| answer.finding.confidence == 0.0;

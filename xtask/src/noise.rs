@@ -165,10 +165,10 @@ impl<D: Device> flashlab_device::Wrapper for Noisy<D> {
     }
 }
 
-/// The seeds' kinds in a calibration: half of the devices have the usual noise.
-pub fn kind_of(seed: u64) -> NoiseKind {
-    // The family alternates with the seed modulo five.
-    let turn = (seed / 5) % 10;
+/// The kind of a device of a calibration, by its index: half of them have the usual noise.
+pub fn kind_of(index: u64) -> NoiseKind {
+    // The family alternates with the index modulo five.
+    let turn = (index / 5) % 10;
     if turn < 5 { NoiseKind::Usual } else { NoiseKind::ALL[turn as usize - 4] }
 }
 

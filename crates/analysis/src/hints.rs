@@ -13,6 +13,7 @@ use flashlab_base::Bytes;
 use crate::characteristics::{locality, partitioning};
 use crate::curve::{baseline, curve, largest};
 use crate::findings::{Baseline, Disturbance, Hint, HintVerdict, MicroBenchmark};
+pub use concurrency::DOUBLING_GAIN;
 use decision::{Decision, baseline_noise, choose, exceeds, not_measured};
 
 /// Random writes are slow if they take this many times as long as sequential writes.

@@ -17,7 +17,7 @@ mod picture;
 pub use calibration::{CalibrationTable, RuleCount};
 pub use family::Family;
 pub use finding::{
-    Fill, Finding, INFERENCE_VERSION, Inference, ReclaimUnit, TimedIo, Value, Verdict,
+    Fill, Finding, INFERENCE_VERSION, Inference, ReclaimUnit, TimedIo, USUAL_WRITES, Value, Verdict,
     reads_inference_version,
 };
 pub use parameter::{Parameter, Unit, UnknownParameter};

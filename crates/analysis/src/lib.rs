@@ -41,7 +41,7 @@ pub use expect::{
     Evidence, Expectation, ExpectationError, ExpectationKind, FigureUnit, Judgement, Outcome,
     expectable_names,
 };
-pub use hints::hints;
+pub use hints::{DOUBLING_GAIN, hints};
 pub use lingering::lingering;
 pub use phases::{io_ignore_and_count, phases};
 pub use point::{SPREAD_LIMIT, point, spread_warnings};

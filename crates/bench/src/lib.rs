@@ -47,6 +47,7 @@ use flashlab_samples::{Recording, RunFolder};
 pub use compared::compared_run;
 pub use error::BenchError;
 pub use manifest::BenchManifest;
+pub use media::MediaCounters;
 pub use overhead::Overhead;
 pub use progress::{Progress, Silent};
 pub use rebuild::{open_run, rebuild};

@@ -4,7 +4,7 @@ use flashlab_device::Device;
 
 /// Counters of the flash since the device was made, or their difference. `None`: the device does not count it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct MediaCounters {
+pub struct MediaCounters {
     /// Bytes programmed.
     pub programmed: Option<u64>,
     /// The size of the blocks that were erased.

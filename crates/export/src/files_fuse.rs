@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use flashlab_base::Bytes;
-use flashlab_repair::{FileAttributes, FileId, FileKind, FileStatus, RepairError};
+use flashlab_repair::{FileAttributes, FileId, FileKind, FileStatus, LINK_PERMISSIONS, RepairError};
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
     KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
@@ -34,9 +34,6 @@ const VALID: Duration = Duration::from_secs(3600);
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
 /// Set in the mode of a directory: what is made in it belongs to its group.
 const SET_GROUP: u32 = 0o2000;
-
-/// The permissions of symbolic links, as Linux shows them.
-const LINK_PERMISSIONS: u32 = 0o777;
 
 /// Mounts the files on a directory.
 ///

@@ -2,7 +2,8 @@
 //!
 //! A rule's confidence is how often it was right on simulated devices (`rule.rs`). No simulated device is busy with the
 //! requests of others, and none is a file behind a loop device. These caps are the only confidences that are chosen by
-//! hand; each is below the confidence that advice needs (`flashlab_report`, 0.95).
+//! hand, and no measurement supports their height. Each is below 0.95, from where on an answer counts as known to an expectation
+//! (`flashlab_analysis`, `expect.rs`). Advice needs 0.9 (`flashlab_report`): only those below it withhold advice.
 
 use flashlab_analysis::inference::{Finding, Verdict};
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use flashlab_analysis::inference::{Finding, Inference};
+use flashlab_analysis::inference::{Finding, Inference, USUAL_WRITES};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_plan::Plan;
 use flashlab_samples::{ProbeStep, Sample};
@@ -25,9 +25,9 @@ pub struct InferenceSettings<'a> {
 }
 
 impl InferenceSettings<'_> {
-    /// The budget where nobody gives another: twice the capacity.
+    /// The budget where nobody gives another: [`USUAL_WRITES`] capacities.
     pub fn usual_budget(capacity: Bytes) -> Bytes {
-        capacity * 2
+        capacity * USUAL_WRITES
     }
 }
 

@@ -54,16 +54,15 @@ impl PerformanceModel for FillCurve {
             Ok(FillCurve { physical_bytes, costs: GarbageCollection::fit(&amplified)? })
         };
         let ratios = std::iter::successors(Some(PHYSICAL_LEAST), |ratio| Some(ratio * PHYSICAL_STEP));
-        let mut best: Result<FillCurve, ModelError> = with(largest * PHYSICAL_LEAST);
-        for ratio in ratios.take_while(|ratio| *ratio <= PHYSICAL_MOST) {
-            let curve: Result<FillCurve, ModelError> = with(largest * ratio);
-            match (&best, &curve) {
-                (Ok(known), Ok(found)) if known.costs.variance() <= found.costs.variance() => {}
-                (_, Ok(_)) => best = curve,
-                (_, Err(_)) => {}
-            }
-        }
-        best
+        let curves = ratios.take_while(|ratio| *ratio <= PHYSICAL_MOST).map(|ratio| with(largest * ratio));
+        let better =
+            |best: Result<FillCurve, ModelError>, curve: Result<FillCurve, ModelError>| match (&best, &curve)
+            {
+                (Ok(known), Ok(found)) if known.costs.variance() <= found.costs.variance() => best,
+                (_, Ok(_)) => curve,
+                (_, Err(_)) => best,
+            };
+        curves.reduce(better).expect("the grid is not empty")
     }
 
     fn predict(&self, filled: Bytes) -> Interval {

@@ -32,8 +32,8 @@ const UNFLUSHED_MAX: usize = 400;
 pub struct ExerciseReport {
     /// Operations of the host.
     pub operations: u64,
-    /// Bytes that the host wrote.
-    pub written: u64,
+    /// What the host wrote.
+    pub written: Bytes,
     /// Mounts after an orderly end.
     pub remounts: u64,
     /// Mounts after a kill.
@@ -76,14 +76,13 @@ pub fn exercise(operations: u64, seed: Seed) -> Result<ExerciseReport, ExerciseF
     let (device, pages) = new_volume(&mut random);
     let mut exerciser = Exerciser {
         random,
-        device: Some(device),
         volume: None,
         content: vec![0; pages as usize],
         unflushed: Vec::new(),
         report: ExerciseReport::default(),
     };
     let failure = |operation, what| ExerciseFailure { seed, operation, what };
-    exerciser.mount().map_err(|what| failure(0, what))?;
+    exerciser.mount(device).map_err(|what| failure(0, what))?;
     for operation in 0..operations {
         exerciser.step().map_err(|what| failure(operation, what))?;
     }
@@ -123,8 +122,7 @@ struct Update {
 
 struct Exerciser {
     random: Prng,
-    /// The device while no volume is open on it.
-    device: Option<MemoryDevice>,
+    /// `None` only between two mounts.
     volume: Option<Volume<MemoryDevice>>,
     /// What the volume has to hold.
     content: Vec<u8>,
@@ -191,7 +189,7 @@ impl Exerciser {
             self.update(offset + at as u64, &data[at..at + part]);
             at += part;
         }
-        self.report.written += length;
+        self.report.written += Bytes(length);
         self.volume().write(offset, &data).map_err(|error| format!("{length} bytes at {offset}: {error}"))
     }
 
@@ -261,8 +259,8 @@ impl Exerciser {
                 self.unflushed.clear();
                 self.content.resize(after as usize, 0);
                 self.keep_counters();
-                self.device = self.volume.take().map(Volume::abandon);
-                self.mount()?;
+                let Some(volume) = self.volume.take() else { return Ok(()) };
+                self.mount(volume.abandon())?;
                 self.compare()
             }
             Err(RepairError::Options(_)) => Ok(()),
@@ -274,15 +272,15 @@ impl Exerciser {
     fn restart(&mut self, is_killed: bool) -> Result<(), String> {
         self.keep_counters();
         let Some(volume) = self.volume.take() else { return Ok(()) };
-        if is_killed {
+        let device = if is_killed {
             self.report.kills += 1;
-            self.device = Some(volume.abandon());
+            volume.abandon()
         } else {
             self.report.remounts += 1;
-            self.device = Some(volume.close().map_err(|error| format!("closed: {error}"))?);
             self.unflushed.clear();
-        }
-        self.mount()?;
+            volume.close().map_err(|error| format!("closed: {error}"))?
+        };
+        self.mount(device)?;
         self.compare()
     }
 
@@ -293,8 +291,7 @@ impl Exerciser {
         }
     }
 
-    fn mount(&mut self) -> Result<(), String> {
-        let device = self.device.take().expect("the volume was closed");
+    fn mount(&mut self, device: MemoryDevice) -> Result<(), String> {
         let choice = self.random.below(1 + POLICIES.len() as u64) as usize;
         let policy = |layout: &VolumeLayout| policy(choice, layout);
         let volume = Volume::open(device, MountOptions::default(), policy);

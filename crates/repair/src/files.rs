@@ -44,6 +44,7 @@ use log::{CatalogueLog, FilesLayout, damaged};
 use space::Space;
 
 pub use file::{FileAttributes, FileId, FileKind, FileStatus, FilesUsage};
+pub use links::LINK_PERMISSIONS;
 
 /// The files of a volume that is open.
 pub struct Files<D> {

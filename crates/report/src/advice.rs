@@ -8,12 +8,12 @@
 //! - Advice below [`LEAST_CONFIDENCE`] is withheld, with the reason and the command that would improve it.
 //! - Commands are printed and never run. They name the device if it is a block device, otherwise `DEVICE`.
 
-use flashlab_analysis::inference::{Family, Inference, Parameter, Value, Verdict};
+use flashlab_analysis::inference::{Family, Inference, Parameter, USUAL_WRITES, Value, Verdict};
 use flashlab_base::Bytes;
 use serde::Serialize;
 
 use crate::inference::steady_command;
-use crate::method::shell_word;
+use crate::method::{shell_word, target_words};
 use crate::units::exactly;
 
 /// The smallest confidence of advice. Wrong advice costs space or speed, never data, so one in ten may be wrong.
@@ -31,9 +31,6 @@ const F2FS_SECTION_MOST: Bytes = Bytes::mib(64);
 const F2FS_SECTIONS_LEAST: u64 = 64;
 /// The smallest alignment of a partition, which is the default of fdisk(8) and sgdisk(8).
 const ALIGNMENT_LEAST: Bytes = Bytes::mib(1);
-
-/// What an inference writes at most, unless it is given less: twice the capacity (`InferenceSettings::usual_budget`).
-const USUAL_WRITES: u64 = 2;
 
 /// The advice that the findings support, and the advice that they do not support.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -210,10 +207,7 @@ fn measurement(inference: &Inference, needs: &[Parameter], write_budget: Option<
     }
     let names: Vec<&str> = needs.iter().map(|parameter| parameter.name()).collect();
     let mut words = vec!["flashlab infer".to_owned()];
-    match inference.target.strip_prefix("scratch file in ") {
-        Some(directory) => words.extend(["--directory".to_owned(), shell_word(directory)]),
-        None => words.push(shell_word(&inference.target)),
-    }
+    words.extend(target_words(&inference.identity.target));
     if inference.identity.kind == "simulated" {
         words.push(format!("--size {}", inference.capacity.exact()));
     }

@@ -75,6 +75,14 @@ fn duration(nanos: Nanos) -> String {
     units::time(nanos.get() as f64)
 }
 
+/// The words of a command that name the target of an earlier one.
+pub(crate) fn target_words(target: &str) -> Vec<String> {
+    match target.strip_prefix("scratch file in ") {
+        Some(directory) => vec!["--directory".to_owned(), shell_word(directory)],
+        None => vec![shell_word(target)],
+    }
+}
+
 /// The command that repeats the run, without consent to overwrite a device or a file: the user has to consent
 /// again.
 fn repeat_command(findings: &Findings) -> String {
@@ -85,10 +93,7 @@ fn repeat_command(findings: &Findings) -> String {
     if own_plan {
         words.extend(findings.micro_benchmarks.iter().take(1).map(|plan| plan_word(&plan.name)));
     }
-    match identity.target.strip_prefix("scratch file in ") {
-        Some(directory) => words.extend(["--directory".to_owned(), shell_word(directory)]),
-        None => words.push(shell_word(&identity.target)),
-    }
+    words.extend(target_words(&identity.target));
     if method.target_size != identity.capacity || identity.target.starts_with("scratch file in ") {
         words.extend(["--size".to_owned(), method.target_size.exact()]);
     }

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use flashlab_analysis::findings::{SteadyRound, SteadyState};
 use flashlab_analysis::steady_state;
 use flashlab_base::{Bytes, ProfileName, Seed};
-use flashlab_bench::{CAPACITIES_MOST, ROUNDS_PER_CAPACITY};
+use flashlab_bench::{CAPACITIES_MOST, MediaCounters, ROUNDS_PER_CAPACITY};
 use flashlab_device::{Device, Operation};
 use flashlab_plan::{Plan, Space};
 use flashlab_sim::flash_device::Statistics;
@@ -197,16 +197,16 @@ fn write_until_steady(device: &mut FlashDevice, seed: Seed) -> Result<SteadyStat
     let size = Bytes(capacity.0 / ROUNDS_PER_CAPACITY).max(device.geometry().block);
     let mut state = SteadyState::default();
     for round in 0..u64::from(CAPACITIES_MOST) * ROUNDS_PER_CAPACITY {
-        let (before, media_before) = (programs(device), media(device));
+        let (before, media_before) = (programs(device), MediaCounters::of(device));
         let written = fill(device, "random-state", size, seed.derive("steady", round))?;
-        let (after, media_after) = (programs(device), media(device));
+        let (after, media) = (programs(device), MediaCounters::of(device).since(media_before));
         let [all, of_host] = [after[0] - before[0], after[1] - before[1]];
         let mut rounds = state.rounds;
         rounds.push(SteadyRound {
             written_bytes: written.0,
             write_amplification: (of_host > 0).then(|| all as f64 / of_host as f64),
-            programmed_bytes: Some(media_after[0] - media_before[0]),
-            erased_bytes: Some(media_after[1] - media_before[1]),
+            programmed_bytes: media.programmed,
+            erased_bytes: media.erased,
             ..SteadyRound::default()
         });
         state = steady_state(rounds, capacity.0);
@@ -215,12 +215,6 @@ fn write_until_steady(device: &mut FlashDevice, seed: Seed) -> Result<SteadyStat
         }
     }
     Ok(state)
-}
-
-/// The bytes that the device programmed, and the size of the blocks that it erased.
-fn media(device: &mut FlashDevice) -> [u64; 2] {
-    let telemetry = device.telemetry().expect("simulated flash counts what it does");
-    [telemetry.programmed(), telemetry.erased()].map(|bytes| bytes.unwrap_or_default().0)
 }
 
 /// The pages that the device programmed: all of them, and those for the host.

@@ -188,7 +188,7 @@ fn space_that_was_never_written_is_told() {
     };
     let target = ["run", "short.toml", "sim:tlc-sata", "--size", "64MiB", "--output"];
     assert!(fresh(&[&target[..], &["c"]].concat()));
-    // What is said after the state was enforced is true after it, too.
+    // The message after the state was enforced holds after it, too.
     let random = directory.succeeds(&[&target[..], &["f", "--state", "random"]].concat());
     assert!(!random.out.contains("nothing was ever written to it"), "{random}");
     let told = random.out.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -341,9 +341,7 @@ impl Level<'_> {
             },
         }
     }
-}
 
-impl Level<'_> {
     /// How far a quantile is beyond the longest response time that was measured, as a logarithm, if there were more IOs: the tail
     /// is continued as a Pareto distribution whose index comes from the slowest tenth (Hill 1975).
     fn beyond(&self, probability: f64) -> f64 {

@@ -10,9 +10,10 @@ use crate::findings::{Baseline, HintVerdict, MicroBenchmark, Point};
 const MIX_PENALTY: f64 = 1.2;
 /// Concurrency or pauses help if they increase the throughput by this factor.
 const SCHEDULING_GAIN: f64 = 1.1;
-/// Doubling ParallelDegree is useless from where it adds less than this factor: the rule of `infer` for
-/// `useful_queue_depth`, so that both give the same advice.
-const DOUBLING_GAIN: f64 = 1.025;
+/// Doubling the queue depth or the size of IOs is useless from where throughput grows by less than this factor (Ajwani et
+/// al., appendix A). It is the rule of hint 7, of `useful_queue_depth` and of saturation sizes, so that `bench` and `infer` give
+/// the same advice.
+pub const DOUBLING_GAIN: f64 = 1.025;
 
 /// Hint 6, from the slowest mix relative to its baselines, weighted by Ratio.
 pub(super) fn mixing(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmark]) -> Decision {

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Family, Parameter, Picture, Unit};
 
+/// What an inference writes at most, unless it is given another budget, in capacities of the device.
+pub const USUAL_WRITES: u64 = 2;
+
 /// The version of [`Inference`] as a file.
 pub const INFERENCE_VERSION: u32 = 4;
 /// The earliest version that can be read. Since then only names have changed; serde's aliases accept the

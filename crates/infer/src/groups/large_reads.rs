@@ -12,6 +12,7 @@
 //!
 //! A device that is read only may hold no data, which is read without the flash: then nothing is sure.
 
+use flashlab_analysis::DOUBLING_GAIN;
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::{Bytes, Mode, Nanos};
@@ -21,7 +22,7 @@ use super::cost_per_io::cost;
 use super::figures::{mean, median};
 use super::patterns::{ios, responses};
 use super::size_pictures::throughput;
-use super::sizes::{Curve, GROWTH, Kind, LINE_FROM, LINE_TO, PAUSE, READS_OFF, between, fit, growth, lines};
+use super::sizes::{Curve, Kind, LINE_FROM, LINE_TO, PAUSE, READS_OFF, between, fit, growth, lines};
 use crate::caps;
 use crate::halt::Halt;
 use crate::probe::Probe;
@@ -147,11 +148,14 @@ impl Kind {
         if for_growth {
             let growths: Vec<Interval> = points.windows(2).map(|pair| growth(&pair[0], &pair[1])).collect();
             // Behind the last one that pays, which in stairs is not the first one.
-            let pays = growths.iter().rposition(|growth| growth.low >= GROWTH).map_or(0, |last| last + 1);
-            let until = (pays..growths.len()).find(|&index| growths[index].high < GROWTH);
+            let pays =
+                growths.iter().rposition(|growth| growth.low >= DOUBLING_GAIN).map_or(0, |last| last + 1);
+            let until = (pays..growths.len()).find(|&index| growths[index].high < DOUBLING_GAIN);
             let until = until.unwrap_or(growths.len());
             let is_open = |growth: &Interval| {
-                growth.low < GROWTH && growth.high > GROWTH && growth.high - growth.low > 2.0 * GROWTH_KNOWN
+                growth.low < DOUBLING_GAIN
+                    && growth.high > DOUBLING_GAIN
+                    && growth.high - growth.low > 2.0 * GROWTH_KNOWN
             };
             let open: Vec<usize> = (0..until).filter(|&index| is_open(&growths[index])).collect();
             for &index in &open {
@@ -186,7 +190,7 @@ fn first_look(session: &mut Session<'_, '_>) -> Result<Vec<Curve>, Halt> {
         let mut curve = Curve::new(size);
         reading.run(session, &mut curve, (LOOK_BYTES.0 / size.0).clamp(RUN_READS.0, LOOK_READS), 0.0)?;
         curves.push(curve);
-        let grows = |pair: &[Curve]| 2.0 * median(&pair[0].times) >= GROWTH * median(&pair[1].times);
+        let grows = |pair: &[Curve]| 2.0 * median(&pair[0].times) >= DOUBLING_GAIN * median(&pair[1].times);
         if size > LINE_TO && !curves.windows(2).rev().take(2).any(grows) {
             break;
         }
@@ -248,24 +252,27 @@ impl Reading {
 
 /// The first size from which doubling brings less, and no larger one more, and how sure it is.
 fn saturation(growths: &[Interval]) -> Option<(usize, Rule)> {
-    let is_less = |growth: &Interval| growth.estimate < GROWTH;
+    let is_less = |growth: &Interval| growth.estimate < DOUBLING_GAIN;
     // In stairs a later doubling leads above the throughput of this size, clearly; one that makes good for a fall before it does not.
     let rises_later = |index: usize| {
         let mut throughput = growths[index].estimate;
         growths[index + 1..].iter().any(|growth| {
             throughput *= growth.estimate;
-            growth.low >= GROWTH && throughput >= GROWTH
+            growth.low >= DOUBLING_GAIN && throughput >= DOUBLING_GAIN
         })
     };
     let index = (0..growths.len()).find(|&index| is_less(&growths[index]) && !rises_later(index))?;
-    let clear =
-        |growth: &Interval| match if is_less(growth) { GROWTH - growth.high } else { growth.low - GROWTH } {
-            beyond if beyond > CLOSE => CLEAR,
-            beyond if beyond > 0.0 => NEARLY_CLEAR,
-            _ => UNCLEAR,
-        };
+    let clear = |growth: &Interval| match if is_less(growth) {
+        DOUBLING_GAIN - growth.high
+    } else {
+        growth.low - DOUBLING_GAIN
+    } {
+        beyond if beyond > CLOSE => CLEAR,
+        beyond if beyond > 0.0 => NEARLY_CLEAR,
+        _ => UNCLEAR,
+    };
     // Where it grows again, or falls, the size is not all that counts.
-    let steady = |growth: &Interval| (2.0 - GROWTH..GROWTH).contains(&growth.estimate);
+    let steady = |growth: &Interval| (2.0 - DOUBLING_GAIN..DOUBLING_GAIN).contains(&growth.estimate);
     let is_steady = !growths[..index].iter().any(is_less) && growths[index..].iter().all(steady);
     let sure = growths[..=index].iter().map(clear).fold(CLEAR, Rule::min);
     Some((index, if is_steady { sure } else { UNCLEAR }))

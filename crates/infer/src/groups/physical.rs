@@ -9,9 +9,9 @@
 //! - nothing is written: what was seen before is concluded;
 //! - each single write that costs a merge weighs more than a translation layer that would not have it.
 
-use super::space::{SPACE, value};
 use flashlab_analysis::inference::{Family, Finding, Parameter, Verdict};
 
+use super::space::{SPACE, value};
 use crate::halt::Halt;
 use crate::probe::Probe;
 use crate::rule::Rule;

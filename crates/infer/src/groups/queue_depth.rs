@@ -8,6 +8,7 @@
 //!
 //! Where the page is not known, small reads stand for it, and large ones have to agree.
 
+use flashlab_analysis::DOUBLING_GAIN;
 use flashlab_analysis::decide::level::trimmed_mean;
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
@@ -29,8 +30,6 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: 0.0,
 };
 
-/// The throughput has to grow by this much.
-const GROWTH: f64 = 1.025;
 /// How near to that nobody can tell: it depends on how the noise falls.
 const NEAR: f64 = 0.003;
 /// Read where the page is not known.
@@ -145,7 +144,7 @@ impl Curve {
     /// is known to bring less.
     fn wanted(&self) -> Vec<usize> {
         let growths = self.growths();
-        let until = growths.iter().position(|growth| growth.high < GROWTH).unwrap_or(growths.len());
+        let until = growths.iter().position(|growth| growth.high < DOUBLING_GAIN).unwrap_or(growths.len());
         let open = (0..until).filter(|&index| is_open(growths[index]));
         open.flat_map(|index| [index, index + 1]).collect()
     }
@@ -153,13 +152,13 @@ impl Curve {
     /// The first depth whose doubling brings less, or the last.
     fn useful(&self) -> usize {
         let growths = self.growths();
-        growths.iter().position(|growth| growth.estimate < GROWTH).unwrap_or(growths.len())
+        growths.iter().position(|growth| growth.estimate < DOUBLING_GAIN).unwrap_or(growths.len())
     }
 }
 
 /// Whether a growth may lie on either side.
 fn is_open(growth: Interval) -> bool {
-    growth.low < GROWTH + NEAR && growth.high > GROWTH - NEAR
+    growth.low < DOUBLING_GAIN + NEAR && growth.high > DOUBLING_GAIN - NEAR
 }
 
 fn finding(curve: &Curve, most: Rule) -> Finding {

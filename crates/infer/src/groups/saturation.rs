@@ -18,10 +18,9 @@
 //! - beyond the largest size the last line goes on, where what doubling brings there is little already;
 //! - the confidence is the chance, and less where no IO was as large.
 
+use flashlab_analysis::DOUBLING_GAIN;
 use flashlab_analysis::decide::weighted_line::{WeightedPoint, weights};
 use statrs::distribution::{ContinuousCDF, Normal};
-
-use super::sizes::GROWTH;
 
 /// A number more that describes the lines has to take so much of the squared deviations, in standard errors.
 const A_NUMBER: f64 = 4.0;
@@ -63,14 +62,15 @@ pub(super) struct Doubling {
 impl Doubling {
     /// The chance that it brings enough.
     fn pays(&self) -> f64 {
-        let errors = (self.growth - GROWTH) / self.error.max(ERROR_LEAST);
+        let errors = (self.growth - DOUBLING_GAIN) / self.error.max(ERROR_LEAST);
         Normal::standard().cdf(errors)
     }
 
     /// Whether an IO takes longer than both halves of it, or less than one of them, by more than counts as growth and no chance.
     fn is_no_curve(&self) -> [bool; 2] {
         let slack = NO_CHANCE * self.error.max(ERROR_LEAST);
-        [self.growth + slack < 1.0 / GROWTH, self.growth - slack > 2.0 * GROWTH].map(|is| is && self.is_seen)
+        [self.growth + slack < 1.0 / DOUBLING_GAIN, self.growth - slack > 2.0 * DOUBLING_GAIN]
+            .map(|is| is && self.is_seen)
     }
 }
 
@@ -137,7 +137,7 @@ fn rises_later(doublings: &[Doubling], index: usize) -> f64 {
     let mut throughput = doublings[index].growth;
     let later = doublings[index + 1..].iter().filter(|doubling| {
         throughput *= doubling.growth;
-        throughput >= GROWTH
+        throughput >= DOUBLING_GAIN
     });
     later.map(Doubling::pays).fold(0.0, f64::max)
 }

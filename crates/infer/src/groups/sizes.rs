@@ -16,16 +16,14 @@
 //! what an IO costs lies between what it costs one that comes at once and one that pauses. The answer is the figure that is
 //! most probably between the two, or near one of them; a pause may bring more than any host is late, and so what it tells is less exact.
 
-use crate::rule::Rule;
 use flashlab_analysis::decide::level::centre;
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::decide::weighted_line::{WeightedLine, WeightedPoint, weighted_line, weights};
 use flashlab_base::Bytes;
-
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// The throughput has to grow by this much.
-pub(super) const GROWTH: f64 = 1.025;
+use crate::rule::Rule;
+
 /// The line is defined by these sizes, and doublings between.
 pub(super) const LINE_FROM: Bytes = Bytes::kib(64);
 pub(super) const LINE_TO: Bytes = Bytes::mib(1);

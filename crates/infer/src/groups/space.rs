@@ -16,29 +16,29 @@ pub(crate) const SPARE_ERROR: f64 = 0.1;
 /// The size of the writes while the device counts.
 pub(crate) const IO_SIZE: Bytes = Bytes::kib(16);
 
-/// Makes provisional findings of the physical capacity and the over-provisioning, `spare` bytes, with these confidences; `None` where
+/// Makes provisional findings of the physical capacity and the over-provisioning, `spare` bytes, by these rules; `None` where
 /// one is not reported.
 pub(crate) fn suppose_space(
     session: &mut Session<'_, '_>,
     spare: f64,
-    sure: [Option<Rule>; 2],
+    rules: [Option<Rule>; 2],
     evidence: &str,
     picture: &Picture,
 ) {
     let capacity = session.capacity().0 as f64;
-    for (&parameter, sure) in SPACE.iter().zip(sure) {
-        let finding = match sure {
-            Some(sure) => Rule::found(parameter, value(parameter, capacity, spare), sure, evidence),
+    for (&parameter, rule) in SPACE.iter().zip(rules) {
+        let finding = match rule {
+            Some(rule) => Rule::found(parameter, value(parameter, capacity, spare), rule, evidence),
             None => Finding::undetermined(parameter, evidence),
         };
         session.suppose(finding.with(picture.clone()));
     }
 }
 
-/// The rules of both, as far as they are known well enough: within `error` of `spare`.
-pub(crate) fn sure_within(capacity: Bytes, spare: f64, error: f64, sure: [Rule; 2]) -> [Option<Rule>; 2] {
+/// The rule for each of both that is known well enough: within `error` of `spare`.
+pub(crate) fn known_within(capacity: Bytes, spare: f64, error: f64, rule: Rule) -> [Option<Rule>; 2] {
     let physical = error / (capacity.0 as f64 + spare) <= PHYSICAL_ERROR;
-    [physical.then_some(sure[0]), (error / spare <= SPARE_ERROR).then_some(sure[1])]
+    [physical, error / spare <= SPARE_ERROR].map(|is_known| is_known.then_some(rule))
 }
 
 /// The over-provisioning of `spare` bytes as one of these parameters, in its unit.

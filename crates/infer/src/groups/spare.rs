@@ -45,7 +45,7 @@ use flashlab_base::Bytes;
 
 use super::figures::median;
 use super::slc_region;
-use super::space::{SPACE, suppose_space, sure_within};
+use super::space::{SPACE, known_within, suppose_space};
 use super::writes::{Buffer, buffer, dies, planes};
 use crate::halt::{Halt, if_affordable};
 use crate::probe::Probe;
@@ -80,15 +80,14 @@ const FEW: f64 = 0.12;
 const PAGES_PART: f64 = 0.85;
 /// What is overwritten before a cycle from the beginning on is believed, as a share of the device: some of the largest blocks.
 const ENOUGH: f64 = 0.13;
-/// How sure the first stall of a cycle that foretold itself is, of the physical capacity and of the space beyond the capacity:
-/// where there are more stalls from there on as well, or not clearly.
-const SEEN_TWICE: [Rule; 2] = [Rule::likely("collection and stalls"); 2];
-const SEEN_ONCE: [Rule; 2] = [Rule::likely("collection"); 2];
-/// A place with more stalls behind it is so much likelier than none, in nats; and how sure both are that it tells, among writes in order
-/// and among single pages.
+/// The first stall of a cycle that foretold itself, where there are more stalls from there on as well, or not clearly.
+const SEEN_TWICE: Rule = Rule::likely("collection and stalls");
+const SEEN_ONCE: Rule = Rule::likely("collection");
+/// A place with more stalls behind it is this much likelier than none, in nats; and the rules of both parameters there, of writes in
+/// order and of single pages.
 const CLEAR: f64 = 12.0;
-const MORE_STALLS: [Rule; 2] = [Rule::likely("more stalls"); 2];
-const OF_PAGES: [Rule; 2] = [Rule::likely("more stalls of single pages"); 2];
+const MORE_STALLS: Rule = Rule::likely("more stalls");
+const OF_PAGES: Rule = Rule::likely("more stalls of single pages");
 /// How sure it is that space beyond the capacity does not put off merges that are seen from the first writes on.
 const MERGES: Rule = Rule::strong("merges from the first write");
 /// Before room is made for the first time the share of stalls is less than so large a part of that behind it.
@@ -179,8 +178,8 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
                 suppose_more_stalls(session, &overwriting, stalls, &before)
             }
             _ => {
-                let sure = if clear.is_some_and(|stalls| !apart(&stalls)) { SEEN_TWICE } else { SEEN_ONCE };
-                suppose_in_order(session, &overwriting, before.used(onset), sure);
+                let rule = if clear.is_some_and(|stalls| !apart(&stalls)) { SEEN_TWICE } else { SEEN_ONCE };
+                suppose_in_order(session, &overwriting, before.used(onset), rule);
             }
         }
         return Ok(());
@@ -276,7 +275,7 @@ fn suppose_in_order(
     session: &mut Session<'_, '_>,
     overwriting: &Overwriting,
     (spare, pages): (Bytes, Bytes),
-    sure: [Rule; 2],
+    rule: Rule,
 ) {
     let evidence = format!(
         "When the filled device is overwritten sequentially, garbage collection begins after {spare}. From there on it runs once per \
@@ -284,8 +283,8 @@ fn suppose_in_order(
         session.fill().unit.map_or(Bytes::ZERO, |unit| unit.size),
     );
     let picture = overwriting.picture().mark(spare.0 as f64, "garbage collection begins");
-    let sure = sure_within(session.capacity(), spare.0 as f64, more_of_pages(session, pages), sure);
-    suppose_space(session, spare.0 as f64, sure, &evidence, &picture);
+    let rules = known_within(session.capacity(), spare.0 as f64, more_of_pages(session, pages), rule);
+    suppose_space(session, spare.0 as f64, rules, &evidence, &picture);
 }
 
 /// From which single page on blocks are copied, with what was used before the first one, and in order before this one.
@@ -304,8 +303,8 @@ fn suppose_collected(session: &mut Session<'_, '_>, pages: &SinglePages, found: 
     let picture = pages.picture().mark(of_pages.0 as f64, "more IOs wait");
     session.fill_mut().full_after = Some(pages.full_before(found.at));
     let error = pages.size.0 as f64 * found.within as f64 + more_of_pages(session, of_pages);
-    let sure = sure_within(session.capacity(), spare.0 as f64, error, OF_PAGES);
-    suppose_space(session, spare.0 as f64, sure, &evidence, &picture);
+    let rules = known_within(session.capacity(), spare.0 as f64, error, OF_PAGES);
+    suppose_space(session, spare.0 as f64, rules, &evidence, &picture);
 }
 
 /// How much more single pages may have used: as much of each die, if they used up one only; and rows of pages, if it is not sure
@@ -338,8 +337,8 @@ fn suppose_more_stalls(
         one_in(after),
     );
     let picture = overwriting.picture().mark(spare.0 as f64, "more IOs wait");
-    let sure = sure_within(session.capacity(), spare.0 as f64, error, MORE_STALLS);
-    suppose_space(session, spare.0 as f64, sure, &evidence, &picture);
+    let rules = known_within(session.capacity(), spare.0 as f64, error, MORE_STALLS);
+    suppose_space(session, spare.0 as f64, rules, &evidence, &picture);
 }
 
 /// Logs that all blocks share are full: they are whole units, of which so many are emptied at once, if that was seen.

@@ -27,7 +27,6 @@ mod cheap_beginning;
 mod full_region;
 mod pause;
 
-use super::random_writes::{IO_SIZE, is_page_map, phases_of, random_writes};
 use flashlab_analysis::decide::change::{Change, Direction, change};
 use flashlab_analysis::findings::Phases;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
@@ -35,6 +34,7 @@ use flashlab_base::Nanos;
 
 use super::figures::{mean, medians};
 use super::patterns::responses;
+use super::random_writes::{IO_SIZE, is_page_map, phases_of, random_writes};
 use crate::halt::Halt;
 use crate::priors;
 use crate::probe::Probe;

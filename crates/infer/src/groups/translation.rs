@@ -367,7 +367,7 @@ impl FamilyCosts {
             () if self.unbuffered && self.first >= PUT_OFF_COSTS * self.in_place.max(1.0) => {
                 (Family::SharedLogBlock, Rule::weak("deferred at the first page"))
             }
-            // Few writes may be fewer than there are logs, or merges that are put off. A device without flash merges nothing
+            // Few writes may be fewer than there are logs, or merges that are deferred. A device without flash merges nothing
             // as well.
             () if self.few => (Family::Page, Rule::likely("few writes").capped(caps::NO_FLASH)),
             () => (

@@ -28,7 +28,6 @@ mod landing;
 mod queue;
 mod single_writes;
 
-use bursts::{Bursts, SMALL, SUSTAINED, WAITS, rest_for, write_behind};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 
@@ -40,6 +39,7 @@ use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
+use bursts::{Bursts, SMALL, SUSTAINED, WAITS, rest_for, write_behind};
 use held::held;
 use landing::{Landed, Landing, landing};
 use queue::queue;

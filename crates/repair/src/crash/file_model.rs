@@ -11,10 +11,7 @@ use flashlab_device::Device;
 
 use super::history::PAGE;
 use crate::error::RepairError;
-use crate::files::{FileId, FileKind, Files};
-
-/// The permissions of symbolic links.
-pub(crate) const LINK_MODE: u32 = 0o777;
+use crate::files::{FileId, FileKind, Files, LINK_PERMISSIONS};
 
 /// A file of the model.
 #[derive(Clone, Debug)]
@@ -130,7 +127,7 @@ impl FileModel {
     pub fn symlink(&mut self, parent: FileId, name: &[u8], id: FileId, target: &[u8]) {
         let (kind, names) = (FileKind::SymbolicLink, BTreeMap::new());
         let data = target.to_vec();
-        self.files.insert(id, ModelFile { kind, mode: LINK_MODE, size: data.len(), data, names });
+        self.files.insert(id, ModelFile { kind, mode: LINK_PERMISSIONS, size: data.len(), data, names });
         self.link(parent, name, id);
     }
 

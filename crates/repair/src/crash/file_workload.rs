@@ -5,12 +5,12 @@ use std::sync::Arc;
 use flashlab_base::{Bytes, Prng, Seed};
 
 use super::file_histories::{FileHistories, newest};
-use super::file_model::{FileModel, LINK_MODE};
+use super::file_model::FileModel;
 use super::history::PAGE;
 use super::media::CrashMedia;
 use super::workload::{self, Mark, Run};
 use crate::error::RepairError;
-use crate::files::{FileAttributes, FileId, FileKind, Files};
+use crate::files::{FileAttributes, FileId, FileKind, Files, LINK_PERMISSIONS};
 use crate::layout::VolumeLayout;
 use crate::seeded_bug::SeededBug;
 
@@ -192,7 +192,7 @@ impl FileHost {
     fn symlink(&mut self) -> Result<(), RepairError> {
         let (parent, name) = self.name();
         let target = vec![b'x'; 1 + self.random.below(4095) as usize];
-        let attributes = FileAttributes { mode: LINK_MODE, user: 1, group: 2, modified_ns: 3 };
+        let attributes = FileAttributes { mode: LINK_PERMISSIONS, user: 1, group: 2, modified_ns: 3 };
         let made = self.files().symlink(parent, name, &target, attributes);
         self.done(made, |model, id| model.symlink(parent, name, id.unwrap_or(FileId(u64::MAX)), &target))
     }

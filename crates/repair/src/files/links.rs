@@ -12,6 +12,8 @@ use super::file::{FileAttributes, FileId, FileKind};
 use super::names::check_name;
 use crate::error::{FileRefusal, RepairError};
 
+/// The permissions of symbolic links, as Linux shows them.
+pub const LINK_PERMISSIONS: u32 = 0o777;
 /// The longest target, in bytes, as in Linux.
 const TARGET_MAX: usize = 4095;
 

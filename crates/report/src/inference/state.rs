@@ -5,7 +5,7 @@
 use flashlab_analysis::inference::Inference;
 use flashlab_base::Bytes;
 
-use crate::method::shell_word;
+use crate::method::target_words;
 
 /// The state in two or three words, and the sentences that say what it restricts.
 pub fn device_state(inference: &Inference) -> (&'static str, String) {
@@ -35,11 +35,7 @@ pub fn device_state(inference: &Inference) -> (&'static str, String) {
 /// The command that measures the device in its steady state, with these micro-benchmarks.
 pub fn steady_command(inference: &Inference, only: &[&str]) -> String {
     let mut words = vec!["flashlab bench".to_owned()];
-    match inference.target.strip_prefix("scratch file in ") {
-        Some(directory) => words.extend(["--directory".to_owned(), shell_word(directory)]),
-        None if inference.target == "scratch" => {}
-        None => words.push(shell_word(&inference.target)),
-    }
+    words.extend(target_words(&inference.identity.target));
     words.push(format!("--state steady --only {}", only.join(",")));
     words.join(" ")
 }

@@ -15,7 +15,7 @@ use flashlab_plan::Location;
 
 use crate::groups::figures::median;
 use crate::groups::patterns::ios;
-use crate::groups::space::{IO_SIZE, suppose_space, sure_within};
+use crate::groups::space::{IO_SIZE, known_within, suppose_space};
 use crate::halt::Halt;
 use crate::rule::Rule;
 use crate::session::Session;
@@ -28,8 +28,8 @@ const RISEN: usize = 3;
 const USUAL: usize = 4;
 /// The least that amplification rises by.
 const RISE: f64 = 1.2;
-/// How sure the device's own count is.
-const COUNTED: [Rule; 2] = [Rule::strong("device counter"); 2];
+/// The device's own count.
+const COUNTED: Rule = Rule::strong("device counter");
 
 /// Where amplification rises.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,8 +83,8 @@ pub(super) fn counted(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     )
     .draw("random writes", Style::Line, rise.curve)
     .mark(rise.place.0 as f64, "garbage collection begins");
-    let sure = sure_within(session.capacity(), spare, error, COUNTED);
-    suppose_space(session, spare, sure, &evidence, &picture);
+    let rules = known_within(session.capacity(), spare, error, COUNTED);
+    suppose_space(session, spare, rules, &evidence, &picture);
     Ok(())
 }
 

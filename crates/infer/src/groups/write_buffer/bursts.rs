@@ -102,7 +102,7 @@ pub(crate) fn write_one(session: &mut Session<'_, '_>, name: &str, size: Bytes) 
 }
 
 /// The idle time after a burst, as a multiple of the burst's time.
-pub(crate) const REST_FACTOR: u64 = 3;
+const REST_FACTOR: u64 = 3;
 
 /// A burst is long enough if it has this many times the writes before the first wait.
 pub(crate) const SUSTAINED: usize = 4;
