@@ -41,7 +41,7 @@ use crate::seeded_bug::SeededBug;
 use report::VIOLATIONS_MAX;
 pub use report::{CrashReport, CrashViolation};
 #[cfg(test)]
-pub(crate) use scatter::Scatter;
+pub(crate) use {media::CrashMedia, scatter::Scatter};
 
 /// Explores at least `states` crash states, from whole scenarios with this seed and the ones after it, with a number of
 /// threads. The violations are in the order of their seeds.

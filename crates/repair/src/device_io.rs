@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! - A read never overtakes a write to the same range: it waits until that write has completed.
-//! - The first write that fails is remembered; every later write and flush fails with its error.
+//! - The first write or flush that fails is remembered; every later write and flush fails with its error.
+//! - Where a write failed nobody knows what the device has: a read of that range fails with the write's error.
 
 use flashlab_base::{Bytes, Nanos};
 use flashlab_device::{Arena, Buffer, Completion, Device, IoError, Operation, Request};
@@ -31,6 +32,13 @@ impl ReadRange {
     }
 }
 
+/// A write that failed.
+struct FailedWrite {
+    offset: u64,
+    size: Bytes,
+    error: RepairError,
+}
+
 struct InFlight {
     tag: u64,
     offset: u64,
@@ -47,6 +55,8 @@ pub(crate) struct DeviceIo<D> {
     writes: Vec<InFlight>,
     spare: Vec<Buffer>,
     failed: Option<RepairError>,
+    /// Where writes failed, with their errors.
+    unknown: Vec<FailedWrite>,
     takes_discards: bool,
 }
 
@@ -56,7 +66,7 @@ impl<D: Device> DeviceIo<D> {
         let depth = device.geometry().depth.max(1) as usize;
         let spare =
             if record == Bytes::ZERO { Vec::new() } else { Arena::buffers(logs + WRITES_MAX, record) };
-        DeviceIo { device, depth, tag: 0, writes: Vec::new(), spare, failed: None, takes_discards: true }
+        DeviceIo { device, depth, tag: 0, writes: Vec::new(), spare, failed: None, unknown: Vec::new(), takes_discards: true }
     }
 
     pub fn device(&self) -> &D {
@@ -116,7 +126,7 @@ impl<D: Device> DeviceIo<D> {
 
     /// Waits for the writes to a range.
     pub fn settle(&mut self, offset: u64, size: Bytes) {
-        while self.writes.iter().any(|write| write.overlaps(offset, size)) {
+        while self.writes.iter().any(|write| overlap((write.offset, write.size), (offset, size))) {
             self.complete_one();
         }
     }
@@ -127,7 +137,12 @@ impl<D: Device> DeviceIo<D> {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Remembers that another handle failed to flush.
+    /// The first write or flush that failed, or why there are no more.
+    pub fn failure(&self) -> Option<&RepairError> {
+        self.failed.as_ref()
+    }
+
+    /// Lets every later write and flush fail: another handle failed to flush, or the volume was closed.
     pub fn fail(&mut self, error: RepairError) {
         self.failed.get_or_insert(error);
     }
@@ -135,9 +150,15 @@ impl<D: Device> DeviceIo<D> {
     /// Reads ranges at the same time.
     ///
     /// # Errors
-    /// That of the first range that fails.
+    /// That of the first range that fails, or of a write to one of them.
     pub fn read(&mut self, ranges: &mut [ReadRange]) -> Result<(), RepairError> {
         ranges.iter().for_each(|range| self.settle(range.offset, range.size));
+        let overlaps = |write: &&FailedWrite| {
+            ranges.iter().any(|range| overlap((write.offset, write.size), (range.offset, range.size)))
+        };
+        if let Some(write) = self.unknown.iter().find(overlaps) {
+            return Err(write.error.clone());
+        }
         let mut error = None;
         let mut waiting: Vec<(u64, usize)> = Vec::with_capacity(ranges.len());
         let mut next = 0;
@@ -178,7 +199,7 @@ impl<D: Device> DeviceIo<D> {
     pub fn flush(&mut self) -> Result<(), RepairError> {
         self.settle_all()?;
         if let Err(error) = self.alone(Operation::Flush, 0, Bytes::ZERO) {
-            self.failed = Some(error.clone());
+            self.fail(error.clone());
             return Err(error);
         }
         Ok(())
@@ -226,7 +247,7 @@ impl<D: Device> DeviceIo<D> {
             None => {
                 // A device that does not answer is gone, and so are its buffers.
                 let lost = self.writes.swap_remove(0);
-                self.failed.get_or_insert(failed("write", lost.offset, lost.size, IoError::GONE));
+                self.write_failed(&lost, IoError::GONE);
             }
         }
         true
@@ -239,15 +260,21 @@ impl<D: Device> DeviceIo<D> {
             self.spare.push(done.buffer);
         }
         if let Err(error) = done.result {
-            self.failed.get_or_insert(failed("write", write.offset, write.size, error));
+            self.write_failed(&write, error);
         }
+    }
+
+    fn write_failed(&mut self, write: &InFlight, error: IoError) {
+        let InFlight { offset, size, .. } = *write;
+        let error = failed("write", offset, size, error);
+        self.unknown.push(FailedWrite { offset, size, error: error.clone() });
+        self.fail(error);
     }
 }
 
-impl InFlight {
-    fn overlaps(&self, offset: u64, size: Bytes) -> bool {
-        self.offset < offset + size.0 && offset < self.offset + self.size.0
-    }
+/// Whether two ranges, each an offset and a size, have a byte in common.
+fn overlap(a: (u64, Bytes), b: (u64, Bytes)) -> bool {
+    a.0 < b.0 + b.1.0 && b.0 < a.0 + a.1.0
 }
 
 /// The error of an IO on the device.

@@ -110,7 +110,6 @@ pub struct Volume<D> {
     /// Positions of the host's records since packing was last paced.
     written_positions: u32,
     discards: DiscardBacklog,
-    poisoned: Option<RepairError>,
     counters: VolumeCounters,
     /// Segments whose live pages packing could not read; they are not reused while the volume is open.
     damaged_segments: u32,
@@ -259,7 +258,6 @@ impl<D: Device> Volume<D> {
                 rate: options.discard_rate,
                 next: Nanos::ZERO,
             },
-            poisoned: None,
             counters: VolumeCounters::from_array(recovered.checkpoint.counters),
             damaged_segments: 0,
             scratch: Buffer::empty(),
@@ -292,7 +290,7 @@ impl<D: Device> Volume<D> {
         self.write_checkpoint()?;
         self.superblock.is_clean = true;
         self.update_superblock()?;
-        self.poisoned = Some(RepairError::Closed);
+        self.io.fail(RepairError::Closed);
         Ok(())
     }
 
@@ -364,7 +362,7 @@ impl<D: Device> Volume<D> {
 
     /// Why nothing is written any more. `None`: it is.
     pub fn poison(&self) -> Option<&RepairError> {
-        self.poisoned.as_ref()
+        self.io.failure()
     }
 
     fn page_size(&self) -> usize {
@@ -383,20 +381,10 @@ impl<D: Device> Volume<D> {
 
     /// Fails if an earlier write failed.
     fn check_poison(&self) -> Result<(), RepairError> {
-        match &self.poisoned {
+        match self.poison() {
             Some(error) => Err(RepairError::Poisoned(error.to_string())),
             None => Ok(()),
         }
-    }
-
-    /// Notes the first failed write or flush.
-    fn or_poison<T>(&mut self, result: Result<T, RepairError>) -> Result<T, RepairError> {
-        if let Err(error @ RepairError::Io { .. }) = &result
-            && self.poisoned.is_none()
-        {
-            self.poisoned = Some(error.clone());
-        }
-        result
     }
 }
 

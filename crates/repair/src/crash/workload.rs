@@ -366,7 +366,8 @@ impl Host {
         }
     }
 
-    /// A read of the device fails: the page is an error, or right; and right at the next read. Nothing is poisoned.
+    /// A read of the device fails: the page is an error, or right; and right at the next read. It poisons nothing. If a write is in
+    /// flight, the read waits for it; when that fails, the volume is poisoned as behind any write that fails.
     fn read_with_error(&mut self) -> Result<(), RepairError> {
         // A write of the background work may have failed. It poisons the volume, and the host sees it now.
         if let Some(error) = self.volume().poison() {
@@ -381,6 +382,11 @@ impl Host {
         let is_right = first.is_err() || data == expected;
         volume.device().fail_read_after(None);
         let second = volume.read(page * PAGE as u64, &mut data);
+        if let Some(error @ RepairError::Io { action: "write", .. }) = volume.poison()
+            && is_right
+        {
+            return Err(error.clone());
+        }
         if !is_right || second.is_err() || data != expected || volume.poison().is_some() {
             self.run.broken =
                 Some(format!("page {page} around a read that fails: {first:?}, then {second:?}"));

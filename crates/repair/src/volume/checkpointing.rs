@@ -28,8 +28,7 @@ impl<D: Device> Volume<D> {
     pub(super) fn update_superblock(&mut self) -> Result<(), RepairError> {
         self.superblock.update += 1;
         self.counters.metadata_bytes += 2 * BLOCK.0;
-        let written = write_superblock(&mut self.io, &self.superblock);
-        self.or_poison(written)
+        write_superblock(&mut self.io, &self.superblock)
     }
 
     /// Writes a checkpoint if as much was written as recovery may have to read.
@@ -47,11 +46,6 @@ impl<D: Device> Volume<D> {
     pub(super) fn write_checkpoint(&mut self) -> Result<(), RepairError> {
         self.check_poison()?;
         self.join_flush()?;
-        let written = self.try_checkpoint();
-        self.or_poison(written)
-    }
-
-    fn try_checkpoint(&mut self) -> Result<(), RepairError> {
         self.write_all_records()?;
         self.flush_device()?;
         let checkpoint = self.next_checkpoint();

@@ -83,8 +83,7 @@ impl<D: Device> Volume<D> {
 
     /// Lets another handle flush the device. Nobody else does so at the same time.
     pub(crate) fn start_flush(&mut self) -> Result<Arc<FlushInFlight>, RepairError> {
-        let settled = self.io.settle_all();
-        self.or_poison(settled)?;
+        self.io.settle_all()?;
         let flush =
             FlushInFlight { sequence: self.sequence, result: Mutex::new(None), answered: Condvar::new() };
         let flush = Arc::new(flush);
@@ -110,7 +109,7 @@ impl<D: Device> Volume<D> {
             Err(error) => {
                 let error = failed("flush", 0, Bytes::ZERO, error);
                 self.io.fail(error.clone());
-                self.or_poison(Err(error))
+                Err(error)
             }
         }
     }
@@ -122,8 +121,7 @@ impl<D: Device> Volume<D> {
             return Ok(());
         }
         self.join_flush()?;
-        let flushed = self.io.flush();
-        self.or_poison(flushed)?;
+        self.io.flush()?;
         self.durable = self.sequence;
         Ok(())
     }

@@ -60,7 +60,7 @@ impl<D: Device> Volume<D> {
     /// Discards a free segment on the device if the rate allows it. False: there is none, or it has to wait.
     pub(super) fn discard_step(&mut self) -> bool {
         let now = self.io.device_mut().now();
-        if now < self.discards.next || self.poisoned.is_some() {
+        if now < self.discards.next || self.poison().is_some() {
             return false;
         }
         if !self.io.takes_discards() {

@@ -78,7 +78,7 @@ impl<D: Device> Volume<D> {
 
     /// One step of packing, if any is due. False: nothing is to be done.
     pub(super) fn background_step(&mut self) -> bool {
-        if self.poisoned.is_some() || !self.placer.should_pack() {
+        if self.poison().is_some() || !self.placer.should_pack() {
             return false;
         }
         let free = self.placer.table().free_count() + self.packed.len() as u32;

@@ -2,7 +2,7 @@ use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::MemoryDevice;
 
 use super::*;
-use crate::crash::Scatter;
+use crate::crash::{CrashMedia, Scatter};
 use crate::segment_table::LogId;
 use crate::single_log::Greedy;
 
@@ -102,5 +102,35 @@ fn flushed_writes_behind_a_segment_of_unwritten_copies_survive_a_crash() {
             _ => 1,
         };
         assert!(data == [version; PAGE], "page {page} has version {}, not {version}", data[0]);
+    }
+}
+
+/// The write of a full record returns before the device has answered. When it failed, a read of its pages said that they were damaged,
+/// or returned what nobody knows to be there.
+#[test]
+fn a_read_of_pages_whose_write_failed_returns_the_error_of_the_write() {
+    let capacity = Bytes::mib(8);
+    // The device fails each second write without doing it; the others reach the medium all the same.
+    for writes_before in 1..=2 {
+        let mut media = CrashMedia::new(Arc::new(vec![0; capacity.0 as usize]), Vec::new());
+        Volume::create(&mut media, VolumeUuid([9; 16]), options(capacity, 0.5)).unwrap();
+        let mut volume = Volume::open(media, MountOptions::default(), |_| Box::new(Greedy)).unwrap();
+        for version in 0..writes_before {
+            volume.write(0, &[version; PAGE]).unwrap();
+            volume.flush().unwrap();
+        }
+        volume.device().fail_after(0);
+        let pages = u64::from(volume.layout().record_pages_max);
+        for page in 1..=pages {
+            volume.write(page * PAGE as u64, &[7; PAGE]).unwrap();
+        }
+        let mut data = [0; PAGE];
+        assert!(volume.poison().is_none(), "nothing has waited for the write yet");
+        let error = volume.read(PAGE as u64, &mut data).unwrap_err();
+        assert!(matches!(error, RepairError::Io { action: "write", .. }), "{error}");
+        assert_eq!(volume.poison(), Some(&error));
+        assert!(matches!(volume.write(0, &data), Err(RepairError::Poisoned(_))));
+        volume.read(0, &mut data).unwrap();
+        assert_eq!(data, [writes_before - 1; PAGE]);
     }
 }

@@ -294,7 +294,6 @@ impl<D: Device> Volume<D> {
         let size = Bytes(u64::from(pages + 1) * page_size as u64);
         self.since_checkpoint.written += size.0;
         let offset = self.layout().offset(position);
-        let written = self.io.write_record(offset, size, buffer);
-        self.or_poison(written)
+        self.io.write_record(offset, size, buffer)
     }
 }
