@@ -1,20 +1,28 @@
 //! What a volume costs by itself: `cargo bench -p flashlab-repair --bench own_cost`.
 //!
 //! The device is memory, so that all time is the volume's and that of copying. Random writes and reads of 4 KiB; CPU time of this
-//! thread, because others may use the CPU. Rounds alternate, and the median counts.
+//! thread, because others may use the CPU. Rounds alternate, and the median counts. The rate of appended pages has the
+//! host's pages and the copies of packing.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Arena, Device, MemoryDevice, Operation, Request};
-use flashlab_repair::{Greedy, LayoutOptions, MountOptions, Volume, VolumeUuid};
+use flashlab_repair::{
+    LayoutOptions, MountOptions, Policy, Volume, VolumeLayout, VolumeUuid, WorkloadKind, WriteWorkload,
+    default_policy, policy_named,
+};
 
 const PAGE: usize = 4096;
-const CAPACITY: Bytes = Bytes::mib(512);
+const CAPACITY: Bytes = Bytes::mib(2048);
+/// Small, so that this volume has as many segments as one of 8 GiB with segments of 4 MiB.
+const SEGMENT: Bytes = Bytes::mib(1);
 const ROUNDS: usize = 7;
 const WRITES: u64 = 200_000;
 const READS: u64 = 50_000;
+/// Random writes of 4 KiB a second that one core should do.
+const GOAL: f64 = 400_000.0;
 
 /// CPU time of this thread; wall time where the kernel does not tell.
 fn cpu_time(begin: Instant) -> Duration {
@@ -28,51 +36,75 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-fn new_volume(fill: f64) -> Volume<MemoryDevice> {
+fn greedy(layout: &VolumeLayout) -> Box<dyn Policy> {
+    policy_named("greedy", layout.segment_count).expect("there is such a policy")
+}
+
+fn new_volume(fill: f64, policy: fn(&VolumeLayout) -> Box<dyn Policy>) -> Volume<MemoryDevice> {
     let mut device = MemoryDevice::new(CAPACITY, Nanos(1));
     let options = LayoutOptions {
         capacity: CAPACITY,
         page: Bytes(PAGE as u64),
-        segment: Bytes::mib(4),
+        segment: SEGMENT,
         logical_pages: (CAPACITY.0 as f64 * fill) as u64 / PAGE as u64,
         checkpoint_interval: Bytes::mib(64),
     };
     Volume::create(&mut device, VolumeUuid([1; 16]), options).expect("the options are possible");
-    Volume::open(device, MountOptions::default(), |_| Box::new(Greedy)).expect("it was just made")
+    Volume::open(device, MountOptions::default(), policy).expect("it was just made")
 }
 
 fn main() {
     let begin = Instant::now();
-    let mut random = Prng::new(Seed(1));
+    let zipf = WorkloadKind::Zipf(0.99);
+    writes("uniform, 20 % full, greedy", 0.2, WorkloadKind::Uniform, greedy, begin);
+    writes("uniform, 80 % full, greedy", 0.8, WorkloadKind::Uniform, greedy, begin);
+    writes("zipf 0.99, 80 % full, greedy", 0.8, zipf, greedy, begin);
+    writes("zipf 0.99, 80 % full, default policy", 0.8, zipf, default_policy, begin);
+    reads(&mut Prng::new(Seed(1)), begin);
+}
+
+/// Random writes in the steady state.
+fn writes(
+    name: &str,
+    fill: f64,
+    workload: WorkloadKind,
+    policy: fn(&VolumeLayout) -> Box<dyn Policy>,
+    begin: Instant,
+) {
     let data = vec![7; PAGE];
-    for fill in [0.2, 0.8] {
-        let mut volume = new_volume(fill);
-        let pages = volume.size().0 / PAGE as u64;
-        (0..pages).for_each(|page| volume.write(page * PAGE as u64, &data).expect("memory does not fail"));
-        let mut rates = Vec::new();
-        let before = volume.counters();
-        for _ in 0..ROUNDS {
-            let start = cpu_time(begin);
-            for _ in 0..WRITES {
-                let page = random.below(pages);
-                volume.write(page * PAGE as u64, &data).expect("memory does not fail");
-            }
-            rates.push(WRITES as f64 / (cpu_time(begin) - start).as_secs_f64());
+    let mut volume = new_volume(fill, policy);
+    let pages = volume.size().0 / PAGE as u64;
+    (0..pages).for_each(|page| volume.write(page * PAGE as u64, &data).expect("memory does not fail"));
+    let mut workload = WriteWorkload::new(workload, pages as u32, Seed(1));
+    let mut next = |count: u64| -> Vec<u64> { (0..count).map(|_| u64::from(workload.next_page())).collect() };
+    let write = |volume: &mut Volume<MemoryDevice>, pages: &[u64]| {
+        for page in pages {
+            volume.write(page * PAGE as u64, &data).expect("memory does not fail");
         }
-        let after = volume.counters();
-        let copied = (after.copied_pages - before.copied_pages) as f64 / (ROUNDS as u64 * WRITES) as f64;
-        println!(
-            "random 4 KiB writes, {:.0} % full: {:.0} pages/s ({copied:.2} copies for each)",
-            fill * 100.0,
-            median(rates)
-        );
+    };
+    write(&mut volume, &next(2 * pages));
+    let mut rates = Vec::new();
+    let before = volume.counters();
+    for _ in 0..ROUNDS {
+        let pages = next(WRITES);
+        let start = cpu_time(begin);
+        write(&mut volume, &pages);
+        rates.push(WRITES as f64 / (cpu_time(begin) - start).as_secs_f64());
     }
-    reads(&mut random, begin);
+    let after = volume.counters();
+    let copied = (after.copied_pages - before.copied_pages) as f64 / (ROUNDS as u64 * WRITES) as f64;
+    let rate = median(rates);
+    println!(
+        "random 4 KiB writes, {name}: {rate:.0} pages/s, {:.2} of the goal; {copied:.2} copies for each, {:.0} appended \
+         pages/s",
+        rate / GOAL,
+        rate * (1.0 + copied)
+    );
 }
 
 /// Reads of the volume and of the device, alternately.
 fn reads(random: &mut Prng, begin: Instant) {
-    let mut volume = new_volume(0.8);
+    let mut volume = new_volume(0.8, greedy);
     let mut device = MemoryDevice::new(CAPACITY, Nanos(1));
     let pages = volume.size().0 / PAGE as u64;
     let mut data = vec![7; PAGE];

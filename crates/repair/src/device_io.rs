@@ -66,7 +66,16 @@ impl<D: Device> DeviceIo<D> {
         let depth = device.geometry().depth.max(1) as usize;
         let spare =
             if record == Bytes::ZERO { Vec::new() } else { Arena::buffers(logs + WRITES_MAX, record) };
-        DeviceIo { device, depth, tag: 0, writes: Vec::new(), spare, failed: None, unknown: Vec::new(), takes_discards: true }
+        DeviceIo {
+            device,
+            depth,
+            tag: 0,
+            writes: Vec::new(),
+            spare,
+            failed: None,
+            unknown: Vec::new(),
+            takes_discards: true,
+        }
     }
 
     pub fn device(&self) -> &D {

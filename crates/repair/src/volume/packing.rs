@@ -11,6 +11,7 @@
 use flashlab_base::Bytes;
 use flashlab_device::Device;
 
+use super::reading::taken;
 use super::{PackingProgress, Volume};
 use crate::device_io::ReadRange;
 use crate::error::RepairError;
@@ -138,9 +139,15 @@ impl<D: Device> Volume<D> {
     /// The record at this position of a segment. `None`: no record of the segment begins here.
     fn record_at(&mut self, position: u32) -> Option<PackedRecord> {
         if self.headers.get(position).is_none() {
-            let mut range = [ReadRange::new(self.layout().offset(position), self.layout().options.page)];
-            self.io.read(&mut range).ok()?;
-            self.headers.put_read(self.seed, position, range[0].bytes());
+            let (offset, size) = (self.layout().offset(position), self.layout().options.page);
+            let mut range = [ReadRange { offset, size, buffer: taken(&mut self.header_scratch, size) }];
+            let read = self.io.read(&mut range);
+            if read.is_ok() {
+                self.headers.put_read(self.seed, position, range[0].bytes());
+            }
+            let [ReadRange { buffer, .. }] = range;
+            self.header_scratch = buffer;
+            read.ok()?;
         }
         let segment = self.slot(Location { position, distance: 0 }).segment;
         let use_of_segment = self.placer.table().segment(segment).sequence;
@@ -162,14 +169,22 @@ impl<D: Device> Volume<D> {
         let (start, end) = (first.1.position, last.1.position + 1);
         let page_size = self.page_size();
         let size = Bytes(u64::from(end - start) * page_size as u64);
-        let mut range = [ReadRange::new(self.layout().offset(start), size)];
-        if self.io.read(&mut range).is_err() {
-            // Its segment is not freed then.
-            return Ok(());
-        }
+        let (offset, buffer) = (self.layout().offset(start), taken(&mut self.scratch, size));
+        let mut range = [ReadRange { offset, size, buffer }];
+        let read = self.io.read(&mut range);
+        let [ReadRange { buffer, .. }] = range;
+        // If it fails, its segment is not freed.
+        let copied = if read.is_ok() { self.copy_from(record, start, &buffer) } else { Ok(()) };
+        self.scratch = buffer;
+        copied
+    }
+
+    /// Copies the live pages of a record out of what was read from this position on.
+    fn copy_from(&mut self, record: &PackedRecord, start: u32, read: &[u8]) -> Result<(), RepairError> {
+        let page_size = self.page_size();
         for &(page, location, checksum) in &record.live {
             let at = (location.position - start) as usize * page_size;
-            let data = &range[0].bytes()[at..at + page_size];
+            let data = &read[at..at + page_size];
             if page_checksum(self.seed, page, record.sequence, data) != checksum {
                 continue;
             }

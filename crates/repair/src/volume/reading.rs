@@ -146,11 +146,11 @@ impl<D: Device> Volume<D> {
     }
 
     fn read_planned(&mut self, planned: &PlannedRead, data: &mut [u8]) -> Result<(), RepairError> {
-        if self.scratch.len() < planned.size.0 as usize {
-            self.scratch = Arena::buffers(1, planned.size).remove(0);
-        }
-        let buffer = std::mem::replace(&mut self.scratch, Buffer::empty());
-        let whole = ReadRange { offset: planned.offset, size: planned.size, buffer };
+        let whole = ReadRange {
+            offset: planned.offset,
+            size: planned.size,
+            buffer: taken(&mut self.scratch, planned.size),
+        };
         let read = match planned.header {
             None => {
                 let mut ranges = [whole];
@@ -161,10 +161,7 @@ impl<D: Device> Volume<D> {
             }
             Some(offset) => {
                 let size = planned.page_size;
-                if self.header_scratch.is_empty() {
-                    self.header_scratch = Arena::buffers(1, size).remove(0);
-                }
-                let buffer = std::mem::replace(&mut self.header_scratch, Buffer::empty());
+                let buffer = taken(&mut self.header_scratch, size);
                 let mut ranges = [whole, ReadRange { offset, size, buffer }];
                 let read = self.io.read(&mut ranges);
                 let [whole, first] = ranges;
@@ -200,6 +197,15 @@ impl<D: Device> Volume<D> {
             }
         }
         Ok(())
+    }
+}
+
+/// Memory of at least this size: the buffer that is kept, or a new one if it is too small.
+pub(super) fn taken(kept: &mut Buffer, size: Bytes) -> Buffer {
+    if (kept.len() as u64) < size.0 {
+        Arena::buffers(1, size).remove(0)
+    } else {
+        std::mem::replace(kept, Buffer::empty())
     }
 }
 
