@@ -6,18 +6,22 @@
 //! It needs root, loop devices, FUSE and mkfs.ext4; SQLite, PostgreSQL and MariaDB as far as they are installed.
 //!
 //! `poor`: a database on ext4 on a simulated device that is served live, direct and repaired (A B A B). It prints the
-//! transactions per second, and the flash pages that the device programmed for each.
+//! transactions per second, and the flash pages that the device programmed for each. The disks are prepared at full speed, and the
+//! simulated device begins as one that was written from end to end: files take most of the file system, and random writes
+//! went over them, so that a volume has to pack from the first transaction on.
 //!
 //! `survive`: rows with consecutive numbers are committed until the server of the volume is killed, or the device beneath loses
 //! its power. What was acknowledged has to be there after that, and the database whole.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use flashlab_base::{Prng, Seed};
 use serde_json::Value;
 
 const FLASHLAB: &str = env!("CARGO_BIN_EXE_flashlab");
@@ -260,9 +264,30 @@ impl Engine {
         shell("sync");
     }
 
-    /// Transactions for some seconds: SQLite updates random rows, PostgreSQL runs pgbench with 4 clients. Returns the
-    /// transactions and the seconds.
-    fn run(self, place: &Path, seconds: u64) -> (f64, f64) {
+    /// Writes everything that the database and the file system still have in memory.
+    fn checkpoint(self, place: &Path) {
+        if self == Engine::PostgreSql {
+            shell(&format!("echo 'checkpoint;' | {}", self.client(place)));
+        }
+        shell(&format!("sync -f {}", place.display()));
+    }
+
+    /// Ends the server of the database at once: what it would write now does not belong to the transactions.
+    fn kill(self, place: &Path) {
+        match self {
+            Engine::PostgreSql => {
+                let at = place.display();
+                shell(&format!(
+                    "cd / && runuser -u postgres -- {POSTGRESQL}/pg_ctl -s -w -D {at}/pg -m immediate stop"
+                ));
+            }
+            _ => self.stop(place),
+        }
+    }
+
+    /// Transactions for some seconds, at least five: SQLite updates random rows, PostgreSQL runs pgbench with 4 clients. Returns the
+    /// number.
+    fn run(self, place: &Path, seconds: u64) -> f64 {
         let at = place.display();
         let begin = Instant::now();
         if self == Engine::PostgreSql {
@@ -270,16 +295,15 @@ impl Engine {
                 "cd / && runuser -u postgres -- {POSTGRESQL}/pgbench -n -c 4 -T {seconds} -h {at} postgres 2>/dev/null | sed -n \
                  's/^number of transactions actually processed: \\([0-9]*\\).*/\\1/p'"
             );
-            let transactions = shell(&pgbench).trim().parse().expect("pgbench prints the number");
-            return (transactions, begin.elapsed().as_secs_f64());
+            return shell(&pgbench).trim().parse().expect("pgbench prints the number");
         }
         let mut session = Session::start(&self.client(place));
         let mut transactions = 0.0;
-        while begin.elapsed() < Duration::from_secs(seconds) {
+        while transactions < 5.0 || begin.elapsed() < Duration::from_secs(seconds) {
             assert!(session.execute("update t set v=randomblob(200) where i=abs(random())%20000+1"));
             transactions += 1.0;
         }
-        (transactions, begin.elapsed().as_secs_f64())
+        transactions
     }
 }
 
@@ -291,40 +315,144 @@ struct Stack {
 }
 
 impl Stack {
-    fn new(profile: &str, size: &str, is_repaired: bool, place: &Path) -> Stack {
-        let device = Server::start(&["serve", profile, "--size", size, "--loop"]);
+    fn over(device: Server, is_repaired: bool, place: &Path, is_new: bool) -> Stack {
         let volume = is_repaired.then(|| {
-            shell(&format!("{FLASHLAB} repair create {0} --destroy-data-on {0}", device.path));
+            if is_new {
+                shell(&format!("{FLASHLAB} repair create {0} --destroy-data-on {0}", device.path));
+            }
             Server::start(&["repair", "serve", &device.path, "--loop"])
         });
         let disk = volume.as_ref().map_or(&device.path, |volume| &volume.path);
-        let mounted = Some(Mounted::new(disk, place, true));
+        let mounted = Some(Mounted::new(disk, place, is_new));
         Stack { mounted, volume, device }
     }
 }
 
+/// A disk of this size takes a few seconds to prepare, and has 128 segments of 4 MiB.
+const POOR_SIZE: u64 = 512 << 20;
+
+/// Poor devices of the zoo, and the page of a volume on each: at least that of the flash, because a record that begins within a page
+/// that was programmed makes the device merge.
+const POOR_DEVICES: [(&str, &str); 3] =
+    [("sdcard", "8KiB"), ("cruzer-micro", "4KiB"), ("uflip-transcend-mlc", "16KiB")];
+
+/// Disks with a database, and the poor devices that they are put on.
+struct Prepared {
+    directory: PathBuf,
+}
+
+impl Prepared {
+    fn file(&self, name: &str) -> String {
+        self.directory.join(name).display().to_string()
+    }
+
+    /// A simulated device of this size that was written from end to end: its profile and its state.
+    fn device(&self, name: &str) {
+        let profile = shell(&format!("{FLASHLAB} sim show sim:{name}"));
+        let size = |line: &str| match line.starts_with("capacity = ") {
+            true => format!("capacity = \"{POOR_SIZE}B\"\n"),
+            false => format!("{line}\n"),
+        };
+        let file = self.file(&format!("{name}.toml"));
+        fs::write(&file, profile.lines().map(size).collect::<String>()).expect("the profile is written");
+        shell(&format!(
+            "{FLASHLAB} sim precondition sim:{file} --state sequential --output {}",
+            self.file(&format!("{name}.state"))
+        ));
+    }
+
+    /// The disk of an engine: a file with its data, and files of a steady state beside it; on a volume with pages of this size.
+    fn disk(&self, engine: Engine, page: Option<&str>) -> String {
+        let of = format!("{}-{}", engine.name(), page.unwrap_or("direct"));
+        let file = self.file(&of.replace(['=', ',', ' '], "-"));
+        if Path::new(&file).exists() {
+            return file;
+        }
+        let volume = match page {
+            Some(page) => {
+                shell(&format!("{FLASHLAB} repair create {file} --size {POOR_SIZE}B --page {page}"));
+                Some(Server::start(&["repair", "serve", &file, "--loop"]))
+            }
+            None => {
+                shell(&format!("truncate -s {POOR_SIZE} {file}"));
+                None
+            }
+        };
+        let disk = match &volume {
+            Some(volume) => volume.path.clone(),
+            None => shell(&format!("losetup --find --show {file}")).trim().to_owned(),
+        };
+        let place = self.directory.join("preparing");
+        let mounted = Mounted::new(&disk, &place, true);
+        engine.make(&place);
+        engine.fill(&place);
+        let (at, other) = (place.display(), place.join("other"));
+        let free: u64 =
+            shell(&format!("df --output=avail -B 1 {at} | tail -1")).trim().parse().expect("a number");
+        overwrite_randomly(&other, free * 8 / 10);
+        drop(mounted);
+        if volume.is_none() {
+            shell(&format!("losetup -d {disk}"));
+        }
+        file
+    }
+
+    /// Serves a copy of a disk from a poor device.
+    fn stack(&self, device: &str, engine: Engine, page: Option<&str>, place: &Path) -> Stack {
+        let (disk, served) = (self.disk(engine, page), self.file("served"));
+        shell(&format!(
+            "cp --sparse=always {disk} {served} && cp {} {served}.flashlab",
+            self.file(&format!("{device}.state"))
+        ));
+        let profile = format!("sim:{}", self.file(&format!("{device}.toml")));
+        let device = Server::start(&["serve", &profile, "--backing", &served, "--loop"]);
+        Stack::over(device, page.is_some(), place, false)
+    }
+}
+
+/// Makes a file of this size, and overwrites its pages at random, as often as it has pages.
+fn overwrite_randomly(path: &Path, size: u64) {
+    const PAGE: u64 = 4096;
+    let mut file = fs::File::create(path).expect("the file is made");
+    let chunk: Vec<u8> =
+        (0..1_u64 << 17).flat_map(|word| (word.wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_le_bytes()).collect();
+    for _ in 0..size >> 20 {
+        file.write_all(&chunk).expect("there is space");
+    }
+    let pages = (size >> 20) * ((1 << 20) / PAGE);
+    let mut random = Prng::new(Seed(1));
+    for written in 0..pages {
+        file.write_all_at(&chunk[..PAGE as usize], random.below(pages) * PAGE).expect("it is overwritten");
+        if written % 4096 == 0 {
+            file.sync_data().expect("it is durable");
+        }
+    }
+    file.sync_all().expect("it is durable");
+}
+
 /// Transactions a second and flash pages for each transaction.
-fn measure(profile: &str, engine: Engine, is_repaired: bool, seconds: u64, place: &Path) -> (f64, f64) {
-    let stack = Stack::new(profile, "384MiB", is_repaired, place);
-    engine.make(place);
-    engine.fill(place);
+fn measure(stack: &Stack, engine: Engine, seconds: u64, place: &Path) -> (f64, f64) {
     engine.start(place, "");
+    engine.checkpoint(place);
     let before = stack.device.pages_programmed();
-    let (transactions, taken) = engine.run(place, seconds);
-    shell("sync");
-    sleep(Duration::from_millis(500));
+    let begin = Instant::now();
+    let transactions = engine.run(place, seconds);
+    engine.checkpoint(place);
+    let taken = begin.elapsed().as_secs_f64();
     let pages = stack.device.pages_programmed() - before;
-    engine.stop(place);
-    drop(stack);
+    engine.kill(place);
     (transactions / taken, pages as f64 / transactions)
 }
 
-fn poor(seconds: u64, rounds: usize, place: &Path) {
+fn poor(seconds: u64, rounds: usize, directory: PathBuf) {
+    let place = directory.join("mounted");
+    let prepared = Prepared { directory };
     println!(
         "| device | database | tx/s direct | tx/s repaired | ratio | flash pages/tx direct | repaired | ratio |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
-    for profile in ["sim:sdcard", "sim:cruzer-micro", "sim:uflip-transcend-mlc"] {
+    for (profile, page) in POOR_DEVICES {
+        prepared.device(profile);
         for engine in [Engine::Sqlite("delete"), Engine::PostgreSql] {
             if !engine.is_installed() {
                 println!("{} is not installed", engine.name());
@@ -332,8 +460,9 @@ fn poor(seconds: u64, rounds: usize, place: &Path) {
             }
             let mut seen = [Vec::new(), Vec::new()];
             for _ in 0..rounds {
-                for (is_repaired, seen) in [false, true].into_iter().zip(&mut seen) {
-                    seen.push(measure(profile, engine, is_repaired, seconds, place));
+                for (page, seen) in [None, Some(page)].into_iter().zip(&mut seen) {
+                    let stack = prepared.stack(profile, engine, page, &place);
+                    seen.push(measure(&stack, engine, seconds, &place));
                 }
             }
             let median = |of: &[(f64, f64)], which: fn(&(f64, f64)) -> f64| {
@@ -344,7 +473,7 @@ fn poor(seconds: u64, rounds: usize, place: &Path) {
             let [rate, rate_repaired] = [&seen[0], &seen[1]].map(|seen| median(seen, |cell| cell.0));
             let [pages, pages_repaired] = [&seen[0], &seen[1]].map(|seen| median(seen, |cell| cell.1));
             println!(
-                "| {profile} | {} | {rate:.2} | {rate_repaired:.2} | {:.1} | {pages:.1} | {pages_repaired:.1} | {:.1} |",
+                "| `sim:{profile}` | {} | {rate:.2} | {rate_repaired:.2} | {:.1} | {pages:.1} | {pages_repaired:.1} | {:.1} |",
                 engine.name(),
                 rate_repaired / rate,
                 pages / pages_repaired
@@ -384,7 +513,8 @@ fn survive(place: &Path) {
 /// Commits until the volume dies; returns the rows that were acknowledged, and those that are found after that.
 fn dies(engine: Engine, death: Death, place: &Path) -> (u64, u64) {
     const ROWS: u64 = 400;
-    let mut stack = Stack::new("sim:tlc-sata", "1GiB", true, place);
+    let device = Server::start(&["serve", "sim:tlc-sata", "--size", "1GiB", "--loop"]);
+    let mut stack = Stack::over(device, true, place, true);
     engine.make(place);
     engine.start(place, "");
     let mut session = Session::start(&engine.client(place));
@@ -446,12 +576,13 @@ fn main() {
     let place = std::env::temp_dir().join(format!("flashlab-databases-{}", std::process::id()));
     fs::create_dir_all(&place).expect("a directory is made");
     match arguments.first().map(String::as_str) {
-        Some("poor") => poor(number(1, 20), number(2, 2) as usize, &place),
+        Some("poor") => poor(number(1, 20), number(2, 1) as usize, place.clone()),
         Some("survive") => survive(&place),
         _ => println!("give poor [SECONDS [ROUNDS]], or survive"),
     }
     for left in [place.with_extension("pid"), place.with_extension("log")] {
         let _ = fs::remove_file(left);
     }
-    let _ = fs::remove_dir(&place);
+    // A file system that is still mounted is left alone.
+    let _ = tried(&format!("rm -rf --one-file-system {}", place.display()));
 }
