@@ -118,8 +118,7 @@ fn resident() -> Option<u64> {
 }
 
 fn open(device: NewestData) -> Volume<NewestData> {
-    let options = MountOptions { discard_rate: Bytes::ZERO, ..MountOptions::default() };
-    Volume::open(device, options, default_policy).expect("it is mounted")
+    Volume::open(device, MountOptions::default(), default_policy).expect("it is mounted")
 }
 
 /// Writes every page once in random order, and then what a crash leaves to replay.
@@ -133,7 +132,7 @@ fn crashed(capacity: Bytes) -> (NewestData, VolumeLayout) {
         checkpoint_interval: Bytes::mib(64),
     };
     let layout = Volume::create(&mut device, VolumeUuid([1; 16]), options).expect("the options are possible");
-    device.data = layout.segments_start().0..capacity.0 - (128 << 10);
+    device.data = layout.segments.0..capacity.0 - (128 << 10);
     let mut volume = open(device);
     let data = vec![7; PAGE as usize];
     let mut order: Vec<u32> = (0..layout.options.logical_pages as u32).collect();
@@ -141,7 +140,7 @@ fn crashed(capacity: Bytes) -> (NewestData, VolumeLayout) {
     for at in (1..order.len()).rev() {
         order.swap(at, random.below(at as u64 + 1) as usize);
     }
-    let mut write = |volume: &mut Volume<NewestData>, page: u64| {
+    let write = |volume: &mut Volume<NewestData>, page: u64| {
         volume.write(page * PAGE, &data).expect("memory does not fail");
     };
     order.iter().for_each(|&page| write(&mut volume, page.into()));
@@ -174,7 +173,9 @@ fn mount(capacity: Bytes, begin: Instant) -> f64 {
                  page (resident {:.2})",
                 volume.replayed_records(),
                 layout.memory().0 as f64 / pages as f64,
-                before.zip(resident()).map_or(f64::NAN, |(before, after)| (after.saturating_sub(before)) as f64 / pages as f64)
+                before
+                    .zip(resident())
+                    .map_or(f64::NAN, |(before, after)| (after.saturating_sub(before)) as f64 / pages as f64)
             );
         }
         device = volume.abandon();
@@ -191,5 +192,7 @@ fn main() {
     let [small, large] = [small, large].map(|gib| (gib as f64 / 1024.0, mount(Bytes::gib(gib), begin)));
     let per_tib = (large.1 - small.1) / (large.0 - small.0);
     let fixed = (small.1 - per_tib * small.0).max(0.0);
-    println!("a mount after a crash takes {per_tib:.2} s for each TiB, and {fixed:.3} s for what was written last (goal: 1 s for each TiB)");
+    println!(
+        "a mount after a crash takes {per_tib:.2} s for each TiB, and {fixed:.3} s for what was written last (goal: 1 s for each TiB)"
+    );
 }
