@@ -1,7 +1,7 @@
 //! Databases on repaired devices: what the volume brings them on poor devices, and what they keep when it dies.
 //!
-//!     cargo bench -p flashlab --bench databases -- poor [SECONDS [ROUNDS]]
-//!     cargo bench -p flashlab --bench databases -- survive
+//!     cargo bench -p flashlab --bench databases -- poor [SECONDS [ROUNDS [DEVICE]]]
+//!     cargo bench -p flashlab --bench databases -- survive [ENGINE]
 //!
 //! It needs root, loop devices, FUSE and mkfs.ext4; SQLite, PostgreSQL and MariaDB as far as they are installed.
 //!
@@ -315,12 +315,12 @@ struct Stack {
 }
 
 impl Stack {
-    fn over(device: Server, is_repaired: bool, place: &Path, is_new: bool) -> Stack {
-        let volume = is_repaired.then(|| {
+    fn over(device: Server, policy: Option<&str>, place: &Path, is_new: bool) -> Stack {
+        let volume = policy.map(|policy| {
             if is_new {
                 shell(&format!("{FLASHLAB} repair create {0} --destroy-data-on {0}", device.path));
             }
-            Server::start(&["repair", "serve", &device.path, "--loop"])
+            Server::start(&["repair", "serve", &device.path, "--loop", "--policy", policy])
         });
         let disk = volume.as_ref().map_or(&device.path, |volume| &volume.path);
         let mounted = Some(Mounted::new(disk, place, is_new));
@@ -331,10 +331,21 @@ impl Stack {
 /// A disk of this size takes a few seconds to prepare, and has 128 segments of 4 MiB.
 const POOR_SIZE: u64 = 512 << 20;
 
-/// Poor devices of the zoo, and the page of a volume on each: at least that of the flash, because a record that begins within a page
-/// that was programmed makes the device merge.
-const POOR_DEVICES: [(&str, &str); 3] =
-    [("sdcard", "8KiB"), ("cruzer-micro", "4KiB"), ("uflip-transcend-mlc", "16KiB")];
+/// A poor device of the zoo, and the volume that suits it.
+#[derive(Clone, Copy)]
+struct PoorDevice {
+    name: &'static str,
+    /// At least the page of the flash: a record that begins within a page that was programmed makes the device merge.
+    page: &'static str,
+    /// The device has one or two open blocks: more logs than that close one block for another.
+    policy: &'static str,
+}
+
+const POOR_DEVICES: [PoorDevice; 3] = [
+    PoorDevice { name: "sdcard", page: "8KiB", policy: "greedy" },
+    PoorDevice { name: "cruzer-micro", page: "4KiB", policy: "greedy" },
+    PoorDevice { name: "uflip-transcend-mlc", page: "16KiB", policy: "greedy" },
+];
 
 /// Disks with a database, and the poor devices that they are put on.
 struct Prepared {
@@ -362,16 +373,16 @@ impl Prepared {
     }
 
     /// The disk of an engine: a file with its data, and files of a steady state beside it; on a volume with pages of this size.
-    fn disk(&self, engine: Engine, page: Option<&str>) -> String {
-        let of = format!("{}-{}", engine.name(), page.unwrap_or("direct"));
+    fn disk(&self, engine: Engine, on: Option<PoorDevice>) -> String {
+        let of = format!("{}-{}", engine.name(), on.map_or("direct", |device| device.page));
         let file = self.file(&of.replace(['=', ',', ' '], "-"));
         if Path::new(&file).exists() {
             return file;
         }
-        let volume = match page {
-            Some(page) => {
+        let volume = match on {
+            Some(PoorDevice { page, policy, .. }) => {
                 shell(&format!("{FLASHLAB} repair create {file} --size {POOR_SIZE}B --page {page}"));
-                Some(Server::start(&["repair", "serve", &file, "--loop"]))
+                Some(Server::start(&["repair", "serve", &file, "--loop", "--policy", policy]))
             }
             None => {
                 shell(&format!("truncate -s {POOR_SIZE} {file}"));
@@ -398,15 +409,15 @@ impl Prepared {
     }
 
     /// Serves a copy of a disk from a poor device.
-    fn stack(&self, device: &str, engine: Engine, page: Option<&str>, place: &Path) -> Stack {
-        let (disk, served) = (self.disk(engine, page), self.file("served"));
+    fn stack(&self, poor: PoorDevice, engine: Engine, is_repaired: bool, place: &Path) -> Stack {
+        let (disk, served) = (self.disk(engine, is_repaired.then_some(poor)), self.file("served"));
         shell(&format!(
             "cp --sparse=always {disk} {served} && cp {} {served}.flashlab",
-            self.file(&format!("{device}.state"))
+            self.file(&format!("{}.state", poor.name))
         ));
-        let profile = format!("sim:{}", self.file(&format!("{device}.toml")));
+        let profile = format!("sim:{}", self.file(&format!("{}.toml", poor.name)));
         let device = Server::start(&["serve", &profile, "--backing", &served, "--loop"]);
-        Stack::over(device, page.is_some(), place, false)
+        Stack::over(device, is_repaired.then_some(poor.policy), place, false)
     }
 }
 
@@ -444,15 +455,15 @@ fn measure(stack: &Stack, engine: Engine, seconds: u64, place: &Path) -> (f64, f
     (transactions / taken, pages as f64 / transactions)
 }
 
-fn poor(seconds: u64, rounds: usize, directory: PathBuf) {
+fn poor(seconds: u64, rounds: usize, only: Option<&str>, directory: PathBuf) {
     let place = directory.join("mounted");
     let prepared = Prepared { directory };
     println!(
         "| device | database | tx/s direct | tx/s repaired | ratio | flash pages/tx direct | repaired | ratio |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
-    for (profile, page) in POOR_DEVICES {
-        prepared.device(profile);
+    for poor in POOR_DEVICES.into_iter().filter(|poor| only.is_none_or(|name| name == poor.name)) {
+        prepared.device(poor.name);
         for engine in [Engine::Sqlite("delete"), Engine::PostgreSql] {
             if !engine.is_installed() {
                 println!("{} is not installed", engine.name());
@@ -460,8 +471,8 @@ fn poor(seconds: u64, rounds: usize, directory: PathBuf) {
             }
             let mut seen = [Vec::new(), Vec::new()];
             for _ in 0..rounds {
-                for (page, seen) in [None, Some(page)].into_iter().zip(&mut seen) {
-                    let stack = prepared.stack(profile, engine, page, &place);
+                for (is_repaired, seen) in [false, true].into_iter().zip(&mut seen) {
+                    let stack = prepared.stack(poor, engine, is_repaired, &place);
                     seen.push(measure(&stack, engine, seconds, &place));
                 }
             }
@@ -473,7 +484,8 @@ fn poor(seconds: u64, rounds: usize, directory: PathBuf) {
             let [rate, rate_repaired] = [&seen[0], &seen[1]].map(|seen| median(seen, |cell| cell.0));
             let [pages, pages_repaired] = [&seen[0], &seen[1]].map(|seen| median(seen, |cell| cell.1));
             println!(
-                "| `sim:{profile}` | {} | {rate:.2} | {rate_repaired:.2} | {:.1} | {pages:.1} | {pages_repaired:.1} | {:.1} |",
+                "| `sim:{}` | {} | {rate:.2} | {rate_repaired:.2} | {:.1} | {pages:.1} | {pages_repaired:.1} | {:.1} |",
+                poor.name,
                 engine.name(),
                 rate_repaired / rate,
                 pages / pages_repaired
@@ -491,8 +503,9 @@ enum Death {
     PowerLost,
 }
 
-fn survive(place: &Path) {
-    for engine in [Engine::Sqlite("delete"), Engine::Sqlite("wal"), Engine::PostgreSql, Engine::MariaDb] {
+fn survive(only: Option<&str>, place: &Path) {
+    let engines = [Engine::Sqlite("delete"), Engine::Sqlite("wal"), Engine::PostgreSql, Engine::MariaDb];
+    for engine in engines.into_iter().filter(|engine| only.is_none_or(|name| engine.name().contains(name))) {
         if !engine.is_installed() {
             println!("{} is not installed", engine.name());
             continue;
@@ -514,7 +527,7 @@ fn survive(place: &Path) {
 fn dies(engine: Engine, death: Death, place: &Path) -> (u64, u64) {
     const ROWS: u64 = 400;
     let device = Server::start(&["serve", "sim:tlc-sata", "--size", "1GiB", "--loop"]);
-    let mut stack = Stack::over(device, true, place, true);
+    let mut stack = Stack::over(device, Some("multi-log"), place, true);
     engine.make(place);
     engine.start(place, "");
     let mut session = Session::start(&engine.client(place));
@@ -576,9 +589,11 @@ fn main() {
     let place = std::env::temp_dir().join(format!("flashlab-databases-{}", std::process::id()));
     fs::create_dir_all(&place).expect("a directory is made");
     match arguments.first().map(String::as_str) {
-        Some("poor") => poor(number(1, 20), number(2, 1) as usize, place.clone()),
-        Some("survive") => survive(&place),
-        _ => println!("give poor [SECONDS [ROUNDS]], or survive"),
+        Some("poor") => {
+            poor(number(1, 15), number(2, 1) as usize, arguments.get(3).map(String::as_str), place.clone())
+        }
+        Some("survive") => survive(arguments.get(1).map(String::as_str), &place),
+        _ => println!("give poor [SECONDS [ROUNDS [DEVICE]]], or survive [ENGINE]"),
     }
     for left in [place.with_extension("pid"), place.with_extension("log")] {
         let _ = fs::remove_file(left);

@@ -38,8 +38,12 @@ impl NewestData {
     }
 
     fn chunk(&mut self, chunk: u64) -> &mut [u8] {
-        if !self.chunks.contains_key(&chunk) {
-            self.chunks.insert(chunk, vec![0; CHUNK as usize].into());
+        let mut is_new = false;
+        self.chunks.entry(chunk).or_insert_with(|| {
+            is_new = true;
+            vec![0; CHUNK as usize].into()
+        });
+        if is_new {
             if self.data.contains(&(chunk * CHUNK)) {
                 self.order.push_back(chunk);
             }

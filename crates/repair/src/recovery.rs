@@ -112,16 +112,20 @@ fn read_image<D: Device>(io: &mut DeviceIo<D>, recovered: &mut Recovered) -> Res
     let (pages, segments) = (layout.options.logical_pages, u64::from(layout.segment_count));
     let chunks = image::length(pages, segments).0 / BLOCK.0;
     let mut chunk = 0;
+    let mut part = [ReadRange::new(start, IMAGE_READ)];
     while chunk < chunks {
         let size = IMAGE_READ.min(Bytes((chunks - chunk) * BLOCK.0));
-        let mut part = [ReadRange::new(start + chunk * BLOCK.0, size)];
+        part[0].offset = start + chunk * BLOCK.0;
+        part[0].size = size;
         io.read(&mut part)?;
         for block in part[0].bytes().chunks_exact(BLOCK.0 as usize) {
             let id = (image, chunk);
             let fits = match image::content(chunk, pages, segments) {
                 Some(ChunkContent::Pages(range)) => {
-                    image::decode_pages(uuid, id, range.end - range.start, block).is_some_and(|places| {
-                        range.zip(places).all(|(page, place)| put(layout, &mut recovered.map, page, place))
+                    let bytes = image::page_bytes(uuid, id, range.end - range.start, block);
+                    bytes.is_some_and(|bytes| {
+                        recovered.map.load(range.start, bytes);
+                        true
                     })
                 }
                 Some(ChunkContent::Segments(range)) => {
@@ -385,12 +389,11 @@ fn count_live_pages(
     map: &PageMap,
     segments: &mut [Segment],
 ) -> Result<(), RepairError> {
-    for page in 0..map.pages() {
-        if let Some(location) = map.get(page) {
-            segments[(location.position / layout.pages_per_segment()) as usize].live_pages += 1;
-        }
-    }
-    for (at, segment) in (0..).zip(segments) {
+    let live = map.live_pages(layout.segment_count, layout.pages_per_segment()).map_err(|page| {
+        damaged("the map", layout.images[0].0, format!("page {page} of the volume lies where no page can"))
+    })?;
+    for ((at, segment), live_pages) in (0..).zip(segments).zip(live) {
+        segment.live_pages = live_pages;
         segment.state = if segment.live_pages > 0 { SegmentState::Sealed } else { SegmentState::Free };
         if segment.live_pages > segment.written_pages {
             let offset = layout.offset(at * layout.pages_per_segment());

@@ -101,18 +101,16 @@ fn open(uuid: VolumeUuid, (image, chunk): (u64, u64), block: &[u8]) -> Option<De
     is_right.then_some(fields)
 }
 
-/// The places in a chunk, `count` of them. `None`: the block is not this chunk of this image.
-pub(crate) fn decode_pages(
+/// The places in a chunk, `count` of them, as [`PageMap::load`](crate::map::PageMap::load) takes them. `None`: the block
+/// is not this chunk of this image.
+pub(crate) fn page_bytes(
     uuid: VolumeUuid,
     image_and_chunk: (u64, u64),
     count: u64,
     block: &[u8],
-) -> Option<impl Iterator<Item = Option<Location>> + '_> {
-    let mut fields = open(uuid, image_and_chunk, block)?;
-    Some((0..count).map(move |_| {
-        let (position, distance) = (fields.u32(), fields.u8());
-        (position != NOWHERE).then_some(Location { position, distance })
-    }))
+) -> Option<&[u8]> {
+    open(uuid, image_and_chunk, block)?;
+    block.get(FIXED..FIXED + count as usize * BYTES_PER_PAGE)
 }
 
 /// The segments in a chunk, `count` of them. `None`: the block is not this chunk of this image.
@@ -129,6 +127,7 @@ pub(crate) fn decode_segments(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::map::PageMap;
 
     #[test]
     fn chunks_cover_all_pages_and_then_all_segments() {
@@ -145,10 +144,12 @@ mod tests {
         let mut block = vec![0; 4096];
         let places = [None, Some(Location { position: 9, distance: 2 })];
         encode_pages(uuid, (4, 1), places.into_iter(), &mut block);
-        assert_eq!(decode_pages(uuid, (4, 1), 2, &block).unwrap().collect::<Vec<_>>(), places);
-        assert!(decode_pages(uuid, (5, 1), 2, &block).is_none());
-        assert!(decode_pages(uuid, (4, 2), 2, &block).is_none());
+        let mut map = PageMap::new(2);
+        map.load(0, page_bytes(uuid, (4, 1), 2, &block).unwrap());
+        assert_eq!([map.get(0), map.get(1)], places);
+        assert!(page_bytes(uuid, (5, 1), 2, &block).is_none());
+        assert!(page_bytes(uuid, (4, 2), 2, &block).is_none());
         block[4000] ^= 1;
-        assert!(decode_pages(uuid, (4, 1), 2, &block).is_none());
+        assert!(page_bytes(uuid, (4, 1), 2, &block).is_none());
     }
 }
