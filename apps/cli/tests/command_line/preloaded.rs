@@ -14,7 +14,8 @@ use flashlab_skip::{Need, skip};
 use serde_json::Value;
 
 use crate::files::{Place, postgresql, run_as};
-use crate::repair::new_volume;
+use crate::live_disk::send;
+use crate::repair::{acknowledged_until, insert_script, new_volume};
 use crate::support::{Directory, Ran, program};
 
 /// System calls that move or sync data of a file.
@@ -332,6 +333,29 @@ fn several_processes_share_a_sqlite_database() {
          one & one & one & wait; sqlite3 {database} 'select count(*) from t; pragma integrity_check'"
     );
     assert_eq!(run.succeeds(&["*.db*"], &["sh", "-c", &script]), "24\nok");
+}
+
+#[test]
+fn a_database_keeps_what_it_committed_when_the_owner_of_its_files_is_killed() {
+    let Some(run) = Run::new("96MiB") else { return };
+    if !has_sqlite() {
+        return;
+    }
+    // The index of the log is mapped, so it stays in the file system.
+    for (journal, patterns) in [("delete", &["delete.db*"][..]), ("wal", &["wal.db", "wal.db-wal"])] {
+        let database = run.path(&format!("{journal}.db"));
+        let script = insert_script(Path::new(&database), journal);
+        let command = run.command(patterns, &["sh", "-c", &script]);
+        let committed = acknowledged_until(command, 30, |owner| send(owner, "KILL"));
+        let query = "pragma integrity_check; select count(*) from t; select max(i) from t;";
+        let found = run.succeeds(patterns, &["sqlite3", &database, query]);
+        let lines: Vec<&str> = found.lines().collect();
+        assert_eq!((lines[0], lines[1]), ("ok", lines[2]), "{journal}");
+        // The commit that was under way may have been durable.
+        let last: u64 = lines[2].parse().unwrap();
+        assert!(last == committed || last == committed + 1, "{journal}: {last}, acknowledged {committed}");
+    }
+    run.directory.succeeds(&["repair", "check", &run.volume]);
 }
 
 #[test]

@@ -456,15 +456,26 @@ fn a_database_keeps_what_it_committed_when_the_server_is_killed() {
 
 /// Commits rows with consecutive numbers, calls `kill` after some, and returns the last row that was acknowledged.
 pub fn insert_until(database: &Path, journal: &str, rows: u64, kill: impl FnOnce()) -> u64 {
+    let mut command = Command::new("sh");
+    command.args(["-c", &insert_script(database, journal)]);
+    acknowledged_until(command, rows, |_| kill())
+}
+
+/// A script that commits rows with consecutive numbers and prints each number then, until a commit fails.
+pub fn insert_script(database: &Path, journal: &str) -> String {
     // Below `extra`, SQLite does not sync the directory after it removed the journal, and a power failure may undo the last
     // commit.
-    let script = format!(
+    format!(
         "sqlite3 {path} 'pragma journal_mode={journal}; create table t(i)' >/dev/null; i=1; \
          while sqlite3 -cmd 'pragma synchronous=extra' {path} \"insert into t values($i)\" 2>/dev/null >/dev/null; \
          do echo $i; i=$((i+1)); done",
         path = database.display()
-    );
-    let mut child = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+    )
+}
+
+/// Runs a command that prints numbers, calls `kill` with it after some, and returns the last number.
+pub fn acknowledged_until(mut command: Command, rows: u64, kill: impl FnOnce(&Child)) -> u64 {
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut last = 0;
     let mut kill = Some(kill);
@@ -473,7 +484,7 @@ pub fn insert_until(database: &Path, journal: &str, rows: u64, kill: impl FnOnce
         if last >= rows
             && let Some(kill) = kill.take()
         {
-            kill();
+            kill(&child);
         }
     }
     child.wait().unwrap();

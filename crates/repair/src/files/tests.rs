@@ -1,4 +1,4 @@
-use flashlab_base::Nanos;
+use flashlab_base::{Nanos, Prng, Seed};
 use flashlab_device::MemoryDevice;
 
 use super::*;
@@ -246,4 +246,93 @@ fn symbolic_links_have_a_target_and_no_data() {
     let free = files.usage().free;
     files.unlink(FileId::ROOT, b"file", 9).unwrap();
     assert_eq!(files.usage().free, free + Bytes(PAGE));
+}
+
+/// Every change that a catalogue can have.
+fn files_of_all_kinds() -> Files<MemoryDevice> {
+    let mut files = new_files();
+    let directory = files.create(FileId::ROOT, b"d", FileKind::Directory, NEW).unwrap();
+    let large = make(&mut files, "large", &[7; 20 * PAGE as usize]);
+    files.punch(large, 4 * PAGE, 6 * PAGE, 8).unwrap();
+    let gone = make(&mut files, "gone", b"gone");
+    files.link(gone, directory, b"linked", 9).unwrap();
+    files.unlink(FileId::ROOT, b"gone", 9).unwrap();
+    files.symlink(directory, b"symbolic", b"/large", NEW).unwrap();
+    files.rename((FileId::ROOT, b"large"), (directory, b"moved"), false, 10).unwrap();
+    files.truncate(large, Bytes(9 * PAGE + 5), 11).unwrap();
+    make(&mut files, "removed", b"x");
+    files.unlink(FileId::ROOT, b"removed", 12).unwrap();
+    files.sync(false).unwrap();
+    files
+}
+
+/// Overwrites bytes of the changes in a page of the log, and makes its checksum right: else the damage would be noticed too early.
+fn edit_page(random: &mut Prng, page: &mut [u8], seed: u32) {
+    let length = u32::from_le_bytes(page[12..16].try_into().unwrap()) as usize;
+    for _ in 0..=random.below(3) {
+        let size = [1, 1, 8][random.below(3) as usize];
+        let at = 32 + random.below((length - 32 - size) as u64 + 1) as usize;
+        let value = [0, 1, random.below(40), u64::MAX, 1 << 62, random.next_u64()][random.below(6) as usize];
+        page[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
+    }
+    if random.below(8) == 0 {
+        let shorter = 32 + random.below((length - 31) as u64) as u32;
+        page[12..16].copy_from_slice(&shorter.to_le_bytes());
+    }
+    let length = u32::from_le_bytes(page[12..16].try_into().unwrap()) as usize;
+    let crc = crc32c::crc32c_append(seed, &page[12..length]);
+    page[8..12].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// Uses all that a program can: nothing may panic, whatever the result.
+fn use_everything(files: &mut Files<MemoryDevice>) {
+    let mut directories = vec![FileId::ROOT];
+    let mut seen = BTreeSet::new();
+    while let Some(directory) = directories.pop() {
+        let entries = files.entries(directory).unwrap_or_default();
+        for (name, status) in entries {
+            let id = files.lookup(directory, &name).unwrap();
+            if !seen.insert(id) {
+                continue;
+            }
+            directories.extend((status.kind == FileKind::Directory).then_some(id));
+            let mut data = vec![0; 3 * PAGE as usize];
+            for offset in [0, status.size.0.saturating_sub(10), PAGE * 5 + 1, u64::MAX - 5] {
+                let _ = files.read(id, offset, &mut data);
+                let _ = files.write(id, Some(offset), b"new data", 13);
+            }
+            let _ = files.read_link(id);
+            let _ = files.punch(id, PAGE, u64::MAX, 14);
+            let _ = files.truncate(id, Bytes(3 * PAGE), 15);
+            let _ = files.rename((directory, &name), (FileId::ROOT, b"renamed"), true, 16);
+            let _ = files.unlink(directory, &name, 17);
+        }
+    }
+    let _ = files.create(FileId::ROOT, b"one more", FileKind::Regular, NEW);
+    let _ = files.usage();
+    files.sync(false).unwrap();
+}
+
+#[test]
+fn a_catalogue_that_others_wrote_is_refused_or_used_and_nothing_panics() {
+    let (mut opened, mut refused) = (0, 0);
+    for seed in 0..300 {
+        let mut volume = files_of_all_kinds().into_volume();
+        let mut random = Prng::new(Seed(seed));
+        let mut page = vec![0; PAGE as usize];
+        // The first page of the first log.
+        volume.read(PAGE, &mut page).unwrap();
+        edit_page(&mut random, &mut page, volume.superblock().uuid.seed());
+        volume.write(PAGE, &page).unwrap();
+        match Files::open(volume) {
+            Ok(mut files) => {
+                opened += 1;
+                use_everything(&mut files);
+                let _ = Files::open(self::volume(files.abandon()));
+            }
+            Err(RepairError::Damaged { .. }) => refused += 1,
+            Err(other) => panic!("seed {seed}: {other}"),
+        }
+    }
+    assert!(opened > 20 && refused > 100, "{opened} opened, {refused} refused");
 }
