@@ -82,7 +82,7 @@ impl Measurement {
     /// Adds bytes that were written to prepare the target.
     pub fn prepared(&mut self, bytes: Bytes) -> Result<()> {
         self.manifest.prepared_bytes += bytes.0;
-        Ok(self.folder.write_json("manifest.json", &self.manifest)?)
+        Ok(self.folder.write_manifest(&self.manifest)?)
     }
 
     /// Measures the overhead on this machine, and records it.
@@ -90,7 +90,7 @@ impl Measurement {
         let overhead = flashlab_bench::overhead(&self.folder)?;
         self.manifest.overhead_ns_per_io = Some(overhead.ns_per_io);
         self.manifest.clock_ns_per_reading = Some(overhead.clock_ns_per_reading);
-        self.folder.write_json("manifest.json", &self.manifest)?;
+        self.folder.write_manifest(&self.manifest)?;
         Ok(())
     }
 

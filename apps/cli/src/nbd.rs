@@ -4,7 +4,7 @@
 //! - nbdkit does not outlive this process, however this process ends.
 
 use std::io::ErrorKind;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -48,8 +48,9 @@ pub fn serve(
     }
     make_free(&socket)?;
     signals.add_signal(SIGCHLD).context("cannot listen to the end of nbdkit")?;
-    let mut nbdkit = Nbdkit { process: start(command)?, socket };
+    let mut nbdkit = Nbdkit { process: start(command)?, socket, inode: None };
     nbdkit.wait_until_ready(signals)?;
+    nbdkit.inode = inode(&nbdkit.socket);
     let uri = format!("nbd+unix:///?socket={}", nbdkit.socket.display());
     ready(Path::new(&uri))?;
     let mut asked = false;
@@ -74,6 +75,12 @@ pub fn serve(
 struct Nbdkit {
     process: Child,
     socket: PathBuf,
+    /// The inode of the socket once nbdkit listens on it. Another server may have replaced it since.
+    inode: Option<u64>,
+}
+
+fn inode(path: &Path) -> Option<u64> {
+    std::fs::symlink_metadata(path).ok().map(|metadata| metadata.ino())
 }
 
 impl Nbdkit {
@@ -119,7 +126,9 @@ impl Drop for Nbdkit {
         // After a normal end there is no process to kill.
         let _ = self.process.kill();
         let _ = self.process.wait();
-        let _ = std::fs::remove_file(&self.socket);
+        if self.inode.is_none() || self.inode == inode(&self.socket) {
+            let _ = std::fs::remove_file(&self.socket);
+        }
     }
 }
 

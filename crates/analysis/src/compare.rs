@@ -26,7 +26,7 @@ use serde::Serialize;
 
 use crate::findings::Characteristics;
 
-use level::repetition_variance;
+use level::{RepetitionVariance, repetition_variance};
 pub use level::{Responses, Statistic, TransferTotals};
 use ratio::{CONFIDENCE, Pair, holm};
 pub use ratio::{FALSE_DIFFERENCE_P, Ratio, RatioVerdict};
@@ -149,7 +149,7 @@ pub struct MissingRow {
 
 /// Compares each of `runs` with the first.
 pub fn compare(runs: &[ComparedRun]) -> Comparison {
-    let repetition_variances: Vec<Vec<f64>> = runs.iter().map(repetition_variances).collect();
+    let repetition_variances: Vec<Vec<RepetitionVariance>> = runs.iter().map(repetition_variances).collect();
     let (mut experiments, mut missing) = (Vec::new(), Vec::new());
     for key in keys(runs) {
         let found: Vec<Option<&Responses>> = runs.iter().map(|run| run.find(key)).collect();
@@ -284,14 +284,17 @@ fn keys(runs: &[ComparedRun]) -> Vec<&ExperimentKey> {
 }
 
 /// For each statistic, the variance of the levels of the run's repetitions.
-fn repetition_variances(run: &ComparedRun) -> Vec<f64> {
+fn repetition_variances(run: &ComparedRun) -> Vec<RepetitionVariance> {
     let levels = |statistic| run.experiments.iter().map(move |(_, responses)| responses.level(statistic));
     Statistic::ALL.into_iter().map(|statistic| repetition_variance(levels(statistic))).collect()
 }
 
 /// A pair for each statistic, from response times and the variances of repetitions' levels.
-fn pairs_of<'a>(first: (&'a Responses, &[f64]), other: (&'a Responses, &[f64])) -> Vec<Pair<'a>> {
-    let level = |(responses, repetition_variances): (&'a Responses, &[f64]), index: usize| {
+fn pairs_of<'a>(
+    first: (&'a Responses, &[RepetitionVariance]),
+    other: (&'a Responses, &[RepetitionVariance]),
+) -> Vec<Pair<'a>> {
+    let level = |(responses, repetition_variances): (&'a Responses, &[RepetitionVariance]), index: usize| {
         (responses.level(Statistic::ALL[index]), repetition_variances[index])
     };
     (0..Statistic::ALL.len()).map(|index| Pair::new(level(first, index), level(other, index))).collect()

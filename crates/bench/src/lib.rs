@@ -112,7 +112,7 @@ fn conduct_all(
     let mut unfinished = manifest.clone();
     unfinished.warnings.retain(|(kind, _)| kind != UNFINISHED);
     unfinished.warnings.insert(0, warning);
-    folder.write_json("manifest.json", &unfinished)?;
+    folder.write_manifest(&unfinished)?;
     let mut conduct = conduct::Conduct::new(device, &mut store, &unfinished, interrupt, progress, enforcing);
     if settings.methodology {
         conduct.uflip(&plans)?
@@ -121,7 +121,7 @@ fn conduct_all(
     }
     let (_, mut finished) = RunFolder::open::<Settings>(folder.path())?;
     finished.warnings.retain(|(kind, _)| kind != UNFINISHED);
-    Ok(folder.write_json("manifest.json", &finished)?)
+    Ok(folder.write_manifest(&finished)?)
 }
 
 /// The kind of the warning that a run is not finished.

@@ -89,7 +89,7 @@ impl Store {
         noted.warnings.retain(|(kind, _)| left_out.iter().all(|warning| warning.kind != *kind));
         noted.warnings.extend(left_out.iter().map(|warning| (warning.kind.clone(), warning.message.clone())));
         if noted != *manifest {
-            self.folder.write_json("manifest.json", &noted)?;
+            self.folder.write_manifest(&noted)?;
         }
         Ok(())
     }

@@ -37,8 +37,11 @@ use crate::status::Status;
 
 /// The longest command, in bytes, with its end of line. The longest fault rule has 100.
 pub const COMMAND_LENGTH_MAX: u64 = 4096;
-/// The time that the server waits for the rest of a line, and the client for an answer.
+/// The time that the client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The time that the server waits for the rest of a line, before it answers that the line has no end. Programs and terminals send
+/// whole lines; somebody who forgot the newline waits this long for the answer.
+const LINE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A command to a running server.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,21 +145,24 @@ impl Controlled for LiveDisk {
     }
 }
 
-/// Performs a command, and returns the answer.
+/// Performs a command, and returns the answer. [`end`] ends the server once the answer is sent.
 fn answer_to(command: ControlCommand, controlled: &dyn Controlled) -> Value {
     let done = match command {
         ControlCommand::Status => controlled.status(),
-        ControlCommand::Stop => {
-            let process = rustix::process::getpid();
-            let stopped = rustix::process::kill_process(process, rustix::process::Signal::TERM);
-            stopped.map(|()| true.into()).map_err(|error| error.to_string())
-        }
+        ControlCommand::Stop => Ok(true.into()),
         command => controlled.perform(command),
     };
     match done {
         Ok(done) => json!({ "ok": done }),
         Err(error) => json!({ "error": error }),
     }
+}
+
+/// Ends this server, as SIGTERM does. The process may be gone before another instruction of this thread, so that an answer
+/// has to be sent before.
+fn end() {
+    // A process may always send itself a signal.
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
 }
 
 /// The server's end of a control socket; dropping it removes the socket.
@@ -205,7 +211,7 @@ fn is_abandoned(path: &Path) -> bool {
 
 /// Answers the commands of a connection until it ends.
 fn converse(connection: &UnixStream, controlled: &dyn Controlled) {
-    let _ = connection.set_read_timeout(Some(PATIENCE));
+    let _ = connection.set_read_timeout(Some(LINE_PATIENCE));
     let mut reader = BufReader::new(connection);
     loop {
         let line = match read_command(&mut reader) {
@@ -216,19 +222,24 @@ fn converse(connection: &UnixStream, controlled: &dyn Controlled) {
         let command = ControlCommand::parse(&line);
         let is_last =
             matches!(command, Err(ControlCommandError::TooLong | ControlCommandError::Unterminated));
+        let is_end = command == Ok(ControlCommand::Stop);
         let answer = match command {
             Ok(command) => answer_to(command, controlled),
             Err(error) => json!({ "error": error.to_string() }),
         };
         let mut writer = connection;
-        if writer.write_all(format!("{answer}\n").as_bytes()).is_err() || is_last {
+        let is_sent = writer.write_all(format!("{answer}\n").as_bytes()).is_ok();
+        if is_end {
+            end();
+        }
+        if !is_sent || is_last {
             return;
         }
     }
 }
 
 /// The next line. It has no newline if it is too long, if the client closed the connection within it, or if
-/// the client did not finish it within [`PATIENCE`]. Empty at the end of the connection.
+/// the client did not finish it within [`LINE_PATIENCE`]. Empty at the end of the connection.
 fn read_command(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     loop {
@@ -288,6 +299,12 @@ impl ControlClient {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         Ok(ControlClient { stream: BufReader::new(stream) })
+    }
+
+    /// The process of the server, as the kernel knows it.
+    pub fn server_process(&self) -> Option<u32> {
+        let peer = rustix::net::sockopt::socket_peercred(self.stream.get_ref()).ok()?;
+        u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
     }
 
     /// Sends a command and waits for the answer.
@@ -406,8 +423,10 @@ mod tests {
         let mut oldest = &crowd[0];
         oldest.set_read_timeout(Some(PATIENCE)).unwrap();
         assert_eq!(oldest.read(&mut [0; 1]).unwrap(), 0);
-        let mut last = BufReader::new(&crowd[298]);
+        let last = UnixStream::connect(control.path()).unwrap();
+        let mut last = BufReader::new(&last);
         last.get_ref().set_read_timeout(Some(PATIENCE)).unwrap();
+        last.get_mut().write_all(b"stat").unwrap();
         last.get_mut().write_all(b"us\n").unwrap();
         let mut line = String::new();
         last.read_line(&mut line).unwrap();
@@ -442,6 +461,18 @@ mod tests {
         BufReader::new(&ours).read_to_string(&mut answers).unwrap();
         server.join().unwrap();
         answers.lines().map(|line| ControlReply::parse(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_line_without_its_end_is_answered_although_the_connection_stays_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let control = ControlServer::listen(&folder.path().join("control"), disk()).unwrap();
+        let client = UnixStream::connect(control.path()).unwrap();
+        client.set_read_timeout(Some(6 * LINE_PATIENCE)).unwrap();
+        (&client).write_all(b"status").unwrap();
+        let mut line = String::new();
+        BufReader::new(&client).read_line(&mut line).unwrap();
+        assert!(line.contains("the line has no end: a command ends with a newline"), "{line}");
     }
 
     #[test]

@@ -49,6 +49,7 @@ mod system;
 mod target;
 mod ublk;
 mod underlying;
+mod writers;
 
 pub use awake::IdleProcessors;
 pub use clock::{Clock, SPIN, use_precise_timers};

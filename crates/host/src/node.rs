@@ -60,6 +60,22 @@ impl Node {
         }
     }
 
+    /// The node that a path leads to, as far as the kernel knows it without asking a server of files. `None` if it is neither a
+    /// block device nor a regular file.
+    pub(crate) fn known_at(path: &Path) -> Option<Node> {
+        let status = system::known_status(path)?;
+        match u32::from(status.stx_mode) & libc::S_IFMT {
+            libc::S_IFBLK => {
+                Some(Node::Device(DeviceNumber::new(status.stx_rdev_major, status.stx_rdev_minor)))
+            }
+            libc::S_IFREG => Some(Node::File {
+                file_system: DeviceNumber::new(status.stx_dev_major, status.stx_dev_minor),
+                inode: status.stx_ino,
+            }),
+            _ => None,
+        }
+    }
+
     /// The node that a path leads to; symlinks are followed.
     ///
     /// # Errors

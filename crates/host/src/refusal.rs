@@ -19,6 +19,8 @@ pub enum Reason {
     Loop,
     /// A program or the kernel has it open exclusively.
     Held,
+    /// A program has it open for writing, though not exclusively.
+    OpenForWriting,
     /// It carries a partition table.
     PartitionTable,
     /// It contains a file system, or is a member of a RAID, LVM or encrypted volume.

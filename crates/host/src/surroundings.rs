@@ -1,8 +1,8 @@
 //! Finds out how the machine uses its block devices: the facts behind a refusal.
 //!
 //! # Model
-//! 1. [`Surroundings::look`] takes a snapshot of mounts, swap areas, loop devices and members of multi-device
-//!    file systems.
+//! 1. [`Surroundings::look`] takes a snapshot of mounts, swap areas, loop devices, members of multi-device
+//!    file systems, and of what programs have open for writing.
 //! 2. [`Surroundings::uses`] then lists all uses of a device or file.
 //!
 //! A disk is in use if one of its partitions is, and a partition if its whole disk is. A loop device is in
@@ -20,6 +20,7 @@ use crate::mounts::{Mount, Swap, parse_mounts, parse_swaps};
 use crate::node::{DeviceNumber, Node};
 use crate::refusal::{Reason, Refusal};
 use crate::system;
+use crate::writers::{Writer, writers};
 
 /// A loop device that is attached to something.
 #[derive(Clone, Debug)]
@@ -44,6 +45,7 @@ pub(crate) struct Surroundings {
     pub(crate) swaps: Vec<Swap>,
     pub(crate) loops: Vec<Loop>,
     pub(crate) members: Vec<Member>,
+    pub(crate) writers: Vec<Writer>,
 }
 
 impl Surroundings {
@@ -59,21 +61,23 @@ impl Surroundings {
                 members("/sys/fs/bcachefs", "", "bcachefs"),
             ]
             .concat(),
+            writers: writers(),
         }
     }
 
     /// All uses of this device or file.
     pub(crate) fn uses(&self, node: Node) -> Vec<Refusal> {
         let mut refusals = Vec::new();
-        self.collect(node, &mut Vec::new(), &mut refusals);
+        self.collect(node, "the file", &mut Vec::new(), &mut refusals);
         refusals
     }
 
-    /// As [`Surroundings::uses`]; `above` are the loop devices on the path to it.
-    fn collect(&self, node: Node, above: &mut Vec<DeviceNumber>, refusals: &mut Vec<Refusal>) {
+    /// As [`Surroundings::uses`]; `above` are the loop devices on the path to it, and `file` names it if it is a file.
+    fn collect(&self, node: Node, file: &str, above: &mut Vec<DeviceNumber>, refusals: &mut Vec<Refusal>) {
         match node {
             Node::File { .. } => {
-                self.swaps_and_loops(node, "the file", above, refusals);
+                self.swaps_and_loops(node, file, above, refusals);
+                self.writers_of(node, file, refusals);
             }
             Node::Device(number) => match BlockDevice::numbered(number) {
                 Some(device) => self.collect_device(&device, above, refusals),
@@ -102,7 +106,9 @@ impl Surroundings {
             self.mounts_of(relative, refusals);
             holders_of(relative, refusals);
             let name = relative.path().display().to_string();
-            self.swaps_and_loops(Node::Device(relative.number()), &name, above, refusals);
+            let node = Node::Device(relative.number());
+            self.swaps_and_loops(node, &name, above, refusals);
+            self.writers_of(node, &name, refusals);
         }
         let disk = device.disk();
         if let Some(own) = self.loops.iter().find(|candidate| candidate.device == disk.number()) {
@@ -117,7 +123,7 @@ impl Surroundings {
         }
         above.push(own.device);
         match own.node {
-            Some(node) => self.collect(node, above, refusals),
+            Some(node) => self.collect(node, &own.file.display().to_string(), above, refusals),
             None => refusals.push(Refusal::new(
                 Reason::Unknown,
                 format!("/dev/{} serves from {}, which cannot be looked at", own.name, own.file.display()),
@@ -164,6 +170,19 @@ impl Surroundings {
                     format!("detach it (`losetup -d /dev/{}`), if nothing needs it", other.name),
                 ));
             }
+        }
+    }
+
+    fn writers_of(&self, node: Node, name: &str, refusals: &mut Vec<Refusal>) {
+        for writer in self.writers.iter().filter(|writer| writer.node == node) {
+            let Writer { process, program, .. } = writer;
+            refusals.push(Refusal::new(
+                Reason::OpenForWriting,
+                format!("{name} is open for writing in process {process} ({program})"),
+                format!(
+                    "wait until that program has ended, or end it (`kill {process}`), if nothing needs it"
+                ),
+            ));
         }
     }
 

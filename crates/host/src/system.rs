@@ -102,6 +102,20 @@ fn status(file: BorrowedFd<'_>, mask: libc::c_uint) -> io::Result<libc::statx> {
     Ok(unsafe { status.assume_init() })
 }
 
+/// What the kernel knows of the file at a path: a network or FUSE file system whose server does not answer is not asked.
+pub(crate) fn known_status(path: &Path) -> Option<libc::statx> {
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    let mask = libc::STATX_TYPE | libc::STATX_INO;
+    let mut status = MaybeUninit::<libc::statx>::zeroed();
+    // SAFETY: the path ends with a zero byte, and `status` is writable.
+    checked(unsafe {
+        libc::statx(libc::AT_FDCWD, path.as_ptr(), libc::AT_STATX_DONT_SYNC, mask, status.as_mut_ptr())
+    })
+    .ok()?;
+    // SAFETY: the call succeeded and filled it.
+    Some(unsafe { status.assume_init() })
+}
+
 /// The file system of an open file.
 pub(crate) struct FileSystem {
     /// Its magic number.

@@ -141,7 +141,7 @@ impl Recording {
             let is_plan = name.strip_suffix(&suffix).is_some_and(|number| number.parse::<u32>().is_ok());
             if is_plan {
                 let path = format!("{PROBES_FOLDER}/{name}");
-                let plan = Plan::parse(&self.folder.read_text(&path)?, &path)?;
+                let plan = Plan::parse(&self.folder.read_plan(&path)?, &path)?;
                 return Ok(plan.experiments.into_iter().map(|kept| (kept.name, kept.pattern)).collect());
             }
         }

@@ -8,8 +8,8 @@ use maud::{Markup, html};
 use crate::charts::{Chart, ChartAxis, ChartSeries, Drawing, Figures};
 use crate::comparison::{
     ExperimentGroup, experiment_name, figure, group_name, groups, interval, letter, measured_rows, method,
-    missing, ratios_of, run_name, sentences, statistic_name, statistic_over, title, verdict_sentence,
-    verdict_word,
+    missing, odd_repetitions, ratios_of, run_name, sentences, statistic_name, statistic_over, title,
+    verdict_sentence, verdict_word, what_would_tell,
 };
 use crate::page::{Section, figures, note, page};
 use crate::units;
@@ -281,7 +281,10 @@ fn experiments(comparison: &Comparison) -> Markup {
 fn ratio_row(row: &ExperimentRow, run: usize, found: &StatisticRatio) -> Markup {
     let ratio = &found.ratio;
     let differs = matches!(ratio.verdict, RatioVerdict::Faster | RatioVerdict::Slower);
-    let needed = ratio.ios_needed.map(|ios| format!(", about {} IOs would tell", units::about(ios)));
+    let reason = match ratio.verdict {
+        RatioVerdict::CannotBeTold => Some(what_would_tell(ratio, run)),
+        _ => odd_repetitions(ratio, run),
+    };
     html! {
         tr {
             td { (experiment_name(&row.key)) }
@@ -291,7 +294,7 @@ fn ratio_row(row: &ExperimentRow, run: usize, found: &StatisticRatio) -> Markup 
             td data-value=(ratio.other_ns) { (units::time(ratio.other_ns)) }
             td.shown[differs] data-value=(ratio.ratio) { (units::ratio(ratio.ratio)) }
             td data-value=(ratio.low) { (interval(ratio)) }
-            td { (verdict_word(ratio.verdict)) (needed.unwrap_or_default()) }
+            td { (verdict_word(ratio.verdict)) @if let Some(reason) = reason { ", " (reason) } }
         }
     }
 }

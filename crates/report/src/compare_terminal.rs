@@ -1,10 +1,11 @@
 //! The comparison of several runs for a terminal.
 
-use flashlab_analysis::{Comparison, ExperimentRow, Statistic, StatisticRatio};
+use flashlab_analysis::{Comparison, ExperimentRow, RatioVerdict, Statistic, StatisticRatio};
 
 use crate::comparison::{
-    experiment_name, figure, group_name, groups, interval, letter, measured_rows, method, missing, ratios_of,
-    run_name, sentences, statistic_name, statistic_over, title, verdict_sentence, verdict_word,
+    experiment_name, figure, group_name, groups, interval, letter, measured_rows, method, missing,
+    odd_repetitions, ratios_of, run_name, sentences, statistic_name, statistic_over, title, verdict_sentence,
+    verdict_word,
 };
 use crate::units;
 use crate::writer::{BOLD, DIM, Layout, Writer};
@@ -75,6 +76,10 @@ fn experiment(out: &mut Writer<'_>, comparison: &Comparison, row: &ExperimentRow
                 interval(ratio),
                 verdict_word(ratio.verdict)
             );
+            let text = match odd_repetitions(ratio, run) {
+                Some(odd) if ratio.verdict != RatioVerdict::CannotBeTold => format!("{text}; {odd}"),
+                _ => text,
+            };
             out.wrapped(&name, &text, "");
         }
         out.wrapped("  ", &verdict_sentence(row, run), "");

@@ -189,23 +189,48 @@ pub fn verdict_sentence(row: &ExperimentRow, run: usize) -> String {
     if !clauses.is_empty() {
         sentences.push(format!("{} is {}.", letter(run), listed(&clauses)));
     }
-    let unknown: Vec<String> = with(RatioVerdict::CannotBeTold).map(unknown_words).collect();
+    let unknown: Vec<String> =
+        with(RatioVerdict::CannotBeTold).map(|found| unknown_words(found, run)).collect();
     if !unknown.is_empty() {
         sentences.push(format!("It cannot be told at {}.", listed(&unknown)));
     }
     sentences.join(" ")
 }
 
-/// A statistic that cannot be told, with the number of IOs that would tell.
-fn unknown_words(found: &StatisticRatio) -> String {
+/// A statistic that cannot be told, with the number of IOs or of repetitions that would tell.
+fn unknown_words(found: &StatisticRatio, run: usize) -> String {
     let name = match found.statistic {
         Statistic::P50 | Statistic::Mean => format!("the {}", statistic_name(found.statistic)),
         _ => statistic_name(found.statistic).to_owned(),
     };
-    match found.ratio.ios_needed {
-        Some(ios) => format!("{name} (about {} IOs of each would tell)", units::about(ios)),
-        None => format!("{name} (more IOs than can be measured would tell)"),
+    format!("{name} ({})", what_would_tell(&found.ratio, run))
+}
+
+/// `about 30 000 IOs of each would tell`. Where repetitions differ, their number decides: `the repetitions of B differ (5.1 ms,
+/// 48 ms and 5.3 ms): about 14 repetitions of each would tell`.
+pub fn what_would_tell(ratio: &Ratio, run: usize) -> String {
+    match (odd_repetitions(ratio, run), ratio.ios_needed, ratio.repetitions_needed) {
+        (Some(odd), Some(_), Some(repetitions)) => {
+            format!("{odd}: about {} repetitions of each would tell", units::about(repetitions))
+        }
+        (Some(odd), ..) => format!("{odd}: more repetitions than can be measured would tell"),
+        (None, Some(ios), _) => format!("about {} IOs of each would tell", units::about(ios)),
+        (None, None, _) => "more IOs than can be measured would tell".to_owned(),
     }
+}
+
+/// Whose repetitions differ more than their IOs explain, with their figures: `the repetitions of B differ (5.1 ms, 48 ms and
+/// 5.3 ms)`. `None` if neither do.
+pub fn odd_repetitions(ratio: &Ratio, run: usize) -> Option<String> {
+    let of = |run: usize, repetitions: &Option<Vec<f64>>| {
+        let figures: Vec<String> = repetitions.as_ref()?.iter().map(|&ns| units::time(ns)).collect();
+        Some(format!("the repetitions of {} differ ({})", letter(run), listed(&figures)))
+    };
+    let odd: Vec<String> = [of(0, &ratio.first_repetitions_ns), of(run, &ratio.other_repetitions_ns)]
+        .into_iter()
+        .flatten()
+        .collect();
+    (!odd.is_empty()).then(|| odd.join(", "))
 }
 
 /// How a statistic of a run differs from A's over several experiments: `slower at 5 of 12 values (1.30× to 2.10×), equal

@@ -8,6 +8,9 @@
 //! summary.json, traces.json, report.html
 //! ```
 //! Everything except the last line can be computed from the files above it.
+//!
+//! # Invariant
+//! What is read again has a checksum ([`seal`](crate::seal)); a text that does not match its own is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -20,7 +23,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Column, Columns, Sample, SamplesError, for_each_batch, for_each_batch_of, regular_file, segment_writer,
+    Column, Columns, Sample, SamplesError, for_each_batch, for_each_batch_of, regular_file, seal,
+    segment_writer,
 };
 
 /// The version of the folder's format.
@@ -90,7 +94,7 @@ impl RunFolder {
     pub fn create<S: Serialize>(path: &Path, manifest: &Manifest<S>) -> Result<RunFolder, SamplesError> {
         let folder = RunFolder::make(path)?;
         folder.make_directory(SAMPLES)?;
-        folder.write_json(MANIFEST, manifest)?;
+        folder.write_manifest(manifest)?;
         Ok(folder)
     }
 
@@ -103,7 +107,7 @@ impl RunFolder {
         manifest: &Manifest<S>,
     ) -> Result<RunFolder, SamplesError> {
         let folder = RunFolder::make(path)?;
-        folder.write_json(MANIFEST, manifest)?;
+        folder.write_manifest(manifest)?;
         Ok(folder)
     }
 
@@ -160,6 +164,7 @@ impl RunFolder {
             );
             return Err(SamplesError::format(&file, message));
         }
+        seal::DOCUMENT.verify_file(&file, &text)?;
         let manifest = serde_json::from_str(&text).map_err(|error| SamplesError::format(&file, error))?;
         Ok((folder, manifest))
     }
@@ -202,7 +207,8 @@ impl RunFolder {
         let path = self.path.join(RUNS);
         let mut lines = Vec::new();
         for run in runs {
-            serde_json::to_writer(&mut lines, run).map_err(|error| SamplesError::format(&path, error))?;
+            let line = serde_json::to_string(run).map_err(|error| SamplesError::format(&path, error))?;
+            lines.extend_from_slice(seal::LINE.sealed(&line).as_bytes());
             lines.push(b'\n');
         }
         let append = || {
@@ -221,19 +227,28 @@ impl RunFolder {
     /// The finished runs, in their order. A torn last line is ignored.
     ///
     /// # Errors
-    /// If a line does not describe a run.
+    /// If a line does not describe a run, or does not match its checksum.
     pub fn runs<R: DeserializeOwned>(&self) -> Result<Vec<R>, SamplesError> {
         let path = self.path.join(RUNS);
         let text = match regular_file::bytes(&path) {
             Err(SamplesError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Vec::new(),
             result => result?,
         };
-        let parse = |(index, line)| {
-            serde_json::from_slice(line)
-                .map_err(|error| SamplesError::format(&path, format!("line {}: {error}", index + 1)))
-        };
-        let lines = complete_lines(&text).split(|&byte| byte == b'\n').enumerate();
-        lines.filter(|(_, line)| !line.is_empty()).map(parse).collect()
+        let complete = complete_lines(&text);
+        let lines = complete.split(|&byte| byte == b'\n').enumerate();
+        let runs: Result<Vec<R>, SamplesError> = lines
+            .filter(|(_, line)| !line.is_empty())
+            .map(|(index, line)| {
+                line_of_run(line)
+                    .map_err(|wrong| SamplesError::format(&path, format!("line {}: {wrong}", index + 1)))
+            })
+            .collect();
+        let torn = String::from_utf8_lossy(&text[complete.len()..]);
+        if seal::LINE.has_more_behind(&torn) {
+            let message = format!("the end of its last line is damaged; {}", seal::REMEDY);
+            return Err(SamplesError::format(&path, message));
+        }
+        runs
     }
 
     /// Writes the samples of short runs as one segment: the number of each run, ascending, with its samples. Nothing is
@@ -350,22 +365,30 @@ impl RunFolder {
         Ok(aside)
     }
 
-    /// Reads a document of the folder.
+    /// Reads a document of the folder that [`RunFolder::write_sealed`] wrote.
     ///
     /// # Errors
-    /// If it does not exist, or has the wrong content.
-    pub fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<T, SamplesError> {
+    /// If it does not exist, has the wrong content, or does not match its checksum.
+    pub fn read_sealed<T: DeserializeOwned>(&self, name: &str) -> Result<T, SamplesError> {
         let path = self.path.join(name);
         let text = regular_file::text(&path)?;
+        // What is no JSON at all says so with its line.
+        let value: serde_json::Value =
+            serde_json::from_str(&text).map_err(|error| SamplesError::format(&path, error))?;
+        drop(value);
+        seal::DOCUMENT.verify_file(&path, &text)?;
         serde_json::from_str(&text).map_err(|error| SamplesError::format(&path, error))
     }
 
-    /// Reads a text of the folder.
+    /// Reads a plan of the folder that [`RunFolder::write_plan`] wrote.
     ///
     /// # Errors
-    /// If it does not exist, or is no text.
-    pub fn read_text(&self, name: &str) -> Result<String, SamplesError> {
-        regular_file::text(&self.path.join(name))
+    /// If it does not exist, is no text, or does not match its checksum.
+    pub fn read_plan(&self, name: &str) -> Result<String, SamplesError> {
+        let path = self.path.join(name);
+        let text = regular_file::text(&path)?;
+        seal::PLAN.verify_file(&path, &text)?;
+        Ok(text)
     }
 
     /// The names in a directory of the folder, in their order; none if it does not exist.
@@ -384,7 +407,24 @@ impl RunFolder {
         Ok(names)
     }
 
-    /// Writes a document into the folder. The file gets its name when it is complete and durable.
+    /// Replaces the manifest, with its checksum.
+    pub fn write_manifest<S: Serialize>(&self, manifest: &Manifest<S>) -> Result<(), SamplesError> {
+        self.write_sealed(MANIFEST, manifest)
+    }
+
+    /// Writes a document that is read again: with its checksum as the last key. The file gets its name when it is
+    /// complete and durable.
+    pub fn write_sealed<T: Serialize>(&self, name: &str, value: &T) -> Result<(), SamplesError> {
+        let text = seal::DOCUMENT.sealed(&json_text(&self.path, name, value)?);
+        self.write_text(name, &text)
+    }
+
+    /// Writes a plan in TOML that is read again: with its checksum as its last line, a comment.
+    pub fn write_plan(&self, name: &str, plan: &str) -> Result<(), SamplesError> {
+        self.write_text(name, &seal::PLAN.sealed(plan))
+    }
+
+    /// Writes a document for other readers. The file gets its name when it is complete and durable.
     pub fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), SamplesError> {
         write_json(&self.path, name, value)
     }
@@ -455,10 +495,22 @@ impl SegmentIndex {
 /// # Errors
 /// If it cannot be written; an earlier file stays.
 pub fn write_json<T: Serialize>(directory: &Path, name: &str, value: &T) -> Result<(), SamplesError> {
+    write_text(directory, name, &json_text(directory, name, value)?)
+}
+
+fn json_text<T: Serialize>(directory: &Path, name: &str, value: &T) -> Result<String, SamplesError> {
     let text = serde_json::to_string_pretty(value);
     let mut text = text.map_err(|error| SamplesError::format(&directory.join(name), error))?;
     text.push('\n');
-    write_text(directory, name, &text)
+    Ok(text)
+}
+
+/// The run that a line of `runs.jsonl` describes, or what is wrong with the line.
+fn line_of_run<R: DeserializeOwned>(line: &[u8]) -> Result<R, String> {
+    let text =
+        std::str::from_utf8(line).map_err(|_| "is no text in UTF-8: the file is damaged".to_owned())?;
+    seal::LINE.verify(text).map_err(|wrong| format!("{wrong}; {}", seal::REMEDY))?;
+    serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
 fn write_text(directory: &Path, name: &str, text: &str) -> Result<(), SamplesError> {

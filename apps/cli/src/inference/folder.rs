@@ -75,19 +75,19 @@ pub fn count_pending_writes(folder: &RunFolder, known: &mut Inference) -> Result
     // If the process is killed again, both are counted.
     known.written = Bytes(known.written.0.saturating_add(under_way.bytes_written.0));
     check(folder.path(), known)?;
-    folder.write_json(INFERENCE, known)?;
-    folder.write_json(UNDER_WAY, &PendingWrites { bytes_written: Bytes::ZERO, ..under_way })?;
+    folder.write_sealed(INFERENCE, known)?;
+    folder.write_sealed(UNDER_WAY, &PendingWrites { bytes_written: Bytes::ZERO, ..under_way })?;
     Ok(())
 }
 
 /// Records writes that [`INFERENCE`] does not count yet.
 pub fn write_pending(folder: &RunFolder, bytes_written: Bytes) -> Result<(), SamplesError> {
-    folder.write_json(UNDER_WAY, &PendingWrites { version: INFERENCE_VERSION, bytes_written })
+    folder.write_sealed(UNDER_WAY, &PendingWrites { version: INFERENCE_VERSION, bytes_written })
 }
 
 /// Reads a document of a run; `advice` says what to do if that fails.
 fn read<T: DeserializeOwned>(folder: &RunFolder, name: &str, advice: &str) -> Result<T> {
-    folder.read_json(name).map_err(|error| damaged(error, advice))
+    folder.read_sealed(name).map_err(|error| damaged(error, advice))
 }
 
 /// The error for a damaged document, with advice.

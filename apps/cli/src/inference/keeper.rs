@@ -113,14 +113,14 @@ impl<'a> Keeper<'a> {
     fn write_plan(&mut self, group: &Probe, probes: &Plan) {
         if !probes.experiments.is_empty() {
             let name = format!("{PROBES_FOLDER}/{:02}-{}.toml", self.number, group.name);
-            let written = self.folder.write_text(&name, &probes.to_toml());
+            let written = self.folder.write_plan(&name, &probes.to_toml());
             self.note(written);
         }
     }
 
     fn write_known(&mut self, known: &Inference) {
         self.written = known.written;
-        let kept = self.folder.write_json(INFERENCE, known);
+        let kept = self.folder.write_sealed(INFERENCE, known);
         // After a kill between these two, the writes are counted twice instead of not at all.
         if self.note(kept) {
             self.noted = known.written;

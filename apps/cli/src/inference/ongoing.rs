@@ -50,7 +50,7 @@ impl OngoingInference {
         };
         let folder = run_folder::create(output, &manifest, &manifest.settings.target, Content::Samples)?;
         folder.make_directory(PROBES_FOLDER)?;
-        folder.write_json(INFERENCE, &known)?;
+        folder.write_sealed(INFERENCE, &known)?;
         OngoingInference::with(folder, manifest, known)
     }
 

@@ -31,7 +31,7 @@ pub fn replay(run: &Path, output: Option<&Path>, options: &InferencePrintOptions
     let mut known = Inference::begun(&chosen.target, manifest.identity.clone(), limits.capacity);
     let folder = run_folder::create(output, &manifest, &chosen.target, Content::Documents)?;
     folder.make_directory(PROBES_FOLDER)?;
-    folder.write_json(INFERENCE, &known)?;
+    folder.write_sealed(INFERENCE, &known)?;
     let interrupt = AtomicBool::new(false);
     let infer_settings = flashlab_infer::InferenceSettings {
         seed: chosen.seed,
@@ -46,7 +46,7 @@ pub fn replay(run: &Path, output: Option<&Path>, options: &InferencePrintOptions
     let ended = replay_probes(&mut device, &infer_settings, &mut known, &mut keeper, groups);
     keeper.finish(&known)?;
     // From the file, where numbers are rounded as those of the recording are.
-    report_differences(&recorded, &folder.read_json(INFERENCE)?);
+    report_differences(&recorded, &folder.read_sealed(INFERENCE)?);
     match ended {
         InferenceEnd::Done => show::print(&manifest, &known, &folder.path().join(PAGE), options),
         InferenceEnd::Diverged(reason) => {

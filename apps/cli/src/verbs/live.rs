@@ -91,9 +91,11 @@ impl ServerOption {
     }
 
     fn stop(&self) -> Result<()> {
-        say(&mut self.connect()?, "stop")?;
+        let mut server = self.connect()?;
+        let process = server.server_process();
+        say(&mut server, "stop")?;
         let begun = Instant::now();
-        while ControlClient::connect(&self.control).is_ok() {
+        while ControlClient::connect(&self.control).is_ok() || process.is_some_and(is_running) {
             if begun.elapsed() > STOP_PATIENCE {
                 bail!(
                     "the disk is in use: it is served until it is unmounted and the last program has closed it; stop it \
@@ -104,6 +106,14 @@ impl ServerOption {
         }
         Ok(())
     }
+}
+
+/// Whether a process has not ended yet.
+fn is_running(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The state follows the name, which may contain anything. A process that its parent has not waited for has ended.
+    let state = status.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 /// How long a server may take to end before it counts as in use.

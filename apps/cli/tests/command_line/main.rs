@@ -10,6 +10,7 @@ mod documents;
 mod em;
 mod expectations;
 mod files;
+mod flipped_bits;
 mod help;
 mod infer;
 mod interruption;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Directory, SHORT_RUNS, SMALL_PROFILE};
+use crate::support::{Directory, SHORT_RUNS, SMALL_PROFILE, unsealed};
 
 /// The message about a plan on a simulated device of 64 MiB with blocks of 4 KiB.
 fn refused(plan: &str) -> String {
@@ -132,7 +132,7 @@ fn finished() -> Directory {
 fn manifest_with(change: impl Fn(String) -> String) -> [String; 2] {
     let directory = finished();
     let manifest = directory.path("run/manifest.json");
-    fs::write(&manifest, change(fs::read_to_string(&manifest).unwrap())).unwrap();
+    fs::write(&manifest, change(unsealed(fs::read_to_string(&manifest).unwrap()))).unwrap();
     [["report", "run"].as_slice(), &["resume", "run"]].map(|arguments| {
         let ran = directory.flashlab(arguments);
         assert_eq!(ran.code, Some(2), "{arguments:?}\n{ran}");
@@ -172,7 +172,7 @@ fn manifests_and_records_that_cannot_be_true() {
 
     let directory = finished();
     let runs = directory.path("run/runs.jsonl");
-    let text = fs::read_to_string(&runs).unwrap();
+    let text = unsealed(fs::read_to_string(&runs).unwrap());
     let wrong = |key: &str, value: &str| {
         let key = format!("\"{key}\":");
         let at = text.find(&key).unwrap() + key.len();
@@ -218,7 +218,12 @@ fn runs_and_samples_that_are_damaged() {
     let directory = finished();
     let runs = directory.path("run/runs.jsonl");
     let text = fs::read_to_string(&runs).unwrap();
-    fs::write(&runs, text.replacen("\"run\":", "\"ran\":", 1)).unwrap();
+    fs::write(&runs, text.replacen("\"run\":1", "\"run\":3", 1)).unwrap();
+    insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @r"
+    exit 2
+    flashlab: run/runs.jsonl: line 1: its checksum does not match: the file is damaged or was changed; restore it, or measure again
+    ");
+    fs::write(&runs, unsealed(text.clone()).replacen("\"run\":", "\"ran\":", 1)).unwrap();
     insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @r"
     exit 2
     flashlab: run/runs.jsonl: line 1: missing field `run` at line 1 column 814

@@ -14,10 +14,12 @@
 //!    scatter.
 //! 3. Compute the variance between repetitions that S does not explain. One experiment has too few repetitions, usually
 //!    three, for a good estimate. So the median over all experiments of the run ([`repetition_variance`]) widens every
-//!    interval. An experiment whose repetitions vary significantly more uses its own variance.
+//!    interval. An experiment whose repetitions vary significantly more uses its own variance: one odd repetition of three
+//!    then leaves a wide interval, because three repetitions do not show how often such a one comes.
 //! 4. The ends of the interval are two order statistics. Their ranks are the lower and the upper quantile of a Beta
-//!    distribution with `n_eff` in place of n (Jeffreys). S is only an estimate, so Student's t with its degrees of freedom
-//!    widens the interval. If too few values lie beyond the quantile, the interval has no upper end.
+//!    distribution with `n_eff` in place of n (Jeffreys). Both variances are only estimates, so Student's t with the degrees
+//!    of freedom of their sum (Welch 1938, Satterthwaite 1946) widens the interval. If too few values lie beyond the
+//!    quantile, the interval has no upper end.
 //! 5. The mean is treated in the same way, with the response times instead of the indicator. Rare slow IOs that the sample
 //!    cannot have seen raise its upper end ([`unseen`](super::unseen)).
 //!
@@ -39,6 +41,9 @@ use crate::student;
 /// probability, experiments that scatter much only by chance get wider intervals and lose power. With a higher one, a device
 /// that stays in one of two modes for a whole repetition seems to differ from itself.
 const EXCESS_PROBABILITY: f64 = 0.99;
+
+/// A median of many values is as precise as a mean of 64 % of them (2 / pi, for normal values).
+const MEDIAN_EFFICIENCY: f64 = std::f64::consts::FRAC_2_PI;
 
 /// Bisections of the interval from 0 to 1, until it is shorter than 1e-7.
 const BETA_BISECTIONS: usize = 24;
@@ -105,9 +110,19 @@ pub struct TransferTotals {
 pub struct Responses {
     /// In nanoseconds, ascending.
     sorted: Vec<u64>,
-    /// For each statistic, in the order of [`Statistic::ALL`]: its value and its scatter.
-    levels: Vec<(f64, Scatter)>,
+    /// For each statistic, in the order of [`Statistic::ALL`].
+    figures: Vec<Figure>,
     throughput: Option<TransferTotals>,
+}
+
+/// A statistic of all repetitions.
+#[derive(Clone, Debug)]
+struct Figure {
+    /// The statistic of all IOs together.
+    value_ns: f64,
+    /// The statistic of each repetition.
+    repetitions_ns: Vec<f64>,
+    scatter: Scatter,
 }
 
 impl Responses {
@@ -129,21 +144,25 @@ impl Responses {
                 sorted
             })
             .collect();
-        let level = |statistic: &Statistic| match statistic.probability() {
+        let figure = |statistic: &Statistic| match statistic.probability() {
             Some(probability) => {
                 let value_ns = quantile_of(&sorted, probability);
-                let between = log_variance(of_each.iter().map(|sorted| quantile_of(sorted, probability)));
-                (value_ns, quantile_scatter(&repetitions, value_ns, between))
+                let repetitions_ns: Vec<f64> =
+                    of_each.iter().map(|sorted| quantile_of(sorted, probability)).collect();
+                let scatter = quantile_scatter(&repetitions, value_ns, log_variance(&repetitions_ns));
+                Figure { value_ns, repetitions_ns, scatter }
             }
             None => {
-                let means = repetitions.iter().map(|repetition| {
+                let mean = |repetition: &&[u64]| {
                     repetition.iter().map(|&ns| ns as f64).sum::<f64>() / repetition.len() as f64
-                });
-                mean_level(&repetitions, log_variance(means))
+                };
+                let repetitions_ns: Vec<f64> = repetitions.iter().map(mean).collect();
+                let (value_ns, scatter) = mean_level(&repetitions, log_variance(&repetitions_ns));
+                Figure { value_ns, repetitions_ns, scatter }
             }
         };
-        let levels = Statistic::ALL.iter().map(level).collect();
-        Some(Responses { sorted, levels, throughput: None })
+        let figures = Statistic::ALL.iter().map(figure).collect();
+        Some(Responses { sorted, figures, throughput: None })
     }
 
     /// How many IOs there are in all repetitions.
@@ -168,10 +187,20 @@ impl Responses {
 
     /// One statistic, with the values from which its interval is computed.
     pub(super) fn level(&self, statistic: Statistic) -> Level<'_> {
-        let (value_ns, scatter) = self.levels[statistic as usize];
-        let probability = statistic.probability();
+        let figure = &self.figures[statistic as usize];
         let slowest_ns = self.sorted.last().map_or(0.0, |&ns| ns as f64);
-        Level { value_ns, scatter, probability, sorted: &self.sorted, slowest_ns, growth: 1.0 }
+        let level = Level {
+            value_ns: figure.value_ns,
+            repetitions_ns: &figure.repetitions_ns,
+            scatter: figure.scatter,
+            variance_by_ios: 0.0,
+            probability: statistic.probability(),
+            sorted: &self.sorted,
+            slowest_ns,
+            growth: 1.0,
+        };
+        let by_ios = level.interval_by_ios(1.0);
+        Level { variance_by_ios: (0.5 * (by_ios.high - by_ios.low)).powi(2), ..level }
     }
 }
 
@@ -222,8 +251,8 @@ fn long_run(repetitions: &[&[u64]], function: impl Fn(u64) -> f64) -> (f64, f64,
 }
 
 /// The sample variance of the logarithms; `None` for fewer than two values.
-fn log_variance(values_ns: impl Iterator<Item = f64>) -> Option<f64> {
-    let logs: Vec<f64> = values_ns.map(|ns| ns.max(1.0).ln()).collect();
+fn log_variance(values_ns: &[f64]) -> Option<f64> {
+    let logs: Vec<f64> = values_ns.iter().map(|ns| ns.max(1.0).ln()).collect();
     let mean = logs.iter().sum::<f64>() / logs.len() as f64;
     let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
     (logs.len() > 1).then(|| squares / (logs.len() - 1) as f64)
@@ -234,7 +263,11 @@ fn log_variance(values_ns: impl Iterator<Item = f64>) -> Option<f64> {
 pub(super) struct Level<'a> {
     /// The figure.
     pub value_ns: f64,
+    /// The figure of each repetition.
+    repetitions_ns: &'a [f64],
     scatter: Scatter,
+    /// The variance of the figure's logarithm from the scatter of its IOs, as measured.
+    variance_by_ios: f64,
     /// The share of values that do not exceed this statistic; `None` for the mean.
     probability: Option<f64>,
     sorted: &'a [u64],
@@ -242,6 +275,15 @@ pub(super) struct Level<'a> {
     slowest_ns: f64,
     /// 1, or the factor by which there are more repetitions than were measured.
     growth: f64,
+}
+
+/// How much the figures of repetitions vary beyond what their IOs explain.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct RepetitionVariance {
+    /// The variance of their logarithms.
+    pub variance: f64,
+    /// The degrees of freedom of this estimate.
+    pub degrees: f64,
 }
 
 /// The two ends of a confidence interval, as natural logarithms of nanoseconds.
@@ -278,13 +320,33 @@ impl Level<'_> {
         self.sorted.len() as f64 * self.growth
     }
 
-    /// The interval at `confidence`. `repetition_variance` is the variance of the logarithms of repetitions'
-    /// levels. The upper end is infinite if too few IOs lie beyond the quantile.
-    pub fn interval(&self, confidence: f64, repetition_variance: f64) -> LogInterval {
-        let z = student::quantile(confidence, self.scatter.degrees);
+    /// The mean number of IOs of a repetition.
+    pub fn ios_per_repetition(&self) -> f64 {
+        self.sorted.len() as f64 / self.scatter.repetitions as f64
+    }
+
+    /// The number of repetitions, or of those that [`Level::grown`] assumes.
+    fn repetitions(&self) -> f64 {
+        self.scatter.repetitions as f64 * self.growth
+    }
+
+    /// The figure of each repetition, if they vary significantly more than their IOs and the run's other experiments explain.
+    pub fn odd_repetitions(&self, pooled: RepetitionVariance) -> Option<&[f64]> {
+        self.own_repetition_variance(pooled).map(|_| self.repetitions_ns)
+    }
+
+    /// The interval at `confidence`. `pooled` is the variance between repetitions in the whole run. The upper end is infinite
+    /// if too few IOs lie beyond the quantile.
+    pub fn interval(&self, confidence: f64, pooled: RepetitionVariance) -> LogInterval {
+        let of_repetitions = self.own_repetition_variance(pooled).unwrap_or(pooled);
+        let between = of_repetitions.variance / self.repetitions();
+        let degrees = degrees_of_sum(
+            (self.variance_by_ios / self.growth, self.scatter.degrees * self.growth),
+            (between, of_repetitions.degrees),
+        );
+        let z = student::quantile(confidence, degrees);
         let by_ios = self.interval_by_ios(z);
-        let variance = self.own_repetition_variance(repetition_variance);
-        let by_repetitions = z * (variance / (self.scatter.repetitions as f64 * self.growth)).sqrt();
+        let by_repetitions = z * between.sqrt();
         let high = self.log() + (by_ios.high - self.log()).hypot(by_repetitions);
         let unseen_ns = match self.probability {
             Some(_) => 0.0,
@@ -304,18 +366,19 @@ impl Level<'_> {
 
     /// How much of the variance of one repetition's statistic, as a logarithm, comes from the scatter of its IOs.
     fn one_repetition_by_ios(&self) -> f64 {
-        let measured = Level { growth: 1.0, ..*self };
-        let interval = measured.interval_by_ios(1.0);
-        ((interval.high - interval.low) / 2.0).powi(2) * self.scatter.repetitions as f64
+        self.variance_by_ios * self.scatter.repetitions as f64
     }
 
-    /// The variance between repetitions to use for this experiment. Normally this is that of the whole run. If the
-    /// experiment's own variance is larger than chance would give in 99 of 100 cases, it is the experiment's own.
-    fn own_repetition_variance(&self, pooled: f64) -> f64 {
-        let Some((between, degrees)) = self.between_repetitions() else { return pooled };
-        let expected = pooled + self.one_repetition_by_ios();
+    /// The experiment's own variance between repetitions, if it is larger than chance would give in 99 of 100 cases. Otherwise
+    /// `None`: that of the whole run is better known.
+    fn own_repetition_variance(&self, pooled: RepetitionVariance) -> Option<RepetitionVariance> {
+        let (between, degrees) = self.between_repetitions()?;
+        let expected = pooled.variance + self.one_repetition_by_ios();
         let exceeds = between > expected * chi_squared(EXCESS_PROBABILITY, degrees) / degrees;
-        if exceeds { between.max(pooled) } else { pooled }
+        exceeds.then(|| RepetitionVariance {
+            variance: between.max(pooled.variance),
+            degrees: self.repetitions() - 1.0,
+        })
     }
 
     /// The interval from the scatter of IOs, `z` standard errors to both sides.
@@ -362,23 +425,38 @@ impl Level<'_> {
 ///
 /// It is the median over the experiments. So a few experiments that jump between two modes do not widen the
 /// intervals of all others.
-pub(super) fn repetition_variance<'a>(levels: impl Iterator<Item = Level<'a>>) -> f64 {
+pub(super) fn repetition_variance<'a>(levels: impl Iterator<Item = Level<'a>>) -> RepetitionVariance {
+    let mut degrees_of_all = 0.0;
     let mut found: Vec<f64> = levels
         .filter_map(|level| {
             let (between, degrees) = level.between_repetitions()?;
             let one_repetition = level.one_repetition_by_ios();
             // The variance of few values is more often below its expectation than above it.
             let median_of_variance = chi_squared(0.5, degrees) / degrees;
-            one_repetition.is_finite().then(|| between / median_of_variance - one_repetition)
+            one_repetition.is_finite().then(|| {
+                degrees_of_all += degrees;
+                between / median_of_variance - one_repetition
+            })
         })
         .collect();
     found.sort_by(f64::total_cmp);
     let middle = found.len() / 2;
-    match found.len() {
+    let variance = match found.len() {
         0 => 0.0,
         count if count % 2 == 1 => found[middle].max(0.0),
         _ => (0.5 * (found[middle - 1] + found[middle])).max(0.0),
+    };
+    let efficiency = if found.len() > 1 { MEDIAN_EFFICIENCY } else { 1.0 };
+    RepetitionVariance { variance, degrees: efficiency * degrees_of_all }
+}
+
+/// The degrees of freedom of a sum of two estimated variances, each given with its own (Satterthwaite 1946).
+fn degrees_of_sum((first, of_first): (f64, f64), (other, of_other): (f64, f64)) -> f64 {
+    if other <= 0.0 || !first.is_finite() {
+        return of_first;
     }
+    let part = |variance: f64, degrees: f64| if variance > 0.0 { variance.powi(2) / degrees } else { 0.0 };
+    (first + other).powi(2) / (part(first, of_first) + part(other, of_other))
 }
 
 fn chi_squared(probability: f64, degrees: f64) -> f64 {

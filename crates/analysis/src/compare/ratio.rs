@@ -17,7 +17,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::level::{Level, LogInterval};
+use super::level::{Level, LogInterval, RepetitionVariance};
 
 /// The probability of any false difference in a comparison.
 pub const FALSE_DIFFERENCE_P: f64 = 0.05;
@@ -56,6 +56,12 @@ pub struct Ratio {
     /// The number of IOs per device from which a ratio of 1.1 would show. Only given with "cannot be told"; null if no
     /// number of IOs that can be measured would show it.
     pub ios_needed: Option<u64>,
+    /// The same as a number of repetitions like those that were measured.
+    pub repetitions_needed: Option<u64>,
+    /// The first device's figure in each repetition; null unless the repetitions differ more than their IOs explain.
+    pub first_repetitions_ns: Option<Vec<f64>>,
+    /// The other device's figure in each repetition; null unless they differ more than their IOs explain.
+    pub other_repetitions_ns: Option<Vec<f64>>,
 }
 
 /// What a ratio shows.
@@ -75,12 +81,12 @@ pub enum RatioVerdict {
 /// Two figures to compare, each with the variance of repetitions' levels in its run.
 #[derive(Clone, Copy)]
 pub(super) struct Pair<'a> {
-    pub first: (Level<'a>, f64),
-    pub other: (Level<'a>, f64),
+    pub first: (Level<'a>, RepetitionVariance),
+    pub other: (Level<'a>, RepetitionVariance),
 }
 
 impl<'a> Pair<'a> {
-    pub fn new(first: (Level<'a>, f64), other: (Level<'a>, f64)) -> Pair<'a> {
+    pub fn new(first: (Level<'a>, RepetitionVariance), other: (Level<'a>, RepetitionVariance)) -> Pair<'a> {
         let (of_first, of_other) = first.0.with_common_range(other.0);
         Pair { first: (of_first, first.1), other: (of_other, other.1) }
     }
@@ -129,6 +135,13 @@ impl<'a> Pair<'a> {
         } else {
             RatioVerdict::CannotBeTold
         };
+        let ios_needed = match verdict {
+            RatioVerdict::CannotBeTold => self.ios_needed(tests),
+            _ => None,
+        };
+        let repetitions = |(level, pooled): &(Level<'a>, RepetitionVariance)| {
+            level.odd_repetitions(*pooled).map(<[f64]>::to_vec)
+        };
         Ratio {
             first_ns: self.first.0.value_ns,
             other_ns: self.other.0.value_ns,
@@ -137,8 +150,17 @@ impl<'a> Pair<'a> {
             high: interval.high.is_finite().then(|| interval.high.exp()),
             p,
             verdict,
-            ios_needed: if verdict == RatioVerdict::CannotBeTold { self.ios_needed(tests) } else { None },
+            ios_needed,
+            repetitions_needed: ios_needed.map(|ios| self.repetitions_of(ios)),
+            first_repetitions_ns: repetitions(&self.first),
+            other_repetitions_ns: repetitions(&self.other),
         }
+    }
+
+    /// The number of repetitions that have this number of IOs on both devices.
+    fn repetitions_of(&self, ios: u64) -> u64 {
+        let of = |level: &Level<'a>| ios as f64 / level.ios_per_repetition();
+        of(&self.first.0).max(of(&self.other.0)).ceil() as u64
     }
 
     /// The number of IOs per device that would show a ratio of [`EQUAL_WITHIN`], if there were more repetitions like those that
@@ -147,7 +169,7 @@ impl<'a> Pair<'a> {
         let confidence = 1.0 - FALSE_DIFFERENCE_P / tests.max(1) as f64;
         let count = self.first.0.count().min(self.other.0.count()) as f64;
         let would_show = |ios: f64| {
-            let grown = |(level, variance): (Level<'a>, f64)| {
+            let grown = |(level, variance): (Level<'a>, RepetitionVariance)| {
                 (level.grown((ios / level.count() as f64).max(1.0)), variance)
             };
             let pair = Pair { first: grown(self.first), other: grown(self.other) };

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use flashlab_base::{Prng, Seed};
-use flashlab_bench::{Purpose, rebuild};
+use flashlab_bench::{BenchError, Purpose, compared_run, rebuild};
 
 use crate::lab::Lab;
 use crate::resume::comparable;
@@ -49,7 +49,13 @@ fn what_is_no_folder_of_a_run_is_named() {
 fn a_damaged_manifest_is_an_error() {
     let lab = finished();
     let path = lab.path().join("manifest.json");
-    let text = fs::read_to_string(&path).unwrap();
+    let sealed = fs::read_to_string(&path).unwrap();
+    fs::write(&path, sealed.replacen("\"repetitions\": 3", "\"repetitions\": 2", 1)).unwrap();
+    assert!(error(&lab).contains("manifest.json: its checksum does not match"), "{}", error(&lab));
+    // As an earlier flashlab wrote it.
+    let text = format!("{}\n}}\n", &sealed[..sealed.rfind(",\n  \"crc32\"").unwrap()]);
+    fs::write(&path, &text).unwrap();
+    rebuild(&lab.path()).unwrap();
     let versions = text.replacen("\"version\": 1", "\"version\": 9", 1);
     let plans = text.replacen("vary", "wary", 1);
     for (damaged, tells) in
@@ -125,6 +131,39 @@ fn runs_whose_samples_are_missing_or_damaged_are_measured_again() {
     // Once more, and nothing is left to do.
     let lines = again.records.len();
     assert!(lab.measure().records.len() <= lines + 1);
+}
+
+#[test]
+fn no_flipped_bit_changes_findings_or_a_comparison() {
+    let lab = finished();
+    let path = lab.path();
+    let of_the_folder = || Ok::<_, BenchError>((rebuild(&path)?, compared_run(&path)?.experiments.len()));
+    let whole = of_the_folder().unwrap();
+    let mut files = segments(&lab);
+    let segment_count = files.len();
+    // A third of the flips in each kind of file.
+    files.extend(vec![path.join("manifest.json"); segment_count]);
+    files.extend(vec![path.join("runs.jsonl"); segment_count]);
+    let seed = Seed(20_261_125);
+    let mut prng = Prng::new(seed);
+    let mut refused = 0;
+    for round in 0..120 {
+        let file = &files[prng.below(files.len() as u64) as usize];
+        let intact = fs::read(file).unwrap();
+        let mut damaged = intact.clone();
+        let (place, bit) = (prng.below(intact.len() as u64) as usize, prng.below(8));
+        damaged[place] ^= 1 << bit;
+        fs::write(file, &damaged).unwrap();
+        match of_the_folder() {
+            Ok(found) => {
+                let name = file.display();
+                assert!(found == whole, "bit {bit} of byte {place} of {name}, round {round} of {seed:?}");
+            }
+            Err(_) => refused += 1,
+        }
+        fs::write(file, intact).unwrap();
+    }
+    assert!(refused > 80, "{refused}");
 }
 
 #[test]

@@ -40,7 +40,8 @@ fn assert_refused(path: &Path, early: Consent, reason: Reason) {
 
 fn assert_every_refusal_helps(inspection: &Inspection) {
     for refusal in &inspection.refusals {
-        assert!(refusal.finding.contains("/dev/"), "no place: {refusal}");
+        let has_place = refusal.finding.contains("/dev/") || refusal.finding.starts_with('/');
+        assert!(has_place, "no place: {refusal}");
         assert!(refusal.remedy.len() > 10, "no remedy: {refusal}");
     }
 }
@@ -189,6 +190,64 @@ fn a_partition_is_refused_while_its_whole_disk_is_in_use() {
     assert_refused(Path::new(&partition), early, Reason::Mounted);
     drop(_mount);
     drop(undo);
+}
+
+/// A program that has the file open for writing, and does nothing with it.
+struct Writer(std::process::Child);
+
+impl Writer {
+    fn on(path: impl AsRef<Path>) -> Writer {
+        let file = fs::OpenOptions::new().append(true).open(path).unwrap();
+        Writer(std::process::Command::new("sleep").arg("600").stdin(file).spawn().unwrap())
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn what_another_program_has_open_for_writing_is_refused_by_its_process() {
+    let Some((directory, disk, partition, _undo)) = with_partition("writers") else { return };
+    let of = |path: &str| consent_by_flag(&inspect(path).unwrap(), Path::new(path)).unwrap();
+    let early = of(&partition);
+    let image = directory.0.join("image");
+    // The partition itself, its whole disk, and the file beneath both.
+    for opened in [Path::new(&partition), &disk.path, &image] {
+        let writer = Writer::on(opened);
+        assert_refused(Path::new(&partition), early.clone(), Reason::OpenForWriting);
+
+        assert!(reasons(&disk.inspect()).contains(&Reason::OpenForWriting), "{}", opened.display());
+        let refusals = inspect(&partition).unwrap().refusals;
+        let process = format!("is open for writing in process {} (sleep)", writer.0.id());
+        assert!(refusals.iter().any(|refusal| refusal.finding.contains(&process)), "{refusals:?}");
+        drop(writer);
+        assert_eq!(inspect(&partition).unwrap().refusals, []);
+    }
+    // A reader hinders nobody, and another loop device is another device.
+    let reader = fs::File::open(&partition).unwrap();
+    let reader = std::process::Command::new("sleep").arg("600").stdin(reader).spawn().unwrap();
+    let _reader = Writer(reader);
+    let other = LoopDevice::over(&directory.file("other", SIZE), &[]).unwrap();
+    let _writer = Writer::on(&other.path);
+    assert_eq!(inspect(&partition).unwrap().refusals, []);
+    drop(open_to_write(Path::new(&partition), early).unwrap());
+}
+
+#[test]
+fn a_file_that_another_program_has_open_for_writing_is_refused() {
+    let directory = Directory::new("open-file");
+    let file = directory.file("image", SIZE);
+    let early = consent_to_overwrite_file(&inspect(&file).unwrap()).unwrap();
+    let writer = Writer::on(&file);
+    let refused = consent_to_overwrite_file(&inspect(&file).unwrap());
+    assert!(matches!(refused, Err(HostError::Refused { .. })), "{refused:?}");
+    assert!(matches!(open_to_write(&file, early.clone()), Err(HostError::Refused { .. })));
+    drop(writer);
+    drop(open_to_write(&file, early).unwrap());
 }
 
 #[test]

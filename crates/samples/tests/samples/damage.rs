@@ -125,6 +125,49 @@ fn no_flipped_bit_changes_a_figure() {
     assert!(refused > 1000, "{refused}");
 }
 
+#[test]
+fn no_flipped_bit_changes_a_manifest_or_a_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
+    let folder = folder(&path);
+    (1..=3).for_each(|run| folder.add_run(&Manifest { prepared_bytes: run, ..manifest() }).unwrap());
+    folder.write_plan("plan.toml", "name = \"granularity\"\n").unwrap();
+    let read = || -> Result<_, SamplesError> {
+        let (folder, manifest) = RunFolder::open::<String>(&path)?;
+        let plan = folder.read_plan("plan.toml")?;
+        Ok((manifest, folder.runs::<Manifest<String>>()?, plan.lines().next().map(str::to_owned)))
+    };
+    let whole = read().unwrap();
+    for name in ["manifest.json", "runs.jsonl", "plan.toml"] {
+        let file = path.join(name);
+        let text = std::fs::read(&file).unwrap();
+        let mut refused = 0;
+        for (place, bit) in (0..text.len()).flat_map(|place| (0..8).map(move |bit| (place, bit))) {
+            let mut damaged = text.clone();
+            damaged[place] ^= 1 << bit;
+            std::fs::write(&file, &damaged).unwrap();
+            match names_the_file(read(), &file) {
+                Ok(read) => assert!(read == whole, "bit {bit} of byte {place} of {name}"),
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(refused > 4 * text.len(), "{name}: {refused} of {} bytes", text.len());
+        std::fs::write(&file, text).unwrap();
+    }
+    // What an earlier flashlab wrote has no checksums.
+    for name in ["manifest.json", "runs.jsonl", "plan.toml"] {
+        let text = std::fs::read_to_string(path.join(name)).unwrap();
+        let lines = text.lines().map(|line| match line.find("\"crc32\"").or(line.find("# crc32")) {
+            Some(key) if line.ends_with('}') => format!("{}}}", &line[..key].trim_end_matches(',')),
+            Some(_) => String::new(),
+            None => line.to_owned(),
+        });
+        let plain = lines.collect::<Vec<_>>().join("\n").replace(",\n\n}", "\n}") + "\n";
+        std::fs::write(path.join(name), plain).unwrap();
+    }
+    assert!(read().unwrap() == whole);
+}
+
 proptest! {
     #![proptest_config(cases(2000))]
 

@@ -1,0 +1,126 @@
+//! Finds the programs that have a device or file open for writing.
+//!
+//! # Model
+//! `/proc/PID/fd` has a link for each open file of a process, and `/proc/PID/fdinfo` the flags that it was opened with. A
+//! program that has the target open for writing may write to it while it is measured, or loses what it wrote before.
+//! It need not have opened it exclusively: `dd`, an editor of partitions and virtual machines do not.
+//!
+//! # Limits
+//! - Only root sees the files of other users' processes, and a container sees its own processes alone.
+//! - A file that was mapped and then closed is not found.
+//!
+//! # Invariants
+//! - Nothing is opened but files of `/proc`, and no file system is asked that might not answer: the kernel says what it knows.
+//! - This process is left out.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::node::Node;
+
+/// A process that has a file or device open for writing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Writer {
+    pub(crate) node: Node,
+    pub(crate) process: u32,
+    /// The name of its program.
+    pub(crate) program: String,
+}
+
+/// All files and block devices that other processes have open for writing, each process once a file.
+pub(crate) fn writers() -> Vec<Writer> {
+    writers_in(Path::new("/proc"))
+}
+
+fn writers_in(proc: &Path) -> Vec<Writer> {
+    let own = std::process::id();
+    let mut writers: Vec<Writer> = Vec::new();
+    for entry in fs::read_dir(proc).into_iter().flatten().flatten() {
+        let process = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+        let Some(process) = process.filter(|&process| process != own) else { continue };
+        let folder = entry.path();
+        let program = || {
+            let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
+            name.trim().chars().filter(|character| !character.is_control()).collect()
+        };
+        let before = writers.len();
+        for descriptor in fs::read_dir(folder.join("fd")).into_iter().flatten().flatten() {
+            let name = descriptor.file_name();
+            // Sockets, pipes and the like are no targets.
+            let is_path = fs::read_link(descriptor.path())
+                .is_ok_and(|link| link.as_os_str().as_bytes().starts_with(b"/"));
+            if !is_path || !is_for_writing(&folder.join("fdinfo").join(name)) {
+                continue;
+            }
+            let Some(node) = Node::known_at(&descriptor.path()) else { continue };
+            if !writers[before..].iter().any(|known| known.node == node) {
+                writers.push(Writer { node, process, program: program() });
+            }
+        }
+    }
+    writers
+}
+
+/// Whether the flags in a file of `/proc/PID/fdinfo` are those of an open file that takes writes.
+fn is_for_writing(fdinfo: &Path) -> bool {
+    let text = fs::read_to_string(fdinfo).unwrap_or_default();
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| i64::from_str_radix(flags.trim(), 8).ok());
+    flags.is_some_and(|flags| {
+        let access = flags & i64::from(libc::O_ACCMODE);
+        let is_path_only = flags & i64::from(libc::O_PATH) != 0;
+        !is_path_only && access != i64::from(libc::O_RDONLY)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// The writers of this file among the processes of the machine.
+    fn of(path: &Path) -> Vec<Writer> {
+        let node = Node::at(path).unwrap();
+        writers().into_iter().filter(|writer| writer.node == node).collect()
+    }
+
+    #[test]
+    fn another_program_is_found_and_readers_and_this_process_are_not() {
+        let path = std::env::temp_dir().join(format!("flashlab-writers-{}", std::process::id()));
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        assert_eq!(of(&path), [], "this process has it open");
+        let start = |stdin: Stdio| Command::new("sleep").arg("60").stdin(stdin).spawn().unwrap();
+        let mut reader = start(fs::File::open(&path).unwrap().into());
+        assert_eq!(of(&path), []);
+        let mut writer = start(file.into());
+        let found = of(&path);
+        let process = writer.id();
+        [&mut reader, &mut writer].map(|child| {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        });
+        assert_eq!(found.iter().map(|writer| writer.process).collect::<Vec<_>>(), [process]);
+        assert_eq!(of(&path), []);
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn flags_are_octal_and_damaged_ones_are_no_writers() {
+        let path = std::env::temp_dir().join(format!("flashlab-fdinfo-{}", std::process::id()));
+        for (text, expected) in [
+            ("pos:\t0\nflags:\t0100002\nmnt_id:\t9\n", true),
+            ("flags:\t0100001\n", true),
+            ("flags:\t0100000\n", false),
+            ("flags:\t012000002\n", false),
+            ("flags:\tx\n", false),
+            ("", false),
+        ] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(is_for_writing(&path), expected, "{text}");
+        }
+        fs::remove_file(path).unwrap();
+    }
+}
