@@ -106,6 +106,15 @@ pub struct TargetOptions {
     pub output: Option<PathBuf>,
 }
 
+/// Another capacity of a simulated device. `--size` is its earlier name; everywhere else that is the part of TARGET that is used,
+/// or the size of a file that is made.
+#[derive(Args, Clone, Copy, Default)]
+pub struct CapacityOption {
+    /// The capacity of a simulated device, instead of its profile's
+    #[arg(long, alias = "size", value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
+    pub capacity: Option<Bytes>,
+}
+
 /// A way to issue IOs.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum EngineChoice {

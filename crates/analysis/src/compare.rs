@@ -58,8 +58,10 @@ pub struct RunDetails {
     pub folder: String,
     /// When it started, RFC 3339, UTC.
     pub started: String,
-    /// The state of the device at its start: `random`, `steady`, `not steady`, `none`.
+    /// The state of the device at its start, as in [`Method::state`](crate::findings::Method::state).
     pub state: String,
+    /// The run's warnings that may change a verdict.
+    pub warnings: Vec<String>,
 }
 
 /// A run, for comparing it.
@@ -210,6 +212,20 @@ impl Comparison {
             "" => device.to_owned(),
             folder => format!("{folder} ({device})"),
         }
+    }
+
+    /// What restricts the meaning of the ratios, each a sentence: the state of the device in each run, and its warnings.
+    pub fn doubts(&self) -> Vec<String> {
+        let of = |(run, details): (usize, &RunDetails)| {
+            let name = self.run_in_words(run);
+            let state = match details.state.as_str() {
+                "none" => format!("{name}: the device was measured as it was found"),
+                state => format!("{name}: the state of the device was {state}"),
+            };
+            let warnings = details.warnings.iter().map(|warning| format!("{name}: {warning}"));
+            std::iter::once(state).chain(warnings).collect::<Vec<_>>()
+        };
+        self.runs.iter().enumerate().flat_map(of).collect()
     }
 }
 

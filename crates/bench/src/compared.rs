@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use flashlab_analysis::findings::{Findings, RunSummary};
+use flashlab_analysis::findings::{Findings, RunSummary, Severity};
 use flashlab_analysis::{ComparedRun, ExperimentKey, Responses, RunDetails, TransferTotals};
 use flashlab_base::Mode;
 use flashlab_samples::SegmentIndex;
@@ -36,10 +36,13 @@ pub fn compared_run(path: &Path) -> Result<ComparedRun, BenchError> {
         details: RunDetails {
             folder: path.display().to_string(),
             started: manifest.started,
-            state: match &findings.method.steady {
-                Some(steady) if !steady.is_steady => "not steady".to_owned(),
-                _ => findings.method.state.clone(),
-            },
+            state: findings.method.state.clone(),
+            warnings: findings
+                .warnings
+                .iter()
+                .filter(|warning| warning.severity() == Severity::ChangesVerdict)
+                .map(|warning| warning.message.clone())
+                .collect(),
         },
         characteristics: findings.characteristics,
         experiments,

@@ -24,7 +24,7 @@ pub enum ExportError {
     /// The data and the device's tables need more memory than is free.
     #[error(
         "a disk of {capacity}, with {tables} of tables, does not fit into the {available} of memory that are free: \
-         give a smaller --size, keep the data in a file with --backing FILE, or keep none with --no-data"
+         give a smaller --capacity, keep the data in a file with --backing FILE, or keep none with --no-data"
     )]
     Memory {
         /// The capacity of the disk.
@@ -38,7 +38,7 @@ pub enum ExportError {
     #[error("another flashlab serves {}: end it first, or give another file", .0.display())]
     Busy(PathBuf),
     /// The backing file contains a disk of another size.
-    #[error("{}: {}; give that --size, or another --backing file", .0.display(), .1)]
+    #[error("{}: {}; give that --capacity, or another --backing file", .0.display(), .1)]
     Size(PathBuf, String),
     /// flashlab did not make the backing file.
     #[error(
@@ -84,7 +84,7 @@ fn control_socket_advice(error: &io::Error) -> String {
 impl ExportError {
     /// A saved state fixes the size of its device.
     pub const STATE_AND_SIZE: &str =
-        "--size makes another device than the one that the state is of: leave out one of them";
+        "--capacity makes another device than the one that the state is of: leave out one of them";
 
     /// Adds the attempt to an error of the operating system.
     pub(crate) fn io(action: &'static str, what: impl fmt::Display) -> impl FnOnce(io::Error) -> ExportError {

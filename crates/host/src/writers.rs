@@ -98,10 +98,10 @@ mod tests {
         let mut writer = start(file.into());
         let found = of(&path);
         let process = writer.id();
-        [&mut reader, &mut writer].map(|child| {
+        for child in [&mut reader, &mut writer] {
             child.kill().unwrap();
             child.wait().unwrap();
-        });
+        }
         assert_eq!(found.iter().map(|writer| writer.process).collect::<Vec<_>>(), [process]);
         assert_eq!(of(&path), []);
         fs::remove_file(path).unwrap();

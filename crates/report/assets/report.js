@@ -30,8 +30,15 @@ function inUnit(value, unit, digits = 3) {
   if (unit === 'bytes') return scaled(value, SIZE, Math.max(4, digits));
   if (unit === 'bytes/s') return scaled(value, RATE, digits);
   if (unit === 'share') return Number((value * 100).toPrecision(digits)) + '\u00a0%';
+  if (unit === 'tail') return untilInWords(value);
   if (unit === 'ratio') return Number(value.toPrecision(digits)) + '×';
   return Number(value.toPrecision(12)).toLocaleString('en').replaceAll(',', '\u202f');
+}
+
+// The share that is not beyond: with the more digits, the smaller the share beyond is.
+function untilInWords(beyond) {
+  const digits = beyond > 0 && beyond < 1 ? 1 + Math.max(1, Math.ceil(-Math.log10(beyond))) : 3;
+  return inUnit(1 - beyond, 'share', Math.max(2, digits));
 }
 
 function xInWords(drawing, index) {
@@ -110,7 +117,26 @@ function xAxis(chart) {
   return axis;
 }
 
+// A distribution has the share beyond as its values. Its logarithmic axis ends at the top with the smallest, so that the line
+// rises as that of the shares below does, and the tail has as much room as the rest.
+function isTail(chart) {
+  return chart.drawing.y.scale === 'tail';
+}
+
+function tailRange(low) {
+  return [Math.min(low ?? 0.1, 0.1) / 1.5, 1];
+}
+
+function tailSplits(low) {
+  const splits = [0.5];
+  for (let beyond = 0.1; beyond >= low * 0.9999; beyond /= 10) splits.push(beyond);
+  return splits.reverse();
+}
+
 function yScale(chart) {
+  if (isTail(chart) && chart.logarithmic) {
+    return { distr: 3, log: 10, dir: -1, range: (u, low) => tailRange(low) };
+  }
   // The names of marks stand above the values.
   const above = chart.drawing.marks.length > 0 ? 0.12 : 0;
   if (chart.logarithmic) {
@@ -144,8 +170,12 @@ function logSplits(low, high) {
 
 function yAxis(chart) {
   const { y } = chart.drawing;
-  const axis = { label: y.label, size: 68, values: (u, splits) => splits.map((value) => inUnit(value, y.unit)) };
-  if (chart.logarithmic) {
+  const unit = isTail(chart) && !chart.logarithmic ? 'share' : y.unit;
+  const axis = { label: y.label, size: 68, values: (u, splits) => splits.map((value) => inUnit(value, unit)) };
+  if (isTail(chart) && chart.logarithmic) {
+    axis.splits = (u, index, low) => tailSplits(low);
+    axis.filter = (u, splits) => splits;
+  } else if (chart.logarithmic) {
     axis.splits = (u, index, low, high) => logSplits(low, high);
     axis.filter = (u, splits) => splits;
   }
@@ -193,6 +223,11 @@ function lineOptions(series, covered) {
   }
 }
 
+function tailValues(chart, values) {
+  if (!chart.logarithmic) return values.map((beyond) => (beyond == null ? null : 1 - beyond));
+  return values.map((beyond) => (beyond > 0 ? beyond : null));
+}
+
 // uPlot wants the series in a row; a band is two more of them, unseen, with the space between filled.
 function columns(chart) {
   const data = [chart.drawing.values];
@@ -201,7 +236,7 @@ function columns(chart) {
   chart.indices = chart.drawing.series.map((one, index) => {
     const show = !chart.hidden.has(index);
     const own = [data.length];
-    data.push(one.values);
+    data.push(isTail(chart) ? tailValues(chart, one.values) : one.values);
     // A line that others may cover is as much wider.
     const covered = chart.drawing.series.slice(index + 1).filter((other) => other.style === 'solid').length;
     series.push({ label: one.name, show, spanGaps: true, ...lineOptions(one, covered) });
@@ -423,7 +458,7 @@ function begin(id, drawing) {
   const chart = {
     figure, plot, drawing, reset, readout,
     hidden: new Set(),
-    logarithmic: drawing.y.scale === 'log10',
+    logarithmic: drawing.y.scale === 'log10' || drawing.y.scale === 'tail',
     zoomed: false,
     width: () => paperWidth ?? Math.max(240, plot.clientWidth),
     plotWidth: () => Math.max(120, plot.clientWidth - 90),

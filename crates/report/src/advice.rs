@@ -209,7 +209,7 @@ fn measurement(inference: &Inference, needs: &[Parameter], write_budget: Option<
     let mut words = vec!["flashlab infer".to_owned()];
     words.extend(target_words(&inference.identity.target));
     if inference.identity.kind == "simulated" {
-        words.push(format!("--size {}", inference.capacity.exact()));
+        words.push(format!("--capacity {}", inference.capacity.exact()));
     }
     words.push(format!("--only {}", names.join(",")));
     if only_reads {

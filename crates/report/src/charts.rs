@@ -54,9 +54,9 @@ pub struct Drawing {
 pub struct ChartAxis {
     /// What it measures, as `IOSize`.
     pub label: String,
-    /// `linear`, `ordinal`, `log2` or `log10`.
+    /// `linear`, `ordinal`, `log2`, `log10`, or `tail` for the share beyond: logarithmic, with the smallest at the top.
     pub scale: &'static str,
-    /// `ns`, `bytes`, `bytes/s`, `ratio`, `share`, or empty for a count.
+    /// `ns`, `bytes`, `bytes/s`, `ratio`, `share`, `tail`, or empty for a count.
     pub unit: String,
     /// The label of each x value; empty if the number is enough.
     pub labels: Vec<String>,
@@ -96,7 +96,11 @@ impl Serialize for Figures {
         serializer.collect_seq(self.0.iter().map(|value| match *value {
             Some(value) if value.fract() == 0.0 && value.abs() < EXACT => Number::Whole(value as i64),
             Some(value) if value.abs() >= 1e4 && value.abs() < EXACT => Number::Whole(value.round() as i64),
-            Some(value) if value.is_finite() => Number::Broken((value * 1e4).round() / 1e4),
+            Some(value) if value.is_finite() => {
+                let digits = (4.0 - value.abs().log10().floor()).clamp(4.0, 15.0);
+                let scale = 10f64.powf(digits);
+                Number::Broken((value * scale).round() / scale)
+            }
             _ => Number::Missing,
         }))
     }

@@ -9,7 +9,7 @@ use crate::charts::{Chart, ChartAxis, ChartSeries, Drawing, Figures};
 use crate::comparison::{
     ExperimentGroup, experiment_name, figure, group_name, groups, interval, letter, measured_rows, method,
     missing, odd_repetitions, ratios_of, run_name, sentences, statistic_name, statistic_over, title,
-    verdict_sentence, verdict_word, what_would_tell,
+    verdict_sentence, verdict_word, warnings, what_would_tell,
 };
 use crate::page::{Section, figures, note, page};
 use crate::units;
@@ -75,6 +75,13 @@ fn verdict(comparison: &Comparison) -> Markup {
             }
         }
         @for sentence in sentences(comparison) { p.verdict { (sentence) } }
+        @let doubts = warnings(comparison);
+        @if !doubts.is_empty() {
+            div.warnings {
+                h2 { "These may change the verdict" }
+                ul { @for doubt in doubts { li { (doubt) } } }
+            }
+        }
         p.note { (method(comparison)) }
     }
 }
@@ -183,7 +190,7 @@ fn distribution_chart(comparison: &Comparison, group: &ExperimentGroup<'_>, inde
         colour: colour(run),
         points: colour(run),
         style: "solid",
-        values: Figures(times.iter().map(|&time| Some(share_until(points, time))).collect()),
+        values: Figures(times.iter().map(|&time| Some(1.0 - share_until(points, time))).collect()),
         band: None,
     };
     let distributions = row.distributions.iter().enumerate();
@@ -194,7 +201,7 @@ fn distribution_chart(comparison: &Comparison, group: &ExperimentGroup<'_>, inde
         wide: false,
         drawing: Drawing {
             x: axis("response time", "log10", "ns"),
-            y: axis("share of the IOs that take at most this", "linear", "share"),
+            y: axis("share of the IOs that take at most this", "tail", "tail"),
             values: Figures(times.iter().copied().map(Some).collect()),
             series: distributions.filter_map(|(run, points)| Some(series(run, points.as_deref()?))).collect(),
             marks: Vec::new(),
@@ -283,7 +290,8 @@ fn ratio_row(row: &ExperimentRow, run: usize, found: &StatisticRatio) -> Markup 
     let differs = matches!(ratio.verdict, RatioVerdict::Faster | RatioVerdict::Slower);
     let reason = match ratio.verdict {
         RatioVerdict::CannotBeTold => Some(what_would_tell(ratio, run)),
-        _ => odd_repetitions(ratio, run),
+        RatioVerdict::Equal => None,
+        RatioVerdict::Faster | RatioVerdict::Slower => odd_repetitions(ratio, run),
     };
     html! {
         tr {

@@ -5,7 +5,7 @@ use flashlab_analysis::{Comparison, ExperimentRow, RatioVerdict, Statistic, Stat
 use crate::comparison::{
     experiment_name, figure, group_name, groups, interval, letter, measured_rows, method, missing,
     odd_repetitions, ratios_of, run_name, sentences, statistic_name, statistic_over, title, verdict_sentence,
-    verdict_word,
+    verdict_word, warnings,
 };
 use crate::units;
 use crate::writer::{BOLD, DIM, Layout, Writer};
@@ -27,6 +27,9 @@ pub fn compare_terminal(comparison: &Comparison, layout: &Layout) -> String {
     out.blank();
     for sentence in sentences(comparison) {
         out.wrapped("", &sentence, "");
+    }
+    for warning in warnings(comparison) {
+        out.wrapped("! ", &warning, DIM);
     }
     out.blank();
     characteristics(&mut out, comparison);
@@ -77,7 +80,9 @@ fn experiment(out: &mut Writer<'_>, comparison: &Comparison, row: &ExperimentRow
                 verdict_word(ratio.verdict)
             );
             let text = match odd_repetitions(ratio, run) {
-                Some(odd) if ratio.verdict != RatioVerdict::CannotBeTold => format!("{text}; {odd}"),
+                Some(odd) if matches!(ratio.verdict, RatioVerdict::Faster | RatioVerdict::Slower) => {
+                    format!("{text}; {odd}")
+                }
                 _ => text,
             };
             out.wrapped(&name, &text, "");

@@ -27,7 +27,7 @@ pub fn run_name(comparison: &Comparison, run: usize) -> String {
     let device = comparison.devices.get(run).map_or("", String::as_str);
     let name = format!("{} {device}", letter(run));
     match comparison.runs.get(run).filter(|details| !details.folder.is_empty()) {
-        Some(RunDetails { folder, started, state }) => {
+        Some(RunDetails { folder, started, state, .. }) => {
             let state = match state.as_str() {
                 "none" => "as the device was".to_owned(),
                 state => format!("state: {state}"),
@@ -36,6 +36,18 @@ pub fn run_name(comparison: &Comparison, run: usize) -> String {
         }
         None => name,
     }
+}
+
+/// The warnings of the runs that may change a verdict, each with the letter of its run.
+pub fn warnings(comparison: &Comparison) -> Vec<String> {
+    let of = |(run, details): (usize, &RunDetails)| {
+        details
+            .warnings
+            .iter()
+            .map(move |warning| units::sentence(&format!("{}: {warning}", letter(run))))
+            .collect::<Vec<_>>()
+    };
+    comparison.runs.iter().enumerate().flat_map(of).collect()
 }
 
 /// The title of a column of Table 3, from its name in `uflip_table3.csv`.
@@ -224,7 +236,9 @@ pub fn what_would_tell(ratio: &Ratio, run: usize) -> String {
 pub fn odd_repetitions(ratio: &Ratio, run: usize) -> Option<String> {
     let of = |run: usize, repetitions: &Option<Vec<f64>>| {
         let figures: Vec<String> = repetitions.as_ref()?.iter().map(|&ns| units::time(ns)).collect();
-        Some(format!("the repetitions of {} differ ({})", letter(run), listed(&figures)))
+        // Simulated devices repeat so exactly that even a difference of no consequence is significant.
+        let is_shown = figures.iter().any(|figure| *figure != figures[0]);
+        is_shown.then(|| format!("the repetitions of {} differ ({})", letter(run), listed(&figures)))
     };
     let odd: Vec<String> = [of(0, &ratio.first_repetitions_ns), of(run, &ratio.other_repetitions_ns)]
         .into_iter()

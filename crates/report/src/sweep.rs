@@ -100,7 +100,7 @@ fn title(sweep: &Sweep) -> String {
 
 /// The headings, and a row for each combination, experiment and mode.
 fn table(sweep: &Sweep) -> (Vec<String>, Vec<Vec<String>>) {
-    let figures = ["experiment", "IOs", "mean", "p50", "p99", "p99.9", "IO/s", "bytes/s", "WA"];
+    let figures = ["experiment", "mode", "mean", "p50", "p99", "p99.9", "IO/s", "bytes/s", "WA"];
     let keys = sweep.keys.iter().map(|key| short(key).to_owned());
     let headings = keys.chain(figures.map(str::to_owned)).collect();
     let mut rows = Vec::new();
@@ -140,6 +140,8 @@ struct Line {
     is_write: bool,
     others: Vec<String>,
     name: String,
+    /// The experiment, without the value of the plan's parameter.
+    group: String,
 }
 
 /// How a figure is drawn.
@@ -175,40 +177,54 @@ const DRAWN: [Drawn; 3] = [
     },
 ];
 
+/// More lines than this in one chart cannot be told apart.
+const LINES_MOST: usize = 8;
+
 const COLOURS: [&str; 10] = ["rr", "rw", "sr", "sw", "run1", "run2", "run3", "run4", "run5", "run0"];
 
+/// Each figure in one chart or, if these are many lines, in a chart for each experiment.
 fn charts(sweep: &Sweep) -> Vec<Chart> {
-    let first = short(&sweep.keys[0]);
-    DRAWN
-        .iter()
-        .filter_map(|drawn| {
-            let series = series(sweep, drawn);
-            (!series.is_empty()).then(|| Chart {
-                id: drawn.id.to_owned(),
-                title: format!("{} over {first}", units::sentence(drawn.label).trim_end_matches('.')),
-                caption: "One line for each experiment, reads and writes apart.".to_owned(),
-                wide: true,
-                drawing: Drawing {
-                    x: ChartAxis {
-                        label: first.to_owned(),
-                        scale: "ordinal",
-                        unit: String::new(),
-                        labels: firsts(sweep),
-                    },
-                    y: ChartAxis {
-                        label: drawn.label.to_owned(),
-                        scale: drawn.scale,
-                        unit: drawn.unit.to_owned(),
-                        labels: Vec::new(),
-                    },
-                    values: Figures((0..firsts(sweep).len()).map(|index| Some(index as f64)).collect()),
-                    series,
-                    marks: Vec::new(),
-                    level: None,
-                },
-            })
-        })
-        .collect()
+    let lines: BTreeSet<Line> = sweep.points.iter().flat_map(|point| lines_of(sweep, point)).collect();
+    let mut groups: Vec<(String, Vec<&Line>)> = Vec::new();
+    for line in &lines {
+        let name = if lines.len() > LINES_MOST { line.group.clone() } else { String::new() };
+        match groups.iter_mut().find(|(group, _)| *group == name) {
+            Some((_, lines)) => lines.push(line),
+            None => groups.push((name, vec![line])),
+        }
+    }
+    let charts = DRAWN.iter().flat_map(|drawn| {
+        groups.iter().enumerate().filter_map(|(index, group)| chart(sweep, drawn, index, group))
+    });
+    charts.collect()
+}
+
+/// `None` if no line of the group has the figure.
+fn chart(sweep: &Sweep, drawn: &Drawn, index: usize, (group, lines): &(String, Vec<&Line>)) -> Option<Chart> {
+    let (first, firsts) = (short(&sweep.keys[0]), firsts(sweep));
+    let series = series(sweep, drawn, group, lines);
+    let axis = |label: &str, scale, unit: &str, labels| ChartAxis {
+        label: label.to_owned(),
+        scale,
+        unit: unit.to_owned(),
+        labels,
+    };
+    let figure = units::sentence(drawn.label).trim_end_matches('.').to_owned();
+    let of = if group.is_empty() { String::new() } else { format!(" of {group}") };
+    (!series.is_empty()).then(|| Chart {
+        id: format!("{}-{index}", drawn.id),
+        title: format!("{figure}{of} over {first}"),
+        caption: "One line for each experiment, reads and writes apart.".to_owned(),
+        wide: group.is_empty(),
+        drawing: Drawing {
+            values: Figures((0..firsts.len()).map(|index| Some(index as f64)).collect()),
+            x: axis(first, "ordinal", "", firsts),
+            y: axis(drawn.label, drawn.scale, drawn.unit, Vec::new()),
+            series,
+            marks: Vec::new(),
+            level: None,
+        },
+    })
 }
 
 /// The values of the first key, in the order in which they were given.
@@ -222,22 +238,22 @@ fn firsts(sweep: &Sweep) -> Vec<String> {
     firsts
 }
 
-fn series(sweep: &Sweep, drawn: &Drawn) -> Vec<ChartSeries> {
+/// The lines that have the figure. In the chart of one experiment, its name is left out.
+fn series(sweep: &Sweep, drawn: &Drawn, group: &str, lines: &[&Line]) -> Vec<ChartSeries> {
     let firsts = firsts(sweep);
-    let lines: BTreeSet<Line> = sweep.points.iter().flat_map(|point| lines_of(sweep, point)).collect();
     let drawn_lines = lines.iter().enumerate().filter_map(|(index, line)| {
         let value = |first: &String| {
             let point = sweep
                 .points
                 .iter()
                 .find(|point| point.values[0] == *first && point.values[1..] == line.others[..])?;
-            let place = lines_of(sweep, point).position(|found| found == *line)?;
+            let place = lines_of(sweep, point).position(|found| found == **line)?;
             (drawn.of)(&point.rows[place])
         };
         let values: Vec<Option<f64>> = firsts.iter().map(value).collect();
         let colour = COLOURS[index % COLOURS.len()].to_owned();
         values.iter().any(Option::is_some).then(|| ChartSeries {
-            name: line.name.clone(),
+            name: line.name.strip_prefix(group).unwrap_or(&line.name).trim_start().to_owned(),
             colour: colour.clone(),
             points: colour,
             style: "line",
@@ -259,6 +275,7 @@ fn lines_of<'a>(sweep: &'a Sweep, point: &'a SweepPoint) -> impl Iterator<Item =
             experiment,
             is_write: row.mode == Mode::Write,
             others: point.values[1..].to_vec(),
+            group: row.experiment.clone(),
             name: format!("{} {}{others}", series_name(row), mode_words(row.mode)),
         }
     })

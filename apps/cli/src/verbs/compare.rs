@@ -57,7 +57,12 @@ impl Compare {
             output::text(&flashlab_report::compare_terminal(&comparison, &output::layout(Some(page))))?;
         }
         let names: Vec<String> = (0..runs.len()).map(|run| comparison.run_in_words(run)).collect();
-        expectations.conclude(&names.join(" against "), &judged, &[], table.is_for_a_program())
+        expectations.conclude(
+            &names.join(" against "),
+            &judged,
+            &comparison.doubts(),
+            table.is_for_a_program(),
+        )
     }
 }
 

@@ -29,9 +29,12 @@ pub struct Infer {
     target: Option<Target>,
     #[command(flatten)]
     scratch: ScratchOptions,
-    /// Size of the scratch file (1GiB if not given), or of a simulated device
+    /// Size of the scratch file; 1GiB if not given
     #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
     size: Option<Bytes>,
+    /// The capacity of a simulated device, instead of its profile's
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true, conflicts_with = "size", requires = "target")]
+    capacity: Option<Bytes>,
     /// Write to the target, too; simulated devices are written to without it
     #[arg(long, conflicts_with = "read_only")]
     write: bool,
@@ -40,7 +43,7 @@ pub struct Infer {
         long,
         value_name = "RUN",
         conflicts_with_all = [
-            "target", "size", "write", "read_only", "write_budget", "only", "time_limit", "seed", "directory", "keep_file",
+            "target", "size", "capacity", "write", "read_only", "write_budget", "only", "time_limit", "seed", "directory", "keep_file",
             "destroy_data_on", "overwrite_file"
         ]
     )]
@@ -89,16 +92,19 @@ impl Infer {
     fn infer_existing(&self, target: &Target) -> Result<()> {
         run_folder::check_output(self.output.as_deref())?;
         let is_simulated = target.is_simulated();
-        if self.size.is_some() && !is_simulated {
+        // The earlier name of --capacity.
+        let capacity = self.capacity.or(self.size);
+        if capacity.is_some() && !is_simulated {
             bail!(Usage(
-                "--size is for scratch files and simulated devices: a device is inferred as a whole".into()
+                "--size is for scratch files, and --capacity for simulated devices: a device is inferred as a whole"
+                    .into()
             ));
         }
         let writes = self.write || (is_simulated && !self.read_only);
         if self.probe.write_budget.is_some() && !writes {
             bail!(Usage("--write-budget, but nothing would be written: add --write".into()));
         }
-        let candidate = Candidate::find(target, writes, &self.consent)?.resized(self.size)?;
+        let candidate = Candidate::find(target, writes, &self.consent)?.resized(capacity)?;
         let identity = candidate.identity();
         target::check_medium(target, &identity)?;
         let name = target::absolute(target)?.to_string();

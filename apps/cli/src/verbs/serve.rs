@@ -18,7 +18,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::arguments;
+use crate::arguments::{self, CapacityOption};
 use crate::caretaker::Caretaker;
 use crate::daemon::Background;
 use crate::exit::Usage;
@@ -31,9 +31,8 @@ use crate::transport_latency;
 pub struct Serve {
     /// sim:NAME[@STATE] or sim:./profile.toml[@STATE]
     target: Target,
-    /// Size of the disk; the profile's if not given
-    #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
-    size: Option<Bytes>,
+    #[command(flatten)]
+    capacity: CapacityOption,
     #[command(flatten)]
     front: Front,
     /// Take over the block device /dev/ublkbN, whose server was killed; give the same --backing again
@@ -141,7 +140,7 @@ fn keys(arguments: &Serve, target: &SimulatedTarget, control: &Path) -> Result<V
             keys.push((key, path(file)?));
         }
     }
-    keys.extend(arguments.size.map(|size| ("size", size.0.to_string())));
+    keys.extend(arguments.capacity.capacity.map(|size| ("size", size.0.to_string())));
     keys.push(("volatile-cache", arguments.volatile_cache.0.to_string()));
     keys.push(("overwrite-file", arguments.overwrite_file.to_string()));
     keys.push(("no-data", arguments.no_data.to_string()));

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use flashlab_base::{Bytes, Seed, SimulatedTarget};
+use flashlab_base::{Seed, SimulatedTarget};
 
-use crate::arguments::{self, TableOptions};
+use crate::arguments::{self, CapacityOption, TableOptions};
 use crate::class_runner::ClassRunner;
 use crate::exit::Usage;
 use crate::selection::Selection;
@@ -30,9 +30,8 @@ pub struct SimRun {
     plan: Option<String>,
     #[command(flatten)]
     replay: ReplayOptions,
-    /// The capacity of the device, instead of its profile's
-    #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
-    size: Option<Bytes>,
+    #[command(flatten)]
+    capacity: CapacityOption,
     /// Record each IO as a sample into this new folder
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -57,7 +56,7 @@ impl SimRun {
             (None, None) => bail!(Usage("give --trace FILE or --plan PLAN".to_owned())),
         };
         let mut simulation = Simulation::new(&self.target)?;
-        if let Some(size) = self.size {
+        if let Some(size) = self.capacity.capacity {
             simulation = simulation.resized(size)?;
         }
         let mut device = OpenDevice::Simulated(Box::new(simulation.device()?));
@@ -77,7 +76,7 @@ impl SimRun {
         )?;
         let document = runner.document(|runner| match work {
             Work::Trace(replay) => {
-                let (facts, run) = replay.run(runner, &target, None, "a --size as large")?;
+                let (facts, run) = replay.run(runner, &target, None, "a --capacity as large")?;
                 Ok((Some(facts), vec![run]))
             }
             Work::Plan(selection) => Ok((None, runner.run_plans(&selection, self.seed)?)),

@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use flashlab_base::{Bytes, Identity, ProfileName, Seed, SimulatedTarget, Target};
+use flashlab_base::{Identity, ProfileName, Seed, SimulatedTarget, Target};
 use flashlab_bench::{BenchManifest, Settings, Silent, Thoroughness};
 use flashlab_report::{Sweep as SweepDocument, SweepPoint};
 use flashlab_sim::Profile;
 use serde::Serialize;
 
-use crate::arguments::{self, TableOptions};
+use crate::arguments::{self, CapacityOption, TableOptions};
 use crate::exit::Usage;
 use crate::interrupt::interrupt;
 use crate::run_folder::{self, Content};
@@ -54,9 +54,8 @@ pub struct Sweep {
     /// The state that each device is brought to first
     #[arg(long, value_enum, default_value_t = StateChoice::Steady)]
     state: StateChoice,
-    /// Another capacity than the profile's
-    #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
-    size: Option<Bytes>,
+    #[command(flatten)]
+    capacity: CapacityOption,
     /// How many times each experiment is measured
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
@@ -205,7 +204,7 @@ impl Sweep {
             combinations = combinations.iter().flat_map(longer).collect();
         }
         let mut text = profile.to_toml();
-        if let Some(size) = self.size {
+        if let Some(size) = self.capacity.capacity {
             text = profile.resized(size)?.to_toml();
         }
         let point = |(index, values): (usize, Vec<String>)| {

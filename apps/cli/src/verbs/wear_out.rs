@@ -33,7 +33,7 @@ use flashlab_samples::{Sample, write_json};
 use flashlab_sim::flash_device::Statistics;
 use serde::{Serialize, Serializer};
 
-use crate::arguments::{self, ConsentOptions, EngineOptions};
+use crate::arguments::{CapacityOption, ConsentOptions, EngineOptions};
 use crate::exit::Usage;
 use crate::inference::ongoing::OngoingInference;
 use crate::inference::settings::{DEPTH, InferenceSettings, ProbeOptions};
@@ -56,9 +56,8 @@ pub struct WearOut {
     /// How often a round writes the whole device from end to end
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     full_writes: u32,
-    /// Size of a simulated device
-    #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
-    size: Option<Bytes>,
+    #[command(flatten)]
+    capacity: CapacityOption,
     #[command(flatten)]
     consent: ConsentOptions,
     #[command(flatten)]
@@ -122,13 +121,14 @@ impl WearOut {
     pub fn run(self) -> Result<()> {
         run_folder::check_output(Some(&self.output))?;
         let is_simulated = self.target.is_simulated();
-        if self.size.is_some() && !is_simulated {
-            bail!(Usage("--size is for simulated devices: a device is worn out as a whole".into()));
+        if self.capacity.capacity.is_some() && !is_simulated {
+            bail!(Usage("--capacity is for simulated devices: a device is worn out as a whole".into()));
         }
         if self.consent.is_given() && is_simulated {
             bail!(Usage("consent is given, but a simulated device needs none: leave it out".into()));
         }
-        let candidate = Candidate::find(&self.target, true, &self.consent)?.resized(self.size)?;
+        let candidate =
+            Candidate::find(&self.target, true, &self.consent)?.resized(self.capacity.capacity)?;
         let identity = candidate.identity();
         target::check_medium(&self.target, &identity)?;
         let name = target::absolute(&self.target)?.to_string();

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::Directory;
+use crate::support::{Directory, Mount};
 
 const BENCH: [&str; 8] =
     ["bench", "sim:zeus", "--quick", "--size", "64MiB", "--only", "granularity", "--output"];
@@ -146,6 +146,90 @@ fn outputs_replace_nothing_but_outputs_of_the_same_kind() {
         directory.succeeds(&["compare", "a", "b", "--expect", "p50(RW) < 99x", "--junit", "ci.xml"]);
     }
     assert_eq!(directory.names(), ["a", "b", "ci.xml", "comparison.html", "plan.toml"]);
+}
+
+/// A full disk and a limit of file sizes are no wrong command: exit code 1, the file's name, nothing half written, and what was there
+/// stays.
+#[test]
+fn outputs_that_find_no_room_leave_what_was_there() {
+    let directory = Directory::new();
+    directory.succeeds(&with(&BENCH, &["a"]));
+    directory.succeeds(&with(&BENCH, &["b", "--seed", "2"]));
+    let expect = ["--expect", "p50(RW) < 99x", "--junit"];
+    let commands = |place: &str| {
+        let file = |name: &str| format!("{place}{name}");
+        [
+            vec!["compare".into(), "a".into(), "b".into(), "-o".into(), file("page.html")],
+            vec!["report".into(), "a".into(), "-o".into(), file("page.html")],
+            [&["compare", "a", "b"][..], &expect]
+                .concat()
+                .into_iter()
+                .map(str::to_owned)
+                .chain([file("ci.xml")])
+                .collect(),
+            vec!["sim", "precondition", "sdcard", "--state", "sequential", "-o"]
+                .into_iter()
+                .map(str::to_owned)
+                .chain([file("state")])
+                .collect(),
+        ]
+    };
+    let words = |command: &[String]| command.join(" ").replace('<', "'<'").replace("p50(RW)", "'p50(RW)'");
+
+    // A limit of 512 bytes for each file. The earlier page has more, and stays.
+    directory.succeeds(&["compare", "a", "b", "-o", "page.html"]);
+    let page = fs::read(directory.path("page.html")).unwrap();
+    let before = directory.names();
+    for command in commands("") {
+        let program = env!("CARGO_BIN_EXE_flashlab");
+        let quoted: Vec<String> = command.iter().map(|word| format!("'{word}'")).collect();
+        let limited = format!("ulimit -f 1; exec {program} {}", quoted.join(" "));
+        let shell =
+            std::process::Command::new("sh").args(["-c", &limited]).current_dir(directory.path("")).output();
+        let ran = directory.ran(shell.unwrap());
+        assert_eq!(ran.code, Some(1), "{}: {ran}", words(&command));
+        assert!(ran.err.contains("cannot write ") && ran.err.contains("File too large"), "{ran}");
+    }
+    assert_eq!(directory.names(), before, "no part of a file is left behind");
+    assert!(fs::read(directory.path("page.html")).unwrap() == page);
+
+    let full = directory.path("full");
+    let Some(_mount) = Mount::new(&["-t", "tmpfs", "-o", "size=64k", "tmpfs"], &full) else { return };
+    let earlier = b"<!DOCTYPE html><meta name=\"generator\" content=\"flashlab 0.1\">";
+    fs::write(full.join("page.html"), earlier).unwrap();
+    let _ = fs::write(full.join("rest"), vec![0; 1 << 20]);
+    for command in commands("full/") {
+        let ran = directory.flashlab(&command.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(ran.code, Some(1), "{}: {ran}", words(&command));
+        assert!(ran.err.contains("No space left on device"), "{ran}");
+    }
+    let mut left: Vec<_> = fs::read_dir(&full).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["page.html", "rest"]);
+    assert_eq!(fs::read(full.join("page.html")).unwrap(), earlier);
+}
+
+#[test]
+fn comparisons_for_ci_say_what_is_in_doubt() {
+    let directory = Directory::new();
+    for (seed, run) in [("1", "a"), ("2", "b")] {
+        let bench =
+            ["bench", "sim:sdcard", "--quick", "--size", "16MiB", "--only", "order", "--state", "none"];
+        directory.succeeds(&with(&bench, &["--seed", seed, "--output", run]));
+    }
+    let compared =
+        directory.flashlab(&["compare", "a", "b", "--expect", "p50(SR) < 99x", "--junit", "ci.xml"]);
+    assert_eq!(compared.code, Some(0), "{compared}");
+    let xml = fs::read_to_string(directory.path("ci.xml")).unwrap();
+    let page = fs::read_to_string(directory.path("comparison.html")).unwrap();
+    for run in ["a (", "b ("] {
+        assert!(xml.contains(&format!("{run}SD card")) || xml.contains(run), "{xml}");
+    }
+    assert!(xml.contains("the device was measured as it was found"), "{xml}");
+    for text in [&xml, &page, &compared.out] {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("nothing was ever written to the simulated flash"), "{text}");
+    }
 }
 
 #[test]

@@ -58,8 +58,8 @@ fn of_infer() {
           --directory <DIR>         The directory of the scratch file; the current directory if not
                                     given
           --keep-file               Keep the scratch file
-          --size <SIZE>             Size of the scratch file (1GiB if not given), or of a simulated
-                                    device
+          --size <SIZE>             Size of the scratch file; 1GiB if not given
+          --capacity <SIZE>         The capacity of a simulated device, instead of its profile's
           --write                   Write to the target, too; simulated devices are written to without
                                     it
           --replay <RUN>            Answer the probes from the samples of an earlier inference, with its
@@ -364,7 +364,7 @@ fn of_sim() {
                                  time; 32, or what the device takes, if not given
           --fit <FIT>            What becomes of IOs behind the device's end, which are an error
                                  otherwise [possible values: wrap, scale]
-          --size <SIZE>          The capacity of the device, instead of its profile's
+          --capacity <SIZE>      The capacity of a simulated device, instead of its profile's
       -o, --output <DIR>         Record each IO as a sample into this new folder
           --seed <SEED>          The seed of everything random in a plan [default: 1]
           --json                 Print one JSON document
@@ -474,7 +474,7 @@ fn of_wear_out() {
                                     inference
           --full-writes <N>         How often a round writes the whole device from end to end [default:
                                     1000]
-          --size <SIZE>             Size of a simulated device
+          --capacity <SIZE>         The capacity of a simulated device, instead of its profile's
           --destroy-data-on <PATH>  Consent to destroying all data on this block device, which must be
                                     TARGET
           --overwrite-file          Consent to overwriting TARGET, a regular file
@@ -621,7 +621,7 @@ fn of_serve() {
       <TARGET>  sim:NAME[@STATE] or sim:./profile.toml[@STATE]
 
     Options:
-          --size <SIZE>            Size of the disk; the profile's if not given
+          --capacity <SIZE>        The capacity of a simulated device, instead of its profile's
           --loop                   As a loop block device with direct IO
           --fuse <DIR>             As the file DIR/disk, through FUSE
           --ublk                   As a block device of the kernel's driver ublk

@@ -312,7 +312,7 @@ fn what_is_wrong_is_told() {
     ];
     insta::assert_snapshot!(all.join("\n"), @r"
     flashlab: there is no parameter `speed`; there are: read_page_size, planes_read_at_once, segment_groups, segment_group_span, read_buffer_size, read_ahead_size,
-    flashlab: --size is for scratch files and simulated devices: a device is inferred as a whole
+    flashlab: --size is for scratch files, and --capacity for simulated devices: a device is inferred as a whole
     flashlab: --write-budget, but nothing would be written: add --write
     flashlab: twice/inference.json: write_cost_per_io stands twice: the file is damaged; begin a new run
     flashlab: newer/inference.json: has version 1000, and this program reads version 4

@@ -40,7 +40,7 @@ use crate::student;
 /// An experiment uses its own variance if chance alone keeps it below the observed value with this probability. With a lower
 /// probability, experiments that scatter much only by chance get wider intervals and lose power. With a higher one, a device
 /// that stays in one of two modes for a whole repetition seems to differ from itself.
-const EXCESS_PROBABILITY: f64 = 0.99;
+const EXCESS_PROBABILITY: f64 = 0.999;
 
 /// A median of many values is as precise as a mean of 64 % of them (2 / pi, for normal values).
 const MEDIAN_EFFICIENCY: f64 = std::f64::consts::FRAC_2_PI;
@@ -369,7 +369,7 @@ impl Level<'_> {
         self.variance_by_ios * self.scatter.repetitions as f64
     }
 
-    /// The experiment's own variance between repetitions, if it is larger than chance would give in 99 of 100 cases. Otherwise
+    /// The experiment's own variance between repetitions, if it is larger than chance would give in 999 of 1,000 cases. Otherwise
     /// `None`: that of the whole run is better known.
     fn own_repetition_variance(&self, pooled: RepetitionVariance) -> Option<RepetitionVariance> {
         let (between, degrees) = self.between_repetitions()?;

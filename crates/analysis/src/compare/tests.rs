@@ -182,6 +182,81 @@ fn an_experiment_that_jumps_between_two_modes_widens_its_own_intervals_alone() {
     }
 }
 
+/// Eight experiments of three repetitions with 2,000 IOs; the last one has the repetitions that `last` makes.
+fn with_last(source: &mut Source, last: impl Fn(&mut Source, usize, usize) -> f64) -> ComparedRun {
+    let mut experiments: Vec<_> = (0..7)
+        .map(|value| {
+            let repetition = |source: &mut Source| {
+                (0..2000).map(|_| (1e5 * source.log_normal(0.2)) as u64).collect::<Vec<u64>>()
+            };
+            (key("RW", f64::from(value)), (0..3).map(|_| repetition(source)).collect::<Vec<_>>())
+        })
+        .collect();
+    let repetitions = (0..3).map(|repetition| {
+        (0..2000).map(|io| (1e5 * source.log_normal(0.2) * last(source, repetition, io)) as u64).collect()
+    });
+    experiments.push((key("RW", 9.0), repetitions.collect()));
+    run("device", experiments)
+}
+
+fn of_last(comparison: &Comparison, statistic: Statistic) -> Ratio {
+    let row = comparison.experiments.iter().find(|row| row.key.value == 9.0).unwrap();
+    let found = row.ratios[1].iter().flatten().find(|found| found.statistic == statistic);
+    found.unwrap().ratio.clone()
+}
+
+#[test]
+fn one_odd_repetition_of_three_is_shown_and_decides_nothing() {
+    let mut source = Source::new(8);
+    let usual = with_last(&mut source, |_, _, _| 1.0);
+    // 5 % of the IOs of the second repetition take 20 times as long.
+    let odd = with_last(
+        &mut source,
+        |source, repetition, _| {
+            if repetition == 1 && source.unit() < 0.05 { 20.0 } else { 1.0 }
+        },
+    );
+    let comparison = compare(&[usual, odd]);
+    for statistic in [Statistic::P99, Statistic::P999] {
+        let ratio = of_last(&comparison, statistic);
+        assert_eq!(ratio.verdict, RatioVerdict::CannotBeTold, "{ratio:?}");
+        assert!(ratio.first_repetitions_ns.is_none(), "{ratio:?}");
+        let repetitions = ratio.other_repetitions_ns.as_ref().expect("they differ");
+        assert!(repetitions[1] > 5.0 * repetitions[0].max(repetitions[2]), "{ratio:?}");
+        let needed = ratio.repetitions_needed.expect("repetitions would tell");
+        assert!(needed > 10 && ratio.ios_needed.unwrap().div_ceil(2000) == needed, "{ratio:?}");
+    }
+    let median = of_last(&comparison, Statistic::P50);
+    assert!(median.verdict == RatioVerdict::Equal && median.other_repetitions_ns.is_none(), "{median:?}");
+    let differs = ratios(&comparison, 1).filter(|found| differs(found)).count();
+    assert_eq!(differs, 0);
+}
+
+#[test]
+fn an_odd_repetition_does_not_hide_what_the_others_agree_upon() {
+    // All are at least 100 times as slow, and one of them 110 times.
+    let mut source = Source::new(9);
+    let usual = with_last(&mut source, |_, _, _| 1.0);
+    let slow = with_last(&mut source, |_, repetition, _| if repetition == 1 { 110.0 } else { 100.0 });
+    let ratio = of_last(&compare(&[usual, slow]), Statistic::P50);
+    assert_eq!(ratio.verdict, RatioVerdict::Slower, "{ratio:?}");
+    assert!(ratio.other_repetitions_ns.is_some(), "{ratio:?}");
+}
+
+#[test]
+fn a_drift_from_repetition_to_repetition_is_no_difference_and_one_within_them_no_scatter() {
+    let mut source = Source::new(10);
+    let flat = with_last(&mut source, |_, _, _| 1.0);
+    let rising = with_last(&mut source, |_, repetition, _| 1.0 + 0.15 * repetition as f64);
+    let ratio = of_last(&compare(&[flat, rising]), Statistic::P50);
+    assert_eq!(ratio.verdict, RatioVerdict::CannotBeTold, "{ratio:?}");
+    assert!(ratio.other_repetitions_ns.is_some(), "{ratio:?}");
+
+    let mut drifting = || with_last(&mut source, |_, _, io| 1.0 + 0.3 * io as f64 / 2000.0);
+    let ratio = of_last(&compare(&[drifting(), drifting()]), Statistic::P50);
+    assert_eq!(ratio.verdict, RatioVerdict::Equal, "{ratio:?}");
+}
+
 #[test]
 fn what_only_some_runs_have_is_listed() {
     let of = |values: &[f64]| {

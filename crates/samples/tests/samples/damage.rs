@@ -142,7 +142,7 @@ fn no_flipped_bit_changes_a_manifest_or_a_run() {
         let file = path.join(name);
         let text = std::fs::read(&file).unwrap();
         let mut refused = 0;
-        for (place, bit) in (0..text.len()).flat_map(|place| (0..8).map(move |bit| (place, bit))) {
+        for (place, bit) in (0..text.len()).flat_map(|place| [(place, place % 8), (place, (place + 3) % 8)]) {
             let mut damaged = text.clone();
             damaged[place] ^= 1 << bit;
             std::fs::write(&file, &damaged).unwrap();
@@ -151,7 +151,7 @@ fn no_flipped_bit_changes_a_manifest_or_a_run() {
                 Err(_) => refused += 1,
             }
         }
-        assert!(refused > 4 * text.len(), "{name}: {refused} of {} bytes", text.len());
+        assert!(refused > text.len(), "{name}: {refused} of {} bytes", text.len());
         std::fs::write(&file, text).unwrap();
     }
     // What an earlier flashlab wrote has no checksums.

@@ -11,7 +11,7 @@ use flashlab_device::{Device, StoringDevice};
 use flashlab_em::HostTime;
 use flashlab_host::ScratchFile;
 
-use crate::arguments::{self, ConsentOptions, EngineOptions};
+use crate::arguments::{self, CapacityOption, ConsentOptions, EngineOptions};
 use crate::exit::Usage;
 use crate::progress::Bar;
 use crate::scratch;
@@ -32,9 +32,8 @@ pub struct MachineOptions {
     /// On a simulated device, whether computation costs what is declared, or what it really takes
     #[arg(long, value_enum, default_value_t = HostTimeChoice::Declared)]
     host_time: HostTimeChoice,
-    /// The capacity of a simulated device, instead of its profile's
-    #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
-    size: Option<Bytes>,
+    #[command(flatten)]
+    capacity: CapacityOption,
     /// The directory of the scratch file that is used without TARGET; the current directory if not given
     #[arg(long, value_name = "DIR")]
     directory: Option<std::path::PathBuf>,
@@ -89,7 +88,7 @@ impl MachineOptions {
             Some(Target::Simulated(simulated)) => {
                 check_memory(needed, "--elements")?;
                 let mut simulation = Simulation::new(simulated)?;
-                if let Some(size) = self.size {
+                if let Some(size) = self.capacity.capacity {
                     simulation = simulation.resized(size)?;
                 }
                 if simulation.profile.is_zoned() {
@@ -102,9 +101,9 @@ impl MachineOptions {
                 Ok(OpenMachine { device, name: simulated.to_string(), consent, scratch: None })
             }
             Some(target) => {
-                if self.size.is_some() {
+                if self.capacity.capacity.is_some() {
                     bail!(Usage(
-                        "--size is for simulated devices: a real one has the size that it has".to_owned()
+                        "--capacity is for simulated devices: a real one has the size that it has".to_owned()
                     ));
                 }
                 let candidate = Candidate::find(target, true, consent)?;

@@ -25,8 +25,8 @@ pub struct Predict {
     #[arg(long, value_name = "CLASS", default_value = "rr", value_parser = class)]
     class: ThroughputClass,
     /// Request sizes; the page of append-and-pack, the block of external-memory
-    #[arg(long, value_name = "SIZE,...", required = true, value_delimiter = ',', value_parser = arguments::size)]
-    size: Vec<Bytes>,
+    #[arg(long, alias = "size", value_name = "SIZE,...", required = true, value_delimiter = ',', value_parser = arguments::size)]
+    io_size: Vec<Bytes>,
     /// Requests in flight
     #[arg(long, value_name = "N,...", default_value = "1", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65536))]
     depth: Vec<u32>,
@@ -118,7 +118,7 @@ impl Predict {
             return self.show_mechanism(&self.mechanism(&model)?);
         }
         let mut rows = Vec::new();
-        for &size in &self.size {
+        for &size in &self.io_size {
             for &depth in &self.depth {
                 let request = WorkloadRequest {
                     class: self.class,
@@ -153,7 +153,7 @@ impl Predict {
         check_from("--read-share", 0.0, 1.0, &self.read_share)?;
         check_from("--write-amplification", 1.0, f64::MAX, &self.write_amplification)?;
         let mut rows = Vec::new();
-        for &size in &self.size {
+        for &size in &self.io_size {
             let mut add = |parameter: &str, quantity, unit, of: Interval| {
                 let Interval { estimate, low, high } = of;
                 let parameter = parameter.to_owned();
