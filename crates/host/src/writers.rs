@@ -11,7 +11,7 @@
 //!
 //! # Invariants
 //! - Nothing is opened but files of `/proc`, and no file system is asked that might not answer: the kernel says what it knows.
-//! - This process is left out.
+//! - This process is left out, and its children until they run their programs.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -54,12 +54,22 @@ fn writers_in(proc: &Path) -> Vec<Writer> {
                 continue;
             }
             let Some(node) = Node::known_at(&descriptor.path()) else { continue };
-            if !writers[before..].iter().any(|known| known.node == node) {
+            if !writers[before..].iter().any(|known| known.node == node) && !is_copy_of_this(&folder, own) {
                 writers.push(Writer { node, process, program: program() });
             }
         }
     }
     writers
+}
+
+/// Whether a process is a child that this one has just made, before it runs its program: it has all open files of this one until
+/// then.
+fn is_copy_of_this(folder: &Path, own: u32) -> bool {
+    let status = fs::read_to_string(folder.join("stat")).unwrap_or_default();
+    // The parent is the second field after the name, which may contain anything.
+    let parent = status.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<u32>().ok());
+    let program = |path: &Path| fs::read_link(path).ok();
+    parent == Some(own) && program(&folder.join("exe")) == program(Path::new("/proc/self/exe"))
 }
 
 /// Whether the flags in a file of `/proc/PID/fdinfo` are those of an open file that takes writes.

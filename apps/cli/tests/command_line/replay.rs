@@ -182,7 +182,7 @@ fn what_cannot_be_replayed_is_refused_with_its_line() {
         ran.err
     };
     let small = "./small.toml";
-    insta::assert_snapshot!(wrong(&[small, "--trace", "far.trace"]), @"flashlab: far.trace:2: a write of 8KiB at offset 64MiB ends behind the device of 64MiB; the trace needs 65544KiB; give --fit wrap or --fit scale, or a --size as large");
+    insta::assert_snapshot!(wrong(&[small, "--trace", "far.trace"]), @"flashlab: far.trace:2: a write of 8KiB at offset 64MiB ends behind the device of 64MiB; the trace needs 65544KiB; give --fit wrap or --fit scale, or a --capacity as large");
     insta::assert_snapshot!(wrong(&[small, "--trace", "wrong.trace"]), @"flashlab: wrong.trace:2: expected NANOSECONDS DEVICE SECTOR SECTORS TYPE, where TYPE is 0 (write) or 1 (read), found `5 0 8 8 2`");
     insta::assert_snapshot!(wrong(&[small, "--trace", "nowhere"]), @"flashlab: cannot read the trace nowhere: No such file or directory (os error 2)");
     insta::assert_snapshot!(wrong(&[small, "--trace", "text"]), @r"
