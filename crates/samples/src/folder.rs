@@ -10,7 +10,7 @@
 //! Everything except the last line can be computed from the files above it.
 //!
 //! # Invariant
-//! What is read again has a checksum ([`seal`](crate::seal)); a text that does not match its own is refused.
+//! What flashlab reads later has a checksum ([`seal`](crate::seal)); a text that does not match its own is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -412,14 +412,14 @@ impl RunFolder {
         self.write_sealed(MANIFEST, manifest)
     }
 
-    /// Writes a document that is read again: with its checksum as the last key. The file gets its name when it is
+    /// Writes a document that flashlab reads later: with its checksum as the last key. The file gets its name when it is
     /// complete and durable.
     pub fn write_sealed<T: Serialize>(&self, name: &str, value: &T) -> Result<(), SamplesError> {
         let text = seal::DOCUMENT.sealed(&json_text(&self.path, name, value)?);
         self.write_text(name, &text)
     }
 
-    /// Writes a plan in TOML that is read again: with its checksum as its last line, a comment.
+    /// Writes a plan in TOML that flashlab reads later: with its checksum as its last line, a comment.
     pub fn write_plan(&self, name: &str, plan: &str) -> Result<(), SamplesError> {
         self.write_text(name, &seal::PLAN.sealed(plan))
     }

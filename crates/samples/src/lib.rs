@@ -13,7 +13,7 @@
 //! - A simulated run gives the same files each time: no wall clock decides where a file ends.
 //! - Recording a sample allocates nothing and makes no system call. If the writer is slow, the measuring
 //!   thread waits, and the wait is counted. No sample is dropped.
-//! - A segment, and a text that is read again, has a checksum. What does not match it is refused.
+//! - A segment, and a text that flashlab reads later, has a checksum. What does not match it is refused.
 //! - Wrong bytes from outside cause a [`SamplesError`], never a panic.
 
 mod checksum;

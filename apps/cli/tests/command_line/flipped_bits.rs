@@ -73,7 +73,9 @@ fn of_an_inference() {
         damaged[intact.len() / 2] ^= 1;
         fs::write(&file, damaged).unwrap();
         let ran = replayed();
-        let is_refused = ran.code == Some(2);
+        // A file that is read in the middle of a replay ends it.
+        let is_ended = ran.code == Some(1) && ran.err.contains(file.file_name().unwrap().to_str().unwrap());
+        let is_refused = ran.code == Some(2) || is_ended;
         assert!(is_refused || (ran.code == Some(0) && ran.out == before.out), "{}: {ran}", file.display());
         fs::write(&file, intact).unwrap();
     }
