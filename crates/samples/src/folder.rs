@@ -10,7 +10,7 @@
 //! Everything except the last line can be computed from the files above it.
 //!
 //! # Invariant
-//! What flashlab reads later has a checksum ([`seal`](crate::seal)); a text that does not match its own is refused.
+//! What flashlab reads later has a checksum (module `seal`); a text that does not match its own is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
