@@ -246,7 +246,7 @@ impl ComparedRun {
     /// The response time of each experiment, in nanoseconds, in the order of `experiments`.
     pub fn response_estimates(&self, statistic: Statistic) -> Vec<Estimate> {
         let levels = || self.experiments.iter().map(|(_, responses)| responses.level(statistic));
-        let variance = repetition_variance(levels());
+        let variance = repetition_variances(self)[statistic as usize];
         levels()
             .map(|level| {
                 let interval = level.interval(CONFIDENCE, variance);
@@ -302,7 +302,16 @@ fn keys(runs: &[ComparedRun]) -> Vec<&ExperimentKey> {
 /// For each statistic, the variance of the levels of the run's repetitions.
 fn repetition_variances(run: &ComparedRun) -> Vec<RepetitionVariance> {
     let levels = |statistic| run.experiments.iter().map(move |(_, responses)| responses.level(statistic));
-    Statistic::ALL.into_iter().map(|statistic| repetition_variance(levels(statistic))).collect()
+    let mut less_extreme = RepetitionVariance::default();
+    let of = |statistic: Statistic| {
+        let own = repetition_variance(levels(statistic));
+        if statistic.probability().is_none() {
+            return own;
+        }
+        less_extreme = own.or_of_less_extreme(less_extreme);
+        less_extreme
+    };
+    Statistic::ALL.into_iter().map(of).collect()
 }
 
 /// A pair for each statistic, from response times and the variances of repetitions' levels.

@@ -123,8 +123,10 @@ function isTail(chart) {
   return chart.drawing.y.scale === 'tail';
 }
 
-function tailRange(low) {
-  return [Math.min(low ?? 0.1, 0.1) / 1.5, 1];
+// The top of the axis: nothing is beyond the slowest IO, and its line ends there.
+function tailTop(chart) {
+  const beyond = chart.drawing.series.flatMap((one) => one.values).filter((value) => value > 0);
+  return Math.min(0.1, ...beyond) / 1.5;
 }
 
 function tailSplits(low) {
@@ -135,7 +137,7 @@ function tailSplits(low) {
 
 function yScale(chart) {
   if (isTail(chart) && chart.logarithmic) {
-    return { distr: 3, log: 10, dir: -1, range: (u, low) => tailRange(low) };
+    return { distr: 3, log: 10, dir: -1, range: () => [tailTop(chart), 1] };
   }
   // The names of marks stand above the values.
   const above = chart.drawing.marks.length > 0 ? 0.12 : 0;
@@ -225,7 +227,8 @@ function lineOptions(series, covered) {
 
 function tailValues(chart, values) {
   if (!chart.logarithmic) return values.map((beyond) => (beyond == null ? null : 1 - beyond));
-  return values.map((beyond) => (beyond > 0 ? beyond : null));
+  const top = tailTop(chart);
+  return values.map((beyond) => (beyond == null ? null : Math.max(beyond, top)));
 }
 
 // uPlot wants the series in a row; a band is two more of them, unseen, with the space between filled.

@@ -284,6 +284,20 @@ pub(super) struct RepetitionVariance {
     pub variance: f64,
     /// The degrees of freedom of this estimate.
     pub degrees: f64,
+    /// The number of experiments from which it is known.
+    pub experiments: usize,
+}
+
+/// With fewer experiments, one of them with an odd repetition would decide the intervals of all. A median of four bears one.
+const EXPERIMENTS_LEAST: usize = 4;
+
+impl RepetitionVariance {
+    /// This estimate, or that of a less extreme quantile if too few experiments have enough IOs for this one: a repetition at
+    /// another level moves all quantiles.
+    pub fn or_of_less_extreme(self, less_extreme: RepetitionVariance) -> RepetitionVariance {
+        let is_known = self.experiments >= EXPERIMENTS_LEAST || self.experiments >= less_extreme.experiments;
+        if is_known { self } else { less_extreme }
+    }
 }
 
 /// The two ends of a confidence interval, as natural logarithms of nanoseconds.
@@ -378,6 +392,7 @@ impl Level<'_> {
         exceeds.then(|| RepetitionVariance {
             variance: between.max(pooled.variance),
             degrees: self.repetitions() - 1.0,
+            experiments: 1,
         })
     }
 
@@ -447,7 +462,7 @@ pub(super) fn repetition_variance<'a>(levels: impl Iterator<Item = Level<'a>>) -
         _ => (0.5 * (found[middle - 1] + found[middle])).max(0.0),
     };
     let efficiency = if found.len() > 1 { MEDIAN_EFFICIENCY } else { 1.0 };
-    RepetitionVariance { variance, degrees: efficiency * degrees_of_all }
+    RepetitionVariance { variance, degrees: efficiency * degrees_of_all, experiments: found.len() }
 }
 
 /// The degrees of freedom of a sum of two estimated variances, each given with its own (Satterthwaite 1946).

@@ -233,6 +233,35 @@ fn one_odd_repetition_of_three_is_shown_and_decides_nothing() {
 }
 
 #[test]
+fn an_odd_repetition_of_one_experiment_leaves_the_tails_of_the_others_alone() {
+    // Short experiments, which have no p99.9; a long one with an odd repetition; and a baseline, which has one repetition.
+    let mut source = Source::new(12);
+    let mut device = |tail: f64| {
+        let mut responses = |ios: usize, odd: f64| -> Vec<u64> {
+            let time = |_| {
+                let slow = if source.unit() < 0.01 { tail * odd } else { 1.0 };
+                (1e5 * source.log_normal(0.1) * slow) as u64
+            };
+            (0..ios).map(time).collect()
+        };
+        let mut experiments: Vec<_> =
+            (0..7).map(|value| (key("RW", f64::from(value)), vec![responses(200, 1.0); 3])).collect();
+        experiments.push((
+            key("RW", 8.0),
+            vec![responses(20_000, 1.0), responses(20_000, 8.0), responses(20_000, 1.0)],
+        ));
+        experiments.push((key("RW", 9.0), vec![responses(30_000, 1.0)]));
+        run("device", experiments)
+    };
+    let comparison = compare(&[device(10.0), device(20.0)]);
+    let ratio = of_last(&comparison, Statistic::P999);
+    assert_eq!(ratio.verdict, RatioVerdict::Slower, "{ratio:?}");
+    let odd = comparison.experiments.iter().find(|row| row.key.value == 8.0).unwrap();
+    let odd = &odd.ratios[1].as_ref().unwrap()[Statistic::P999 as usize].ratio;
+    assert_eq!(odd.verdict, RatioVerdict::CannotBeTold, "{odd:?}");
+}
+
+#[test]
 fn an_odd_repetition_does_not_hide_what_the_others_agree_upon() {
     // All are at least 100 times as slow, and one of them 110 times.
     let mut source = Source::new(9);
