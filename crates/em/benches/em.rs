@@ -8,9 +8,9 @@ use std::error::Error;
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_device::StoringDevice;
 use flashlab_em::experiment::{
-    ExperimentOutcome, SearchKind, SearchOptions, SortOptions, run_scan, run_search, run_sort,
+    DataPlacement, ExperimentOutcome, SearchKind, SearchOptions, SortOptions, run_scan, run_search, run_sort,
 };
-use flashlab_em::{HostTime, Machine, RecordFormat, SortMethod};
+use flashlab_em::{HostTime, Machine, RecordFormat, SortMethod, Spread};
 use flashlab_sim::{Profile, ProfileError};
 
 const MEMORY: Bytes = Bytes::mib(16);
@@ -34,6 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 format: format.clone(),
                 method: SortMethod::Sorting,
                 threads: 2,
+                placement: DataPlacement::ONE,
                 seed: Seed(1),
             };
             let outcome = run_sort(&mut machine(name, MEMORY)?, &sort)?;
@@ -46,7 +47,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("scan");
     for name in ["tlc-sata", "nvme-consumer", "hama", "barracuda"] {
-        let outcome = run_scan(&mut machine(name, MEMORY)?, elements(8, MEMORY), &format, Seed(1))?;
+        let outcome =
+            run_scan(&mut machine(name, MEMORY)?, elements(8, MEMORY), &format, Spread::On(0), Seed(1))?;
         println!("  {name}: {:.3}; {}", outcome.bandwidth_bound_ratio(), summary(&outcome));
     }
     println!("search");
@@ -59,6 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 queries: 30_000,
                 in_flight: None,
                 block: None,
+                placement: DataPlacement::ONE,
                 seed: Seed(1),
             };
             let outcome = run_search(&mut machine(name, MEMORY)?, &search)?;
@@ -70,8 +73,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (memory, memories) in [(MEMORY, 2), (MEMORY, 3), (MEMORY, 4), (MEMORY, 8), (Bytes::mib(1), 170)] {
         let mut costs = Vec::new();
         for method in [SortMethod::Sorting, SortMethod::WriteSaving { write_cost: 5.0 }] {
-            let (format, threads, seed) = (format.clone(), 2, Seed(1));
-            let sort = SortOptions { elements: elements(memories, memory), format, method, threads, seed };
+            let sort = SortOptions {
+                elements: elements(memories, memory),
+                format: format.clone(),
+                method,
+                threads: 2,
+                placement: DataPlacement::ONE,
+                seed: Seed(1),
+            };
             let outcome = run_sort(&mut machine("nvme-consumer", memory)?, &sort)?;
             let length = (memory.0 * memories) as f64;
             let bytes = |mode| outcome.issued.bytes_of(mode).0 as f64 / length;

@@ -12,7 +12,7 @@
 //! | x + c_W y | block reads x and block writes y, apart | Ajwani et al., chapter 5 |
 //! | B_R < B_W | reads in blocks of B_R, writes in blocks of B_W | Ajwani et al., chapter 5 |
 //! | affine | each IO costs a set-up and its bytes | Bender et al., SPAA 2019 |
-//! | PDAM | P block transfers in each time step; P and the time of a step by direction and pattern | Bender et al., SPAA 2019 |
+//! | PDAM | P block transfers in each time step; P and the time of a step by direction and pattern, and what reads and writes at the same time cost each other | Bender et al., SPAA 2019 |
 //!
 //! # Invariants
 //! - Nothing here issues an IO, except [`measure()`].
@@ -26,6 +26,6 @@ mod models;
 
 pub use algorithm_ios::{AccessPattern, AlgorithmIos, IoClass, Phase};
 pub use cluster::{ClusterCosts, ClusterSize, best_cluster};
-pub use costs::{DeviceCosts, LinearCost, Parallelism};
+pub use costs::{DeviceCosts, LinearCost, Mixing, Parallelism};
 pub use measure::{CostSizes, InFlight, measure};
 pub use models::CostModel;

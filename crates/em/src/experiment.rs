@@ -12,6 +12,7 @@
 //! - Times and IOs are the algorithm's alone: generating, measuring, building an index and verifying are other phases.
 
 mod graph_search;
+mod placement;
 mod prediction;
 mod ranking;
 mod searching;
@@ -20,6 +21,7 @@ mod sorting;
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
 pub use graph_search::{SearchGraph, run_bfs};
+pub use placement::DataPlacement;
 pub use prediction::{AlgorithmPrediction, CostSource, MeasuredCosts, PredictedAlgorithm, predict};
 pub use ranking::{RankMethod, RankOptions, run_rank};
 pub use searching::{SearchKind, SearchOptions, run_scan, run_search};
@@ -128,7 +130,7 @@ fn generate(
     mut make: impl FnMut(u64, &mut [u8]),
 ) -> Result<RecordChecksum, EmError> {
     machine.begin_phase("generate");
-    let block = large_block(machine, format.size());
+    let block = placement::sequence_block_of(machine, region, format.size());
     let mut writer = SequenceWriter::new(machine, region.clone(), Bytes(0), block, 7)?;
     let (mut checksum, mut index) = (RecordChecksum::default(), 0);
     while index < count {
@@ -208,18 +210,6 @@ impl ByteTimes {
     }
 }
 
-/// What the first device charges for IOs of `small` and of a large size.
-fn costs(
-    machine: &mut Machine<'_>,
-    free: &mut ExtentAllocator,
-    length: Bytes,
-    small: Bytes,
-    in_flight: InFlight,
-    seed: Seed,
-) -> Result<DeviceCosts, EmError> {
-    costs_of(machine, free, (0, length), small, in_flight, seed)
-}
-
 /// What a device charges for such IOs to an extent of about this length.
 fn costs_of(
     machine: &mut Machine<'_>,
@@ -242,6 +232,7 @@ fn costs_of(
         random_reads: fitting(in_flight.random_reads),
         sequential_reads: fitting(in_flight.sequential_reads),
         sequential_writes: fitting(in_flight.sequential_writes),
+        halving_reads: in_flight.halving_reads.min(most),
     };
     let costs = measure(machine, &region, CostSizes { small, large, in_flight }, seed)?;
     free.release(&region);
@@ -250,18 +241,36 @@ fn costs_of(
 
 /// The times of sequences on a device, measured on two regions of about `length`, whose content is destroyed.
 fn sequence_times(machine: &mut Machine<'_>, device: usize, length: Bytes) -> Result<ByteTimes, EmError> {
-    let mut free = ExtentAllocator::new(machine);
+    sequence_times_in(machine, &mut ExtentAllocator::new(machine), device, length)
+}
+
+/// The same, on space that is free.
+fn sequence_times_in(
+    machine: &mut Machine<'_>,
+    free: &mut ExtentAllocator,
+    device: usize,
+    length: Bytes,
+) -> Result<ByteTimes, EmError> {
     let unit = large_block(machine, 8);
     let most = Bytes(free.free_on(device).0 / 2).round_down(unit).min(MEASURED_MAX);
     let size = length.round_up(unit).max(unit * 8).min(most).max(unit);
     let (read, write) = (free.allocate(size, Spread::On(device))?, free.allocate(size, Spread::On(device))?);
-    let format = RecordFormat::new(Bytes(8), 0..8)?;
-    generate(machine, &format, &read, size.0 / 8, |index, record| {
-        record.copy_from_slice(&index.to_be_bytes());
-    })?;
+    fill(machine, &read)?;
     machine.begin_phase("tune");
     let tuning = Tuning::measure(machine, &read, Some(&write))?;
-    ByteTimes::measure(machine, &tuning, &read, Some(&write))
+    let times = ByteTimes::measure(machine, &tuning, &read, Some(&write))?;
+    free.release(&read);
+    free.release(&write);
+    Ok(times)
+}
+
+/// Writes a region from its beginning to its end.
+fn fill(machine: &mut Machine<'_>, region: &Region) -> Result<(), EmError> {
+    let format = RecordFormat::new(Bytes(8), 0..8)?;
+    generate(machine, &format, region, region.size().0 / 8, |index, record| {
+        record.copy_from_slice(&index.to_be_bytes());
+    })
+    .map(drop)
 }
 
 /// The IOs of the last phase of this name.

@@ -9,6 +9,7 @@
 //! - Offsets and sizes of extents are multiples of the machine's unit.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use flashlab_base::Bytes;
 
@@ -40,6 +41,16 @@ pub enum Spread {
     On(usize),
     /// On all devices, in units of this size.
     Striped(Bytes),
+}
+
+impl Spread {
+    /// The devices, of a machine that has so many.
+    pub fn devices(self, count: usize) -> Range<usize> {
+        match self {
+            Spread::On(device) => device..device + 1,
+            Spread::Striped(_) => 0..count,
+        }
+    }
 }
 
 impl Region {

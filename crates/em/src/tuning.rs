@@ -64,12 +64,19 @@ impl Saturation {
         let devices = region.parts().iter().map(|part| machine.geometry(part.device).depth).sum::<u32>();
         let memory = machine.budget().left().0 / crate::MemoryBudget::buffer_size(size).0;
         let depth_max = DEPTH_MAX.min(devices).min(memory.min(u64::from(u32::MAX)) as u32).max(1);
+        // With fewer IOs in flight, sequences on several devices keep only some of them busy.
+        let parts = region.parts().len() as u64;
+        let all_busy = match order {
+            ProbeOrder::Sequential if parts > 1 => (parts * region.stripe().0 / size.0.max(1)) as u32,
+            _ => 1,
+        };
         let mut probe = Probe { region, mode, order, size, position: 0, issued: 0 };
         let mut rates: Vec<(u32, f64)> = Vec::new();
         for depth in std::iter::successors(Some(1u32), |depth| depth.checked_mul(2)) {
             let depth = depth.min(depth_max);
             rates.push((depth, probe.rate(machine, depth)?));
             let flat = rates.len() > 3
+                && rates[rates.len() - 4].0 >= all_busy
                 && rates[rates.len() - 3..].iter().all(|rate| rate.1 < rates[rates.len() - 4].1 * 1.01);
             if depth == depth_max || flat {
                 break;

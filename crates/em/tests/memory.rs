@@ -38,7 +38,7 @@ fn a_sort_takes_the_memory_that_it_was_given_and_no_more() {
         let format = RecordFormat::new(Bytes(16), 0..8).unwrap();
         let tuning = Tuning { read_window: Bytes::kib(256), write_window: Bytes::kib(256) };
         let unit = machine.unit();
-        let task = SortTask { format, length, method, threads: 2, unit, memory, tuning };
+        let task = SortTask { format, length, method, threads: 2, unit, memory, tuning, stripe: None };
         let plan = task.plan(None).unwrap();
         // The threads of the pool are there already.
         rayon::join(|| 1, || 2);

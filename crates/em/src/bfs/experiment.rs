@@ -81,7 +81,7 @@ pub fn search_cost_sizes(task: &SearchTask) -> CostSizes {
         small: task.block,
         large: task.sequence_block.max(task.block * 2),
         // What the searches have: up to 8 lists or clusters, and a block ahead of each sequence.
-        in_flight: InFlight { random_reads: 8, sequential_reads: 2, sequential_writes: 2 },
+        in_flight: InFlight { random_reads: 8, sequential_reads: 2, sequential_writes: 2, halving_reads: 0 },
     }
 }
 
@@ -173,10 +173,7 @@ impl SearchIos {
     /// a level's clusters are known when its scan is done. A scan alternates between reading and writing.
     pub fn on(&self, placement: SearchPlacement, devices: usize, host: Nanos) -> AlgorithmIos {
         let classes = |spread: Spread, pattern, mode, count: f64, bytes: f64| -> Vec<IoClass> {
-            let on = match spread {
-                Spread::On(device) => device..device + 1,
-                Spread::Striped(_) => 0..devices,
-            };
+            let on = spread.devices(devices);
             let share = on.len() as f64;
             on.map(|device| IoClass {
                 device,

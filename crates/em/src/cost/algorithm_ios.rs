@@ -9,6 +9,9 @@ pub enum AccessPattern {
     Sequential,
     /// It begins at a random offset.
     Random,
+    /// It begins in the middle of a range that is a half of the range before it, as a binary search reads: the first few
+    /// blocks serve all searches, and their distances are large powers of two.
+    Halving,
     /// It continues the IO before the last one: a sequence is read and another one written at the same time.
     Alternating,
 }

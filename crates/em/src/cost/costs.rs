@@ -51,6 +51,8 @@ pub struct DeviceCosts {
     pub alternating: LinearCost,
     /// P of the PDAM, for each direction and pattern.
     pub parallelism: Parallelism,
+    /// What reads and writes at the same time cost each other.
+    pub mixing: Mixing,
 }
 
 /// How many times the rate of one IO in flight a device reaches with more in flight: P of the PDAM. A write cache makes it
@@ -63,6 +65,24 @@ pub struct Parallelism {
     pub sequential_write: f64,
     /// Of reads at random offsets.
     pub random_read: f64,
+    /// Of reads of ever smaller halves. The few blocks that are read most lie on few dies, since their distances are large
+    /// powers of two, as is the number of dies: those dies limit all searches.
+    pub halving_read: f64,
+}
+
+/// What reads and writes at the same time cost each other, as the share of the shorter direction's time that is added to the
+/// longer one's: 0 where both directions go on as if alone, 1 where one waits for the other, more where switching costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mixing {
+    /// Of reads that continue each other.
+    pub sequential_reads: f64,
+    /// Of reads at random offsets.
+    pub random_reads: f64,
+}
+
+impl Mixing {
+    /// A device that does one after the other.
+    pub const SERIAL: Mixing = Mixing { sequential_reads: 1.0, random_reads: 1.0 };
 }
 
 impl Parallelism {
@@ -73,6 +93,8 @@ impl Parallelism {
             (Mode::Read, AccessPattern::Sequential) => self.sequential_read,
             (Mode::Write, AccessPattern::Sequential | AccessPattern::Random) => self.sequential_write,
             (Mode::Read, AccessPattern::Random) => self.random_read,
+            (Mode::Read, AccessPattern::Halving) => self.halving_read,
+            (Mode::Write, AccessPattern::Halving) => self.sequential_write,
             (_, AccessPattern::Alternating) => 1.0,
         }
     }
@@ -84,8 +106,8 @@ impl DeviceCosts {
         match (mode, pattern) {
             (Mode::Read, AccessPattern::Sequential) => self.sequential_read,
             (Mode::Write, AccessPattern::Sequential) => self.sequential_write,
-            (Mode::Read, AccessPattern::Random) => self.random_read,
-            (Mode::Write, AccessPattern::Random) => self.random_write,
+            (Mode::Read, AccessPattern::Random | AccessPattern::Halving) => self.random_read,
+            (Mode::Write, AccessPattern::Random | AccessPattern::Halving) => self.random_write,
             (_, AccessPattern::Alternating) => self.alternating,
         }
     }

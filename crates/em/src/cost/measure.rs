@@ -7,6 +7,8 @@
 //!    write cache only defers what it takes.
 //! 3. The first half of the region is read and the second half written, alternating, one read and one write in flight.
 //! 4. IOs of the small size with as many in flight as the algorithm has give the parallelism.
+//! 5. The first half of the region is read and the second half written with those depths, first apart and then at the same
+//!    time: how much longer that takes than the slower direction alone is what mixing costs.
 //!
 //! # Invariants
 //! - It writes to the region and nowhere else.
@@ -16,7 +18,7 @@ use flashlab_base::{Bytes, Mode, Nanos, Operation, Prng, Seed};
 use flashlab_device::Buffer;
 
 use super::algorithm_ios::AccessPattern;
-use super::costs::{DeviceCosts, LinearCost, Parallelism};
+use super::costs::{DeviceCosts, LinearCost, Mixing, Parallelism};
 use crate::error::EmError;
 use crate::extent::Region;
 use crate::machine::Machine;
@@ -27,6 +29,9 @@ const IOS: u64 = 256;
 
 /// With several IOs in flight, at least this many full queues: their ends then take less than 7 % of the time.
 const QUEUES: u64 = 16;
+
+/// More than switching between reads and writes costs on any device of the zoo; an outlier does not count for more.
+const MIXING_MAX: f64 = 4.0;
 
 /// The most that the sequential IOs of one size cover: a slow device is not kept busy for minutes.
 const MOST: Bytes = Bytes::mib(64);
@@ -49,8 +54,10 @@ pub struct InFlight {
     pub random_reads: u32,
     /// Reads that continue each other.
     pub sequential_reads: u32,
-    /// Writes that continue each other.
+    /// Writes that continue each other; with one, nothing is written while reads are in flight.
     pub sequential_writes: u32,
+    /// Reads of ever smaller halves; none if zero.
+    pub halving_reads: u32,
 }
 
 /// Measures what the device of a region charges for IOs to it. The region's content is destroyed.
@@ -86,13 +93,29 @@ pub fn measure(
     let small = lab.alternating(sizes.small)?;
     let large = lab.alternating(sizes.large)?;
     let alternating = LinearCost::through((sizes.small, small), (sizes.large, large));
-    let InFlight { random_reads, sequential_reads, sequential_writes } = sizes.in_flight;
+    let InFlight { random_reads, sequential_reads, sequential_writes, halving_reads } = sizes.in_flight;
     let parallelism = Parallelism {
         sequential_read: lab.parallelism(Mode::Read, AccessPattern::Sequential, sequential_reads)?,
         sequential_write: lab.parallelism(Mode::Write, AccessPattern::Sequential, sequential_writes)?,
         random_read: lab.parallelism(Mode::Read, AccessPattern::Random, random_reads)?,
+        halving_read: lab.parallelism(Mode::Read, AccessPattern::Halving, halving_reads)?,
     };
-    Ok(DeviceCosts { sequential_read, sequential_write, random_read, random_write, alternating, parallelism })
+    let mixing = match sequential_writes {
+        0 | 1 => Mixing::SERIAL,
+        writes => Mixing {
+            sequential_reads: lab.mixing(AccessPattern::Sequential, (sequential_reads, writes))?,
+            random_reads: lab.mixing(AccessPattern::Random, (random_reads, writes))?,
+        },
+    };
+    Ok(DeviceCosts {
+        sequential_read,
+        sequential_write,
+        random_read,
+        random_write,
+        alternating,
+        parallelism,
+        mixing,
+    })
 }
 
 struct Lab<'l, 'm> {
@@ -112,7 +135,7 @@ impl Lab<'_, '_> {
                 let first = self.prng.below(slots - sequential + 1);
                 (first..first + sequential).collect()
             }
-            AccessPattern::Random | AccessPattern::Alternating => self.random(slots, IOS),
+            _ => self.random(slots, IOS),
         };
         let count = indices.len() as f64;
         let took = self.run(mode.into(), size, indices, 1)?;
@@ -163,8 +186,74 @@ impl Lab<'_, '_> {
                 let first = self.prng.below(slots - count + 1);
                 (first..first + count).collect()
             }
+            AccessPattern::Halving => (0..wanted).map(|_| self.halving(slots)).collect(),
             _ => self.random(slots, wanted),
         }
+    }
+
+    /// What a binary search of `slots` blocks reads at one of its levels.
+    fn halving(&mut self, slots: u64) -> u64 {
+        let levels = u64::from(slots.next_power_of_two().ilog2()).max(1);
+        let (mut low, mut size) = (0, slots);
+        for _ in 0..self.prng.below(levels) {
+            let half = size / 2;
+            low += if self.prng.below(2) == 1 { half } else { 0 };
+            size -= half;
+        }
+        low + size / 2
+    }
+
+    /// What reads and writes with these depths at the same time cost each other.
+    fn mixing(&mut self, pattern: AccessPattern, depths: (u32, u32)) -> Result<f64, EmError> {
+        let small = self.sizes.small;
+        let most = (self.machine.budget().left().0 / crate::MemoryBudget::buffer_size(small).0) as u32;
+        let writes_in_flight = depths.1.min(most / 2).max(1);
+        let reads_in_flight = depths.0.min(most - writes_in_flight).max(1);
+        let half = self.region.size().0 / small.0 / 2;
+        let count = |depth: u32| IOS.max(QUEUES * u64::from(depth)).min(half);
+        let mut reads: Vec<u64> = match pattern {
+            AccessPattern::Sequential => (0..count(reads_in_flight)).collect(),
+            _ => self.random(half, count(reads_in_flight)),
+        };
+        let mut writes: Vec<u64> = (half..half + count(writes_in_flight)).collect();
+        let apart = |time: Nanos| time.0.max(1) as f64;
+        let read = apart(self.run(Operation::Read, small, reads.clone(), reads_in_flight)?);
+        let written = apart(self.run(Operation::Write, small, writes.clone(), writes_in_flight)?);
+        // Both directions for about the same time.
+        let part = |count: usize, share: f64| ((count as f64 * share.min(1.0)).ceil() as usize).max(2);
+        reads.truncate(part(reads.len(), written / read));
+        writes.truncate(part(writes.len(), read / written));
+        let (read, written) = (read.min(written), written.min(read));
+        let both = apart(self.both((&reads, reads_in_flight), (&writes, writes_in_flight))?);
+        Ok(((both - read.max(written)) / read.min(written)).clamp(0.0, MIXING_MAX))
+    }
+
+    /// Reads and writes at the same time, to the end of the last one and of a flush.
+    fn both(&mut self, reads: (&[u64], u32), writes: (&[u64], u32)) -> Result<Nanos, EmError> {
+        let size = self.sizes.small;
+        let count = (reads.1 + writes.1) as usize;
+        let (mut free, _lease) = self.machine.budget().buffers(count, size, "measuring costs")?;
+        let mut left = [reads.0.iter(), writes.0.iter()];
+        let mut reading = std::collections::BTreeSet::new();
+        let mut wanted: Vec<usize> = [vec![0; reads.1 as usize], vec![1; writes.1 as usize]].concat();
+        let begin = self.machine.now();
+        loop {
+            while let Some(direction) = wanted.pop() {
+                let Some(slot) = left[direction].next() else { continue };
+                let (device, offset) = self.region.locate(size * *slot);
+                let operation = if direction == 0 { Operation::Read } else { Operation::Write };
+                let buffer = free.pop().expect("each IO in flight has a buffer");
+                let ticket = self.machine.submit(device, operation, offset, size, buffer);
+                if direction == 0 {
+                    reading.insert(ticket);
+                }
+            }
+            let Some((ticket, buffer)) = self.machine.wait_any()? else { break };
+            free.push(buffer);
+            wanted.push(usize::from(!reading.remove(&ticket)));
+        }
+        self.flush()?;
+        Ok(self.machine.now().since(begin))
     }
 
     /// How many times the rate of one IO in flight is reached with this many.
@@ -173,14 +262,18 @@ impl Lab<'_, '_> {
         if in_flight == 1 {
             return Ok(1.0);
         }
-        let mut time = |in_flight| {
+        let mut time = |in_flight, pattern| {
             let offsets = self.offsets(pattern, in_flight);
             let count = offsets.len() as f64;
             let took = self.run(mode.into(), self.sizes.small, offsets, in_flight)?;
             Ok::<f64, EmError>(took.0 as f64 / count)
         };
-        let (one, several) = (time(1)?, time(in_flight)?);
-        Ok((one / several.max(1.0)).max(1.0))
+        // A search alone pays for a random read.
+        let alone = if pattern == AccessPattern::Halving { AccessPattern::Random } else { pattern };
+        let (one, several) = (time(1, alone)?, time(in_flight, pattern)?);
+        // A block that all searches read is served by one die, so that its rate can fall below that of one read alone.
+        let least = if pattern == AccessPattern::Halving { 0.1 } else { 1.0 };
+        Ok((one / several.max(1.0)).max(least))
     }
 
     /// Issues IOs of one size at these multiples of it; from the first submission to the end of the last one.
@@ -221,7 +314,7 @@ mod tests {
     const SIZES: CostSizes = CostSizes {
         small: Bytes::kib(4),
         large: Bytes::kib(64),
-        in_flight: InFlight { random_reads: 8, sequential_reads: 2, sequential_writes: 2 },
+        in_flight: InFlight { random_reads: 8, sequential_reads: 2, sequential_writes: 2, halving_reads: 8 },
     };
 
     fn on_memory(size: Bytes) -> Result<DeviceCosts, EmError> {
@@ -237,10 +330,12 @@ mod tests {
         assert_eq!(costs.random_read, LinearCost { setup_ns: 5_000.0, byte_ns: 0.0 });
         // 256 or 64 writes and the flush.
         assert!((costs.sequential_write.setup_ns - 5_000.0).abs() < 100.0, "{costs:?}");
-        let Parallelism { sequential_read, sequential_write, random_read } = costs.parallelism;
-        for parallelism in [sequential_read, sequential_write, random_read] {
+        let Parallelism { sequential_read, sequential_write, random_read, halving_read } = costs.parallelism;
+        for parallelism in [sequential_read, sequential_write, random_read, halving_read] {
             assert!((parallelism - 1.0).abs() < 0.01, "it serves one IO after the other: {costs:?}");
         }
+        let Mixing { sequential_reads, random_reads } = costs.mixing;
+        assert!((sequential_reads - 1.0).abs() < 0.05 && (random_reads - 1.0).abs() < 0.05, "{costs:?}");
     }
 
     #[test]

@@ -68,11 +68,29 @@ impl CostModel {
     }
 
     fn phase(self, phase: &Phase, devices: &[DeviceCosts]) -> f64 {
-        let mut busy = vec![0.0; devices.len()];
-        for class in &phase.ios {
-            busy[class.device] += self.class(class, &devices[class.device]);
-        }
-        busy.into_iter().fold(0.0, f64::max)
+        let busy = devices.iter().enumerate().map(|(device, costs)| {
+            let on = || phase.ios.iter().filter(|class| class.device == device);
+            let time = |mode| {
+                on().filter(|class| class.mode == mode).map(|class| self.class(class, costs)).sum::<f64>()
+            };
+            let (reads, writes) = (time(Mode::Read), time(Mode::Write));
+            reads.max(writes) + self.mixing(on(), costs) * reads.min(writes)
+        });
+        busy.fold(0.0, f64::max)
+    }
+
+    /// The share of the shorter direction's time that counts. Only the PDAM sees IOs at the same time; alternating IOs were
+    /// measured in both directions.
+    fn mixing<'c>(self, ios: impl Iterator<Item = &'c IoClass>, costs: &DeviceCosts) -> f64 {
+        let CostModel::Pdam(_) = self else { return 1.0 };
+        ios.filter(|class| class.mode == Mode::Read)
+            .map(|class| match class.pattern {
+                AccessPattern::Sequential => costs.mixing.sequential_reads,
+                AccessPattern::Random | AccessPattern::Halving => costs.mixing.random_reads,
+                AccessPattern::Alternating => 1.0,
+            })
+            .fold(None, |all: Option<f64>, one| Some(all.map_or(one, |all| all.max(one))))
+            .unwrap_or(1.0)
     }
 
     /// The time of IOs of one kind, in nanoseconds.
@@ -80,7 +98,7 @@ impl CostModel {
         let blocks = |block: Bytes| {
             let each = (class.size().0 as f64 / block.0.max(1) as f64).max(1.0);
             match class.pattern {
-                AccessPattern::Random => class.count * each.ceil(),
+                AccessPattern::Random | AccessPattern::Halving => class.count * each.ceil(),
                 _ => class.bytes / block.0.max(1) as f64,
             }
         };
@@ -98,7 +116,7 @@ impl CostModel {
                 class.count * line.setup_ns + class.bytes * line.byte_ns
             }
             CostModel::Pdam(block) => {
-                let parallelism = costs.parallelism.of(class.mode, class.pattern).max(1.0);
+                let parallelism = costs.parallelism.of(class.mode, class.pattern);
                 let at_once = f64::from(class.in_flight.max(1)).min(parallelism);
                 blocks(block) / at_once * costs.line(class.mode, class.pattern).of(block)
             }
@@ -121,7 +139,7 @@ impl fmt::Display for CostModel {
 
 #[cfg(test)]
 mod tests {
-    use super::super::costs::{LinearCost, Parallelism};
+    use super::super::costs::{LinearCost, Mixing, Parallelism};
     use super::*;
 
     /// Random reads 100 us and 10 ns a byte; writes five times that; sequential IOs pay their bytes alone.
@@ -133,7 +151,13 @@ mod tests {
             random_read: line(100_000.0, 10.0),
             random_write: line(500_000.0, 50.0),
             alternating: line(0.0, 30.0),
-            parallelism: Parallelism { sequential_read: 2.0, sequential_write: 1.0, random_read: 4.0 },
+            parallelism: Parallelism {
+                sequential_read: 2.0,
+                sequential_write: 1.0,
+                random_read: 4.0,
+                halving_read: 1.6,
+            },
+            mixing: Mixing { sequential_reads: 0.0, random_reads: 0.5 },
         }
     }
 
@@ -162,8 +186,8 @@ mod tests {
         let two = CostModel::TwoBlocks { read: Bytes(10_000), write: Bytes(100_000) };
         assert_eq!(predicted(two, &ios), 40 * 200_000 + 2 * 5_500_000 + 7);
         assert_eq!(predicted(CostModel::Affine, &ios), 40 * 200_000 + 2 * 5_000_000 + 7);
-        // A sequential write of a block takes 0.5 ms.
-        assert_eq!(predicted(CostModel::Pdam(block), &ios), 40 / 4 * 200_000 + 20 * 500_000 + 7);
+        // A sequential write of a block takes 0.5 ms; half of the reads' time is hidden behind the writes.
+        assert_eq!(predicted(CostModel::Pdam(block), &ios), 40 / 4 * 200_000 / 2 + 20 * 500_000 + 7);
         assert!((costs().write_penalty(block) - 5.0).abs() < 1e-9);
     }
 

@@ -11,6 +11,7 @@
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
 use super::graph_search::predicted_search;
+use super::placement::DataPlacement;
 use super::ranking::{self, random_reads, sequence_ios};
 use super::searching::{CACHED_LEVELS_MAX, SearchKind, SearchOptions, queries_in_flight};
 use super::sorting::{self, SortOptions};
@@ -112,7 +113,7 @@ pub fn predict(
 }
 
 fn alone(in_flight: u32) -> InFlight {
-    InFlight { random_reads: in_flight, sequential_reads: 1, sequential_writes: 1 }
+    InFlight { random_reads: in_flight, sequential_reads: 1, sequential_writes: 1, halving_reads: 0 }
 }
 
 fn sizes(small: Bytes, in_flight: InFlight) -> CostSizes {
@@ -149,14 +150,16 @@ fn sort(source: &mut dyn CostSource, options: &SortOptions) -> Result<AlgorithmP
     let tuning = source.tuning()?;
     let (unit, memory) = (source.unit(), source.memory());
     let SortOptions { format, method, threads, .. } = options.clone();
-    let task = SortTask { format, length: options.length()?, method, threads, unit, memory, tuning };
+    let stripe = options.placement.stripe();
+    let length = options.length()?;
+    let task = SortTask { format, length, method, threads, unit, memory, tuning, stripe };
     let mut plan = task.plan(None)?;
     if !sorting::is_plain(&plan) {
         let rates = source.rates()?;
         plan = task.plan(rates.as_ref())?;
     }
     let costs = source.costs(0, sizes(plan.block, sorting::in_flight(&task, &plan)))?;
-    let (ios, choices) = (sorting::ios(&task, &plan), sorting::choices(&task, &plan));
+    let (ios, choices) = (sorting::ios(&task, &plan, DataPlacement::ONE, 1), sorting::choices(&task, &plan));
     Ok(AlgorithmPrediction { ios, block: plan.block, costs: vec![costs], choices })
 }
 
@@ -168,8 +171,9 @@ fn search(source: &mut dyn CostSource, options: &SearchOptions) -> Result<Algori
     };
     let reads_of_a_query = reads_of_a_query(options, block, Bytes(source.memory().0 / 2));
     let reads = options.queries as f64 * reads_of_a_query;
-    let costs = source.costs(0, sizes(block, alone(in_flight)))?;
-    let class = random_reads(reads, block, in_flight);
+    let (halving_reads, pattern) = options.reads(in_flight);
+    let costs = source.costs(0, sizes(block, InFlight { halving_reads, ..alone(in_flight) }))?;
+    let class = IoClass { pattern, ..random_reads(reads, block, in_flight) };
     let choices = vec![
         ("block", block.to_string()),
         ("queries in flight", in_flight.to_string()),
@@ -214,7 +218,7 @@ fn reads_of_a_query(options: &SearchOptions, block: Bytes, cache: Bytes) -> f64 
 }
 
 fn rank(source: &mut dyn CostSource, options: &RankOptions) -> Result<AlgorithmPrediction, EmError> {
-    let RankOptions { elements, method, block, host_cost, seed } = *options;
+    let RankOptions { elements, method, block, host_cost, seed, .. } = *options;
     let order = ListOrder::new(elements, seed)?;
     let sequence = sequence_block(source.memory(), block);
     let small = options.small_io(sequence);
@@ -225,7 +229,8 @@ fn rank(source: &mut dyn CostSource, options: &RankOptions) -> Result<AlgorithmP
             AlgorithmIos::of(vec![class], Nanos(host_cost.0.saturating_mul(elements)))
         }
         RankMethod::Contraction => {
-            sequence_ios(&contraction_ios(elements, source.memory(), sequence), host_cost)
+            let ios = contraction_ios(elements, source.memory(), sequence);
+            sequence_ios(&ios, elements, (DataPlacement::ONE, 1), host_cost)
         }
     };
     let choices = vec![("block", small.to_string())];

@@ -2,11 +2,12 @@
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
-use super::{ExperimentOutcome, costs, ios_of, sequence_times};
+use super::placement::{DataPlacement, SequenceTimes, costs_of_all, on_each};
+use super::{ExperimentOutcome, ios_of};
 use crate::bfs::sequence_block;
 use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
 use crate::error::EmError;
-use crate::extent::{ExtentAllocator, Spread};
+use crate::extent::ExtentAllocator;
 use crate::ledger::IoCounts;
 use crate::machine::Machine;
 use crate::rank::{
@@ -34,13 +35,15 @@ pub struct RankOptions {
     pub block: Bytes,
     /// In virtual time, what an element costs the host, for the predictions.
     pub host_cost: Nanos,
+    /// On which devices the list lies, and what contraction sorts.
+    pub placement: DataPlacement,
     /// The seed of the list, the coins and the probes.
     pub seed: Seed,
 }
 
 /// The IOs of each kind that a ranking has in flight.
 pub(super) const IN_FLIGHT: InFlight =
-    InFlight { random_reads: 1, sequential_reads: 2, sequential_writes: 2 };
+    InFlight { random_reads: 1, sequential_reads: 2, sequential_writes: 2, halving_reads: 0 };
 
 impl RankOptions {
     /// The size of most IOs: of a random read, or of a block of sequences.
@@ -72,20 +75,22 @@ pub fn run_rank(machine: &mut Machine<'_>, options: &RankOptions) -> Result<Expe
     let length = Bytes(8 * elements).max(sequence * 8);
     let mut free = ExtentAllocator::new(machine);
     let small = options.small_io(sequence);
-    let device = costs(machine, &mut free, length, small, IN_FLIGHT, seed)?;
-    let mut times = sequence_times(machine, 0, length)?;
+    let on = (options.placement, length);
+    let costs = costs_of_all(machine, &mut free, on, (small, IN_FLIGHT), seed)?;
+    let mut times = SequenceTimes::on_free_space(machine, &mut free, length)?;
     machine.begin_phase("generate");
     let space = ExtentAllocator::new(machine);
     let mut workspace = Workspace { machine, space, block: sequence, ahead: 1 };
-    let list = StoredList::write(&mut workspace, &order, Spread::On(0))?;
+    let list = StoredList::write(&mut workspace, &order, options.placement.data)?;
     workspace.machine.begin_phase("rank");
     let ranked = match method {
         RankMethod::Hopping => hop(&mut workspace, options, &order, &list)?,
         RankMethod::Contraction => contract(&mut workspace, options, &order, &list)?,
     };
-    let issued = ios_of(machine, "rank").issued;
+    let phase = ios_of(machine, "rank");
     if !machine.is_virtual() {
-        times = times.mean(sequence_times(machine, 0, length)?);
+        let mut free = ExtentAllocator::new(machine);
+        times = times.mean(SequenceTimes::on_free_space(machine, &mut free, length)?);
     }
     let mut choices = vec![("method", method_name(method).to_owned())];
     match ranked.rounds {
@@ -100,13 +105,13 @@ pub fn run_rank(machine: &mut Machine<'_>, options: &RankOptions) -> Result<Expe
         algorithm: "rank",
         elements,
         planned: ranked.planned,
-        bound: times.bound(&issued),
-        issued,
+        bound: times.bound(&phase.issued_on),
+        issued: phase.issued,
         time: ranked.time,
         host: ranked.host,
         ios: ranked.ios,
         block: small,
-        costs: vec![device],
+        costs,
         choices,
     })
 }
@@ -133,7 +138,10 @@ fn hop(
     planned.add(Mode::Read, options.block, reads);
     let class = random_reads(reads as f64, options.block, 1);
     let predicted = Nanos(options.host_cost.0.saturating_mul(order.count()));
-    let ios = AlgorithmIos::of(vec![class], predicted);
+    // Each read depends on the one before it, so that no two devices work at the same time.
+    let devices = workspace.machine.device_count();
+    let reads = on_each(options.placement.data, devices, class).into_iter().map(|class| vec![class]);
+    let ios = AlgorithmIos::phases(reads.collect(), predicted);
     Ok(Ranked { planned, ios, time: hops.time, host, rounds: None })
 }
 
@@ -145,7 +153,7 @@ fn contract(
     list: &StoredList,
 ) -> Result<Ranked, EmError> {
     let (begin, host) = (workspace.machine.now(), workspace.machine.host_time());
-    let ranking = rank_by_contraction(workspace, list, Spread::On(0), options.seed)?;
+    let ranking = rank_by_contraction(workspace, list, options.placement.temporary, options.seed)?;
     let time = workspace.machine.now().since(begin);
     let host = workspace.machine.host_time().since(host);
     workspace.machine.begin_phase("verify");
@@ -161,7 +169,8 @@ fn contract(
     let mut planned = IoCounts::default();
     planned.add(Mode::Read, block, predicted.reads.round() as u64);
     planned.add(Mode::Write, block, predicted.writes.round() as u64);
-    let ios = sequence_ios(&predicted, options.host_cost);
+    let on = (options.placement, workspace.machine.device_count());
+    let ios = sequence_ios(&predicted, order.count(), on, options.host_cost);
     Ok(Ranked { planned, ios, time, host, rounds: Some(ranking.rounds) })
 }
 
@@ -172,17 +181,23 @@ pub(super) fn random_reads(count: f64, block: Bytes, in_flight: u32) -> IoClass 
 }
 
 /// A contraction as the cost models see it: it reads some sequences while it writes others.
-pub(super) fn sequence_ios(ios: &RankIos, host_cost: Nanos) -> AlgorithmIos {
-    let class = |mode, count, bytes| IoClass {
-        device: 0,
-        mode,
-        pattern: AccessPattern::Alternating,
-        count,
-        bytes,
-        in_flight: 2,
+/// The list itself is read once where it lies; everything else is made on the way.
+pub(super) fn sequence_ios(
+    ios: &RankIos,
+    elements: u64,
+    (placement, devices): (DataPlacement, usize),
+    host_cost: Nanos,
+) -> AlgorithmIos {
+    let class = |spread, mode, count, bytes| {
+        let pattern = AccessPattern::Alternating;
+        on_each(spread, devices, IoClass { device: 0, mode, pattern, count, bytes, in_flight: 2 })
     };
-    let classes =
-        vec![class(Mode::Read, ios.reads, ios.read_bytes), class(Mode::Write, ios.writes, ios.write_bytes)];
+    let list = (8 * elements) as f64;
+    let share = (list / ios.read_bytes.max(list)).min(1.0);
+    let read = |spread, share| class(spread, Mode::Read, share * ios.reads, share * ios.read_bytes);
+    let mut classes = read(placement.data, share);
+    classes.extend(read(placement.temporary, 1.0 - share));
+    classes.extend(class(placement.temporary, Mode::Write, ios.writes, ios.write_bytes));
     AlgorithmIos::of(classes, Nanos((ios.elements * host_cost.0 as f64) as u64))
 }
 

@@ -2,7 +2,11 @@
 
 use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
 
-use super::{ByteTimes, ExperimentOutcome, costs, generate, ios_since, large_block};
+use super::placement::{
+    DataPlacement, SequenceTimes, costs_of_all, issued_on_since, on_each, reads_of_each, sequence_block_of,
+    tuning_of,
+};
+use super::{ExperimentOutcome, generate, ios_since};
 use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Spread};
@@ -10,7 +14,7 @@ use crate::machine::Machine;
 use crate::record_format::{RecordFormat, RecordGenerator};
 use crate::scan::scan;
 use crate::search::{BinarySearch, SearchStructure, SortedSequence, StaticTree, plan_search, search};
-use crate::tuning::{BandwidthCurve, ProbeOrder, Saturation, Tuning};
+use crate::tuning::{BandwidthCurve, ProbeOrder, Saturation};
 
 /// A structure to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +42,21 @@ pub struct SearchOptions {
     pub in_flight: Option<u32>,
     /// The size of the blocks; what suits the device, if `None`.
     pub block: Option<Bytes>,
+    /// On which devices the records lie, and the levels of a tree above them.
+    pub placement: DataPlacement,
     /// The seed of queries and probes.
     pub seed: Seed,
+}
+
+impl SearchOptions {
+    /// How many reads of halves are in flight, and the pattern of all reads: without cached levels all searches begin with the
+    /// same few blocks.
+    pub(super) fn reads(&self, in_flight: u32) -> (u32, AccessPattern) {
+        match self.kind {
+            SearchKind::Binary => (in_flight, AccessPattern::Halving),
+            _ => (0, AccessPattern::Random),
+        }
+    }
 }
 
 /// Generates records, reads them in order and checks that all were seen.
@@ -50,20 +67,26 @@ pub fn run_scan(
     machine: &mut Machine<'_>,
     elements: u64,
     format: &RecordFormat,
+    data: Spread,
     seed: Seed,
 ) -> Result<ExperimentOutcome, EmError> {
+    let placement = DataPlacement { data, temporary: data };
     let length = Bytes(elements.saturating_mul(format.size() as u64));
     let mut free = ExtentAllocator::new(machine);
-    let input = free.allocate(length, Spread::On(0))?;
+    let input = free.allocate(length, data)?;
     let mut generator = RecordGenerator::new(seed.derive("records", 0));
     let made = generate(machine, format, &input, elements, |_, record| generator.fill(record))?;
-    machine.begin_phase("tune");
-    let tuning = Tuning::measure(machine, &input, None)?;
-    let block = large_block(machine, format.size());
+    let tuning = tuning_of(machine, &mut free, placement, (&input, None))?;
+    let block = sequence_block_of(machine, &input, format.size());
     let ahead = tuning.ahead(block) + 1;
-    let in_flight = InFlight { random_reads: 1, sequential_reads: ahead as u32 + 1, sequential_writes: 1 };
-    let device = costs(machine, &mut free, length, block, in_flight, seed)?;
-    let mut times = ByteTimes::measure(machine, &tuning, &input, None)?;
+    let in_flight = InFlight {
+        random_reads: 1,
+        sequential_reads: ahead as u32 + 1,
+        sequential_writes: 1,
+        halving_reads: 0,
+    };
+    let costs = costs_of_all(machine, &mut free, (placement, length), (block, in_flight), seed)?;
+    let mut times = SequenceTimes::measure(machine, &mut free, &tuning, (&input, None))?;
     let first = machine.ledger().phases().len();
     let (begin, host) = (machine.now(), machine.host_time());
     let seen = scan(machine, format, &input, length, block, ahead)?;
@@ -73,7 +96,7 @@ pub fn run_scan(
     }
     let (planned, issued) = ios_since(machine, first);
     if !machine.is_virtual() {
-        times = times.mean(ByteTimes::measure(machine, &tuning, &input, None)?);
+        times = times.mean(SequenceTimes::measure(machine, &mut free, &tuning, (&input, None))?);
     }
     let class = IoClass {
         device: 0,
@@ -87,13 +110,13 @@ pub fn run_scan(
         algorithm: "scan",
         elements,
         planned,
-        bound: times.bound(&issued),
+        bound: times.bound(&issued_on_since(machine, first)),
         issued,
         time,
         host,
-        ios: AlgorithmIos::of(vec![class], Nanos::ZERO),
+        ios: AlgorithmIos::of(on_each(data, machine.device_count(), class), Nanos::ZERO),
         block,
-        costs: vec![device],
+        costs,
         choices: vec![("block", block.to_string()), ("blocks in flight", (ahead + 1).to_string())],
     })
 }
@@ -106,7 +129,7 @@ pub fn run_search(machine: &mut Machine<'_>, options: &SearchOptions) -> Result<
     let format = RecordFormat::new(options.record, 0..8)?;
     let length = Bytes(options.elements.saturating_mul(options.record.0));
     let mut free = ExtentAllocator::new(machine);
-    let region = free.allocate(length.round_up(Bytes::kib(128)), Spread::On(0))?;
+    let region = free.allocate(length.round_up(Bytes::kib(128)), options.placement.data)?;
     // The keys are 2 i + 1: a key q has the rank ceil(q / 2).
     generate(machine, &format, &region, options.elements, |index, record| {
         let (key, others) = record.split_at_mut(8);
@@ -120,24 +143,33 @@ pub fn run_search(machine: &mut Machine<'_>, options: &SearchOptions) -> Result<
         None if options.kind == SearchKind::Tree => {
             let curve = BandwidthCurve::measure(machine, &region, Mode::Read, order)?;
             let mut node = StaticTree::node_size(&curve, machine.unit(), format.size());
-            while node.0 > machine.budget().left().0 / 16 && node > Bytes::kib(4).round_up(machine.unit()) {
+            let most = options.placement.stripe().unwrap_or(node).0.min(machine.budget().left().0 / 16);
+            while node.0 > most && node > Bytes::kib(4).round_up(machine.unit()) {
                 node = Bytes(node.0 / 2);
             }
             node
         }
         None => Bytes::kib(4).round_up(machine.unit()),
     };
+    if let Some(stripe) = options.placement.stripe().filter(|stripe| !stripe.is_multiple_of(block)) {
+        return Err(EmError::Parameter(format!(
+            "blocks of {block} do not divide the stripe unit of {stripe}: take another block"
+        )));
+    }
     let saturation = Saturation::measure(machine, &region, Mode::Read, order, block)?;
     let in_flight = options
         .in_flight
         .unwrap_or_else(|| queries_in_flight(saturation.depth, block, machine.budget().left()));
-    let depths = InFlight { random_reads: in_flight, sequential_reads: 1, sequential_writes: 1 };
-    let device = costs(machine, &mut free, length, block, depths, options.seed)?;
-    let tuning = Tuning::measure(machine, &region, None)?;
-    let times = ByteTimes::measure(machine, &tuning, &region, None)?;
+    let (halving_reads, pattern) = options.reads(in_flight);
+    let depths =
+        InFlight { random_reads: in_flight, sequential_reads: 1, sequential_writes: 1, halving_reads };
+    let on = (options.placement, length);
+    let costs = costs_of_all(machine, &mut free, on, (block, depths), options.seed)?;
+    let tuning = tuning_of(machine, &mut free, options.placement, (&region, None))?;
+    let times = SequenceTimes::measure(machine, &mut free, &tuning, (&region, None))?;
     let sequence = SortedSequence::new(format, region, options.elements, block)?;
     let cache = Bytes(machine.budget().left().0 / 2);
-    let job = SearchJob { options, block, in_flight, saturation, times, costs: device };
+    let job = SearchJob { options, block, in_flight, pattern, saturation, times, costs };
     match options.kind {
         SearchKind::Binary => {
             let structure = BinarySearch::new(machine, sequence, 0)?;
@@ -149,7 +181,7 @@ pub fn run_search(machine: &mut Machine<'_>, options: &SearchOptions) -> Result<
             job.run(machine, &structure, "binary search with its top levels cached".to_owned())
         }
         SearchKind::Tree => {
-            let spread = Spread::On(0);
+            let spread = options.placement.temporary;
             let ahead = tuning.ahead(block).min((cache.0 / 4 / block.0.max(1)) as usize).max(1);
             let structure = StaticTree::build(machine, &mut free, spread, sequence, ahead, cache)?;
             let (height, read) = (structure.height(), structure.levels_read());
@@ -173,9 +205,10 @@ struct SearchJob<'o> {
     options: &'o SearchOptions,
     block: Bytes,
     in_flight: u32,
+    pattern: AccessPattern,
     saturation: Saturation,
-    times: ByteTimes,
-    costs: crate::cost::DeviceCosts,
+    times: SequenceTimes,
+    costs: Vec<crate::cost::DeviceCosts>,
 }
 
 impl SearchJob<'_> {
@@ -206,11 +239,12 @@ impl SearchJob<'_> {
         }
         plan_search(machine, structure, (0..queries).map(|query| rank(key(query))));
         let (planned, issued) = ios_since(machine, first);
+        let issued_on = issued_on_since(machine, first);
         let rate = issued.total() as f64 / time.as_secs_f64().max(1e-9);
         let class = IoClass {
             device: 0,
             mode: Mode::Read,
-            pattern: AccessPattern::Random,
+            pattern: self.pattern,
             count: issued.total() as f64,
             bytes: issued.bytes().0 as f64,
             in_flight: self.in_flight,
@@ -219,13 +253,13 @@ impl SearchJob<'_> {
             algorithm: "search",
             elements,
             planned,
-            bound: self.times.bound(&issued),
+            bound: self.times.bound(&issued_on),
             issued,
             time,
             host,
-            ios: AlgorithmIos::of(vec![class], Nanos::ZERO),
+            ios: AlgorithmIos::of(reads_of_each(&issued_on, class), Nanos::ZERO),
             block: self.block,
-            costs: vec![self.costs],
+            costs: self.costs,
             choices: vec![
                 ("structure", name),
                 ("block", self.block.to_string()),

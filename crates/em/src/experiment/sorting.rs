@@ -2,10 +2,11 @@
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
-use super::{ByteTimes, ExperimentOutcome, costs, generate, ios_since};
+use super::placement::{DataPlacement, SequenceTimes, costs_of_all, issued_on_since, on_each, tuning_of};
+use super::{ExperimentOutcome, generate, ios_since};
 use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass, Phase};
 use crate::error::EmError;
-use crate::extent::{ExtentAllocator, Region, Spread};
+use crate::extent::{ExtentAllocator, Region};
 use crate::machine::Machine;
 use crate::record_format::{RecordFormat, RecordGenerator};
 use crate::sort::{SortMethod, SortPlan, SortRates, SortTask, TemporarySpace, sort, verify_sorted};
@@ -22,6 +23,8 @@ pub struct SortOptions {
     pub method: SortMethod,
     /// How many cores sort and merge.
     pub threads: usize,
+    /// On which devices input and output lie, and the runs.
+    pub placement: DataPlacement,
     /// The seed of the records and probes.
     pub seed: Seed,
 }
@@ -42,6 +45,7 @@ impl SortOptions {
             unit: machine.unit(),
             memory: machine.budget().left(),
             tuning,
+            stripe: self.placement.stripe(),
         })
     }
 }
@@ -58,12 +62,11 @@ pub(super) fn is_plain(plan: &SortPlan) -> bool {
 /// Measures the device and plans the sort. `written` has data, and `scratch` is destroyed.
 fn plan(
     machine: &mut Machine<'_>,
+    free: &mut ExtentAllocator,
     options: &SortOptions,
-    written: &Region,
-    scratch: &Region,
+    (written, scratch): (&Region, &Region),
 ) -> Result<(SortTask, SortPlan), EmError> {
-    machine.begin_phase("tune");
-    let tuning = Tuning::measure(machine, written, Some(scratch))?;
+    let tuning = tuning_of(machine, free, options.placement, (written, Some(scratch)))?;
     let task = options.task(machine, tuning)?;
     let plan = task.plan(None)?;
     if is_plain(&plan) {
@@ -85,31 +88,37 @@ pub(super) fn in_flight(task: &SortTask, plan: &SortPlan) -> InFlight {
         random_reads: count(task.length.0.div_ceil(plan.run.0).min(plan.fan_in)),
         sequential_reads: count(loaded),
         sequential_writes: count(plan.behind as u64),
+        halving_reads: 0,
     }
 }
 
 /// What the cost models see of a plan. The host's work is done while IOs are in flight, so that it adds nothing.
-pub(super) fn ios(task: &SortTask, plan: &SortPlan) -> AlgorithmIos {
+pub(super) fn ios(
+    task: &SortTask,
+    plan: &SortPlan,
+    placement: DataPlacement,
+    devices: usize,
+) -> AlgorithmIos {
     let length = task.length.0 as f64;
     let depths = in_flight(task, plan);
-    let class = |mode, pattern, bytes: f64, in_flight: u32| IoClass {
-        device: 0,
-        mode,
-        pattern,
-        count: bytes / plan.block.0 as f64,
-        bytes,
-        in_flight,
+    let class = |spread, mode, pattern, bytes: f64, in_flight: u32| {
+        let count = bytes / plan.block.0 as f64;
+        on_each(spread, devices, IoClass { device: 0, mode, pattern, count, bytes, in_flight })
     };
+    let DataPlacement { data, temporary } = placement;
     let formation_reads = plan.read.0 as f64 - (plan.written.0 as f64 - length);
-    let form = vec![
-        class(Mode::Read, AccessPattern::Sequential, formation_reads, depths.sequential_reads),
-        class(Mode::Write, AccessPattern::Sequential, length, depths.sequential_writes),
-    ];
+    let (sequential, random) = (AccessPattern::Sequential, AccessPattern::Random);
+    let runs = if plan.merge_passes == 0 { data } else { temporary };
+    let writes = |spread, bytes| class(spread, Mode::Write, sequential, bytes, depths.sequential_writes);
+    let mut form = class(data, Mode::Read, sequential, formation_reads, depths.sequential_reads);
+    form.extend(writes(runs, length));
     let merged = plan.written.0 as f64 - length;
-    let merge = vec![
-        class(Mode::Read, AccessPattern::Random, merged, depths.random_reads),
-        class(Mode::Write, AccessPattern::Sequential, merged, depths.sequential_writes),
-    ];
+    let last = merged.min(length);
+    let mut merge = class(temporary, Mode::Read, random, merged, depths.random_reads);
+    match temporary == data {
+        true => merge.extend(writes(data, merged)),
+        false => merge.extend(writes(temporary, merged - last).into_iter().chain(writes(data, last))),
+    }
     let phase = |ios| Phase { ios, host: Nanos::ZERO };
     AlgorithmIos { phases: vec![phase(form), phase(merge)] }
 }
@@ -137,39 +146,42 @@ pub(super) fn choices(task: &SortTask, plan: &SortPlan) -> Vec<(&'static str, St
 pub fn run_sort(machine: &mut Machine<'_>, options: &SortOptions) -> Result<ExperimentOutcome, EmError> {
     let length = options.length()?;
     let mut free = ExtentAllocator::new(machine);
-    let input = free.allocate(length, Spread::On(0))?;
-    let output = free.allocate(length, Spread::On(0))?;
+    let DataPlacement { data, temporary } = options.placement;
+    let (input, output) = (free.allocate(length, data)?, free.allocate(length, data)?);
     let mut generator = RecordGenerator::new(options.seed.derive("records", 0));
     let made =
         generate(machine, &options.format, &input, options.elements, |_, record| generator.fill(record))?;
-    let (task, plan) = plan(machine, options, &input, &output)?;
+    let (task, plan) = plan(machine, &mut free, options, (&input, &output))?;
     let in_flight = in_flight(&task, &plan);
-    let device = costs(machine, &mut free, length, plan.block, in_flight, options.seed)?;
-    let mut times = ByteTimes::measure(machine, &task.tuning, &input, Some(&output))?;
+    let on = (options.placement, length);
+    let costs = costs_of_all(machine, &mut free, on, (plan.block, in_flight), options.seed)?;
+    let regions = (&input, Some(&output));
+    let mut times = SequenceTimes::measure(machine, &mut free, &task.tuning, regions)?;
     let first = machine.ledger().phases().len();
     let (begin, host) = (machine.now(), machine.host_time());
-    let mut temporary = TemporarySpace { free: &mut free, spread: Spread::On(0) };
+    let mut temporary = TemporarySpace { free: &mut free, spread: temporary };
     let outcome = sort(machine, &task, &plan, &input, &output, &mut temporary)?;
     let (time, host) = (machine.now().since(begin), machine.host_time().since(host));
     let (planned, issued) = ios_since(machine, first);
+    let issued_on = issued_on_since(machine, first);
     if outcome.input != made {
         return Err(EmError::Wrong("the sort did not read what was generated".to_owned()));
     }
     verify_sorted(machine, &task, &plan, &output, made)?;
     if !machine.is_virtual() {
-        times = times.mean(ByteTimes::measure(machine, &task.tuning, &input, Some(&output))?);
+        times = times.mean(SequenceTimes::measure(machine, &mut free, &task.tuning, regions)?);
     }
     Ok(ExperimentOutcome {
         algorithm: "sort",
         elements: options.elements,
         planned,
-        bound: times.bound(&issued),
+        bound: times.bound(&issued_on),
         issued,
         time,
         host,
-        ios: ios(&task, &plan),
+        ios: ios(&task, &plan, options.placement, machine.device_count()),
         block: plan.block,
-        costs: vec![device],
+        costs,
         choices: choices(&task, &plan),
     })
 }

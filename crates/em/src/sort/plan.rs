@@ -56,6 +56,8 @@ pub struct SortTask {
     pub memory: Bytes,
     /// How much has to be in flight.
     pub tuning: Tuning,
+    /// The stripe unit, where sequences lie on several devices: blocks divide it.
+    pub stripe: Option<Bytes>,
 }
 
 /// How a task is done.
@@ -151,7 +153,8 @@ impl SortTask {
         let mut factor = 1.0f64;
         loop {
             let block = base * factor as u64;
-            for plan in self.candidates(Bytes(block)) {
+            let is_within = self.stripe.is_none_or(|stripe| stripe.0.is_multiple_of(block));
+            for plan in self.candidates(Bytes(block)).into_iter().filter(|_| is_within) {
                 let cost = self.cost(&plan, rates);
                 if best.as_ref().is_none_or(|(least, _)| cost <= *least) {
                     best = Some((cost, plan));
@@ -332,7 +335,7 @@ mod tests {
     fn task(length: Bytes, memory: Bytes, method: SortMethod) -> SortTask {
         let format = RecordFormat::new(Bytes(16), 0..8).unwrap();
         let tuning = Tuning { read_window: Bytes::kib(128), write_window: Bytes::kib(128) };
-        SortTask { format, length, method, threads: 2, unit: Bytes(512), memory, tuning }
+        SortTask { format, length, method, threads: 2, unit: Bytes(512), memory, tuning, stripe: None }
     }
 
     #[test]

@@ -4,8 +4,8 @@ use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::{Device, FaultyDevice, InjectedFault, IoError, MemoryDevice};
 use flashlab_em::bfs::{SearchMethod, SearchPlacement, SearchTask};
 use flashlab_em::experiment::{
-    ExperimentOutcome, RankMethod, RankOptions, SearchGraph, SearchKind, SearchOptions, SortOptions, run_bfs,
-    run_rank, run_scan, run_search, run_sort,
+    DataPlacement, ExperimentOutcome, RankMethod, RankOptions, SearchGraph, SearchKind, SearchOptions,
+    SortOptions, run_bfs, run_rank, run_scan, run_search, run_sort,
 };
 use flashlab_em::graph::random_graph;
 use flashlab_em::{EmError, HostTime, Machine, RecordFormat, SortMethod, Spread};
@@ -34,10 +34,17 @@ fn on(memory: &str, experiment: Experiment<'_>) {
 #[test]
 fn every_algorithm_ends_with_the_error_of_its_device() {
     let format = RecordFormat::new(Bytes(16), 0..8).unwrap();
-    on("scan", &|machine| run_scan(machine, 100_000, &format, Seed(1)));
+    on("scan", &|machine| run_scan(machine, 100_000, &format, Spread::On(0), Seed(1)));
     for method in [SortMethod::Sorting, SortMethod::Replacement] {
         let format = format.clone();
-        let options = SortOptions { elements: 100_000, format, method, threads: 2, seed: Seed(1) };
+        let options = SortOptions {
+            elements: 100_000,
+            format,
+            method,
+            threads: 2,
+            placement: DataPlacement::ONE,
+            seed: Seed(1),
+        };
         on("sort", &|machine| run_sort(machine, &options));
     }
     for kind in [SearchKind::Binary, SearchKind::Tree] {
@@ -48,13 +55,15 @@ fn every_algorithm_ends_with_the_error_of_its_device() {
             queries: 2000,
             in_flight: None,
             block: None,
+            placement: DataPlacement::ONE,
             seed: Seed(1),
         };
         on("search", &|machine| run_search(machine, &options));
     }
     for method in [RankMethod::Hopping, RankMethod::Contraction] {
         let (block, host_cost, seed) = (Bytes::kib(4), Nanos(2), Seed(1));
-        let options = RankOptions { elements: 100_000, method, block, host_cost, seed };
+        let options =
+            RankOptions { elements: 100_000, method, block, host_cost, placement: DataPlacement::ONE, seed };
         on("rank", &|machine| run_rank(machine, &options));
     }
     let graph = SearchGraph::Arrays { graph: random_graph(5000, 10_000, Seed(1)), source: 0 };

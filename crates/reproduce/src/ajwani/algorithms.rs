@@ -31,6 +31,7 @@ use flashlab_em::{
 
 use crate::lab::{ReproduceError, Result, device, on_all_processors};
 use crate::papers::Measurement;
+use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Scale, SeriesStyle};
 use crate::reproduction::{Measured, Reproduction};
 
 /// Tables 2.1 and 4.1, and the list ranking of chapter 2.
@@ -75,16 +76,22 @@ const FLASH: &str = "hama";
 const DISK: &str = "barracuda";
 
 fn measure(seed: Seed) -> Result<Measured> {
-    type Part = fn(Seed) -> Result<Vec<Measurement>>;
+    type Part = fn(Seed) -> Result<(Vec<Measurement>, Vec<FigureSeries>)>;
     let parts: [Part; 6] = [
-        |seed| table_4_1(seed),
+        |seed| Ok((table_4_1(seed)?, Vec::new())),
         |seed| sweep(TWO_DISKS, seed),
         |seed| sweep(APART, seed),
-        |seed| table_2_1(FLASH, seed),
-        |seed| table_2_1(DISK, seed),
-        list_ranking,
+        |seed| Ok((table_2_1(FLASH, seed)?, Vec::new())),
+        |seed| Ok((table_2_1(DISK, seed)?, Vec::new())),
+        |seed| Ok((list_ranking(seed)?, Vec::new())),
     ];
-    Ok(Measured { values: on_all_processors(&parts, |part| part(seed))?.concat(), pictures: Vec::new() })
+    let (values, series): (Vec<_>, Vec<_>) =
+        on_all_processors(&parts, |part| part(seed))?.into_iter().unzip();
+    let title = "Search of a level tree over the cluster size; dashed: the closed form's";
+    let x = FigureAxis::new("nodes of a cluster, on average", Scale::Binary);
+    let y = FigureAxis::new("time of the search (s)", Scale::Linear);
+    let picture = FigurePicture::new("ajwani-cluster-sweep", title, x, y, series.concat());
+    Ok(Measured { values: values.concat(), pictures: vec![picture] })
 }
 
 fn machine(devices: &[&str], memory: Bytes, host: Nanos) -> Result<Machine<'static>> {
@@ -134,6 +141,7 @@ fn basic_algorithms(
         unit,
         memory,
         tuning,
+        stripe: None,
     };
     let plan = task.plan(None)?;
     let mut temporary = TemporarySpace { free: &mut free, spread: Spread::On(0) };
@@ -360,21 +368,25 @@ fn balance(run: &SearchRun) -> u64 {
 }
 
 /// The best of several cluster sizes, and the closed form's.
-fn sweep(setup: Setup, seed: Seed) -> Result<Vec<Measurement>> {
+fn sweep(setup: Setup, seed: Seed) -> Result<(Vec<Measurement>, Vec<FigureSeries>)> {
     let form = setup.search(SWEEP_NODES, None, seed)?;
     let closed_form = form.closed_form.nodes;
-    let mut best = (form.time, closed_form.round());
-    for factor in SWEEP.into_iter().filter(|&factor| factor != 1.0) {
+    let mut times = Vec::new();
+    for factor in SWEEP {
         let size = (closed_form * factor).round().max(1.0);
-        let run = setup.search(SWEEP_NODES, Some(size as u64), seed)?;
-        if run.time < best.0 {
-            best = (run.time, size);
-        }
+        let time = match factor == 1.0 {
+            true => form.time,
+            false => setup.search(SWEEP_NODES, Some(size as u64), seed)?.time,
+        };
+        times.push((size, time.as_secs_f64()));
     }
+    let best = times.iter().min_by(|a, b| a.1.total_cmp(&b.1)).expect("the sweep has sizes").0;
     let zoo = setup.devices[0];
     let named = |what| format!("{}: cluster size of {what}", setup.quantity);
-    Ok(vec![
+    let values = vec![
         Measurement::new(zoo, named("the closed form"), "nodes", closed_form),
-        Measurement::new(zoo, named("the best of the sweep"), "nodes", best.1),
-    ])
+        Measurement::new(zoo, named("the best of the sweep"), "nodes", best),
+    ];
+    let form = FigureSeries::place(format!("{}: closed form", setup.quantity), closed_form);
+    Ok((values, vec![FigureSeries::new(setup.quantity, SeriesStyle::Curve, times), form]))
 }

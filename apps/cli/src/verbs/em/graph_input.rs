@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use flashlab_base::{Bytes, Seed, Target};
 use flashlab_em::Spread;
 use flashlab_em::bfs::{SearchMethod, SearchPlacement, SearchTask, sequence_block};
-use flashlab_em::experiment::{RankMethod, RankOptions, SearchGraph};
+use flashlab_em::experiment::{DataPlacement, RankMethod, RankOptions, SearchGraph};
 use flashlab_em::graph::{AdjacencyArrays, GraphFile, GraphSource, LevelTree, MAX_NODES, random_graph};
 
 use super::machine::{MachineOptions, check_memory};
@@ -150,7 +150,14 @@ impl GraphOptions {
             Some(Method::Hopping) => RankMethod::Hopping,
             Some(_) => bail!(Usage("rank has the --algorithm hopping or contraction".to_owned())),
         };
-        Ok(RankOptions { elements, method, block, host_cost: machine.declared_cost(), seed: machine.seed })
+        Ok(RankOptions {
+            elements,
+            method,
+            block,
+            host_cost: machine.declared_cost(),
+            placement: DataPlacement::ONE,
+            seed: machine.seed,
+        })
     }
 }
 

@@ -3,10 +3,11 @@
 //! # Model
 //! A line of [`DeviceCosts`] goes through the model's times for the small and the large IO of the algorithm, one in flight; the
 //! parallelism is the ratio of the rates with several in flight and with one. No class of IOs alternates between two
-//! sequences: the mean of reading and writing in order stands for that, which leaves seeks out.
+//! sequences: the mean of reading and writing in order stands for that, which leaves seeks out. It does not know either which dies a binary search reads, nor what reads and writes at the
+//! same time cost each other.
 
 use flashlab_base::Bytes;
-use flashlab_em::cost::{CostSizes, DeviceCosts, LinearCost, Parallelism};
+use flashlab_em::cost::{CostSizes, DeviceCosts, LinearCost, Mixing, Parallelism};
 use flashlab_em::experiment::CostSource;
 use flashlab_em::{DEPTH_MAX, EmError, SEQUENTIAL_IO, SortRates, Tuning, saturating_rate};
 use flashlab_model::{DeviceModel, WorkloadRequest};
@@ -81,7 +82,9 @@ impl CostSource for ModelCosts {
                 sequential_read: self.parallelism(SequentialRead, small, depths.sequential_reads)?,
                 sequential_write: self.parallelism(SequentialWrite, small, depths.sequential_writes)?,
                 random_read: self.parallelism(RandomRead, small, depths.random_reads)?,
+                halving_read: self.parallelism(RandomRead, small, depths.halving_reads.max(1))?,
             },
+            mixing: Mixing::SERIAL,
         })
     }
 

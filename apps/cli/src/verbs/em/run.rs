@@ -6,8 +6,11 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use flashlab_base::Target;
-use flashlab_em::experiment::{ExperimentOutcome, run_bfs, run_rank, run_scan, run_search, run_sort};
+use flashlab_base::{Bytes, Target};
+use flashlab_em::experiment::{
+    DataPlacement, ExperimentOutcome, RankOptions, SearchOptions, SortOptions, run_bfs, run_rank, run_scan,
+    run_search, run_sort,
+};
 use flashlab_em::{EmError, Machine};
 
 use super::graph_input::Placed;
@@ -26,9 +29,13 @@ pub struct RunExperiment {
     /// The algorithm
     #[arg(value_enum)]
     algorithm: Algorithm,
-    /// A block device, a regular file, sim:NAME or sim:./profile.toml; a scratch file if not given. Of bfs several: graph,
-    /// pool and levels are striped over them
+    /// A block device, a regular file, sim:NAME or sim:./profile.toml; a scratch file if not given. Over several everything is
+    /// striped, unless --by-role is given
     target: Vec<Target>,
+    /// Of two TARGETs, the first has what the algorithm is given and returns, and the second what it makes on the way: sort:
+    /// runs; search: the levels of the tree; rank: sorted sets; bfs: pool and levels
+    #[arg(long)]
+    by_role: bool,
     #[command(flatten)]
     options: AlgorithmOptions,
     /// Where the folder of the run goes; flashlab-runs/TIME-TARGET if not given
@@ -79,10 +86,11 @@ impl RunExperiment {
 
     /// Opens one device, or one for each role.
     fn open(&self, input: &Input, interrupt: &AtomicBool) -> Result<Vec<OpenMachine>> {
-        if self.target.len() > 1 && self.algorithm != Algorithm::Bfs {
-            bail!(Usage(
-                "several TARGETs are for bfs, which stripes its graph over them: give one".to_owned()
-            ));
+        if self.by_role && self.target.len() != 2 {
+            bail!(Usage("--by-role needs two TARGETs: one for each role".to_owned()));
+        }
+        if self.by_role && self.algorithm == Algorithm::Scan {
+            bail!(Usage("scan only reads what it is given: leave --by-role out".to_owned()));
         }
         let (structure, pool) = match (self.options.structure_target(), &self.options.graph.pool) {
             (None, None) if self.target.len() > 1 => {
@@ -110,25 +118,45 @@ impl RunExperiment {
         ])
     }
 
+    /// On which devices the sequences lie.
+    fn placement(&self, machine: &Machine<'_>, record: Bytes) -> DataPlacement {
+        match self.target.len() {
+            0 | 1 => DataPlacement::ONE,
+            _ if self.by_role => DataPlacement::BY_ROLE,
+            _ => DataPlacement::striped(machine, record),
+        }
+    }
+
     fn experiment(&self, machine: &mut Machine<'_>, input: &Input) -> Result<ExperimentOutcome> {
         let AlgorithmOptions { input: elements, graph, machine: options, .. } = &self.options;
         let outcome: Result<ExperimentOutcome, EmError> = match self.algorithm {
             Algorithm::Rank => {
                 let block = self.options.random_read()?.max(machine.unit());
-                run_rank(machine, &graph.rank_options(elements.elements()?, block, options)?)
+                let placement = self.placement(machine, block);
+                let rank = graph.rank_options(elements.elements()?, block, options)?;
+                run_rank(machine, &RankOptions { placement, ..rank })
             }
             Algorithm::Bfs => {
                 let block = self.options.random_read()?.max(machine.unit());
-                let placed = match self.target.len() > 1 {
+                let placed = match self.target.len() > 1 && !self.by_role {
                     true => Placed::Striped,
                     false => Placed::On(machine.device_count()),
                 };
                 let task = graph.search_task(placed, block, options)?;
                 run_bfs(machine, input.graph.as_ref().expect("bfs was given a graph"), &task)
             }
-            Algorithm::Scan => run_scan(machine, elements.elements()?, &elements.format()?, options.seed),
-            Algorithm::Sort => run_sort(machine, &elements.sort_options(options)?),
-            Algorithm::Search => run_search(machine, &self.options.search_options()?),
+            Algorithm::Scan => {
+                let data = self.placement(machine, elements.record).data;
+                run_scan(machine, elements.elements()?, &elements.format()?, data, options.seed)
+            }
+            Algorithm::Sort => {
+                let placement = self.placement(machine, elements.record);
+                run_sort(machine, &SortOptions { placement, ..elements.sort_options(options)? })
+            }
+            Algorithm::Search => {
+                let placement = self.placement(machine, elements.record);
+                run_search(machine, &SearchOptions { placement, ..self.options.search_options()? })
+            }
         };
         Ok(outcome?)
     }

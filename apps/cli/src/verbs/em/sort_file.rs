@@ -189,6 +189,7 @@ impl SortFile {
             unit,
             memory: self.memory,
             tuning: Tuning { read_window: share, write_window: share },
+            stripe: None,
         };
         // Refused before any temporary space is taken.
         let fits = task.plan(None)?.merge_passes == 0;
