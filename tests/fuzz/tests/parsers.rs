@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use flashlab_analysis::inference::{Inference, Parameter};
 use flashlab_base::{Bytes, Nanos, ProfileName, Seed, Target};
-use flashlab_em::graph::{AdjacencyArrays, GraphFile, random_graph, write_graph};
+use flashlab_em::graph::{
+    AdjacencyArrays, GraphFile, GraphSource, parse_edge_list, random_graph, write_graph,
+};
 use flashlab_export::nbd::parse_handshake;
 use flashlab_export::{ControlCommand, FaultRule, HttpRequest};
 use flashlab_infer::Recording;
@@ -234,6 +236,22 @@ fn requests_to_a_server() {
     fuzz(&examples, |bytes| {
         let _ = HttpRequest::parse(bytes);
         let _ = ControlCommand::parse(bytes);
+    });
+}
+
+#[test]
+fn edge_lists() {
+    let examples = texts(&["# nodes\n0 1\n1\t2 0.5\n\n% more\n2,3;7\r\n3 3\n", "9 4294967293\n", "12 7"]);
+    fuzz(&examples, |text| {
+        let Ok(graph) = parse_edge_list(text, Bytes::mib(1)) else { return };
+        let mut arcs = 0;
+        for node in 0..graph.nodes() {
+            let list = graph.of(node);
+            assert!(list.is_sorted_by(|a, b| a < b) && !list.contains(&node), "node {node}: {list:?}");
+            assert!(list.iter().all(|&other| graph.of(other).contains(&node)), "node {node}: {list:?}");
+            arcs += list.len() as u64;
+        }
+        assert_eq!(arcs, graph.arcs());
     });
 }
 

@@ -246,6 +246,54 @@ fn graphs_are_searched_by_each_algorithm_on_one_and_on_two_devices() {
 }
 
 #[test]
+fn every_algorithm_runs_striped_and_by_role() {
+    let directory = Directory::new();
+    let two = "sim:nvme-consumer sim:tlc-sata";
+    for algorithm in [
+        "scan --elements 200000",
+        "sort --elements 200000",
+        "sort --elements 200000 --record 12B",
+        "search --elements 200000 --queries 2000",
+        "search --elements 200000 --queries 2000 --structure cached",
+        "rank --elements 20000",
+        "rank --elements 2000 --algorithm hopping",
+        "bfs --nodes 5000",
+    ] {
+        let (name, options) = algorithm.split_once(' ').unwrap();
+        let arguments = |more: &str| format!("{name} {two} {options} {more}");
+        let striped = experiment(&directory, &arguments("--output striped"));
+        assert!(off(&striped) < 0.15, "{algorithm}: {striped}");
+        let is_exact = ["scan", "sort", "search"].contains(&name);
+        assert!(!is_exact || off(&striped) == 0.0, "{algorithm}: {striped}");
+        // Every device has a part: the samples of its process are in the run.
+        let report = directory.succeeds(&["report", "striped"]);
+        assert!(report.out.contains(name) || name == "sort", "{report}");
+        fs::remove_dir_all(directory.path("striped")).unwrap();
+        if name != "scan" {
+            let by_role = experiment(&directory, &arguments("--by-role"));
+            assert!(off(&by_role) < 0.15, "{algorithm}: {by_role}");
+            assert_ne!(by_role["time_ns"], striped["time_ns"], "{algorithm}");
+        }
+    }
+    let alone = experiment(&directory, "sort sim:tlc-sata --elements 200000");
+    let two = experiment(&directory, "sort sim:tlc-sata sim:tlc-sata --elements 200000");
+    let time = |document: &Value| document["time_ns"].as_f64().unwrap();
+    assert!(time(&two) < 0.8 * time(&alone), "two devices are faster than one: {two} {alone}");
+    let refused = |arguments: &str| {
+        let words: Vec<&str> = "em run".split(' ').chain(arguments.split(' ')).collect();
+        let ran = directory.flashlab(&words);
+        assert_eq!(ran.code, Some(2), "{arguments}: {ran}");
+        ran.err.lines().last().unwrap_or_default().to_owned()
+    };
+    let one = refused("sort sim:hama --elements 9 --by-role");
+    assert_eq!(one, "flashlab: --by-role needs two TARGETs: one for each role");
+    let scan = refused("scan sim:hama sim:hama --elements 9 --by-role");
+    assert_eq!(scan, "flashlab: scan only reads what it is given: leave --by-role out");
+    let block = refused("search sim:hama sim:hama --elements 2000 --block 1MiB");
+    assert!(block.contains("blocks of 1 MiB do not divide the stripe unit"), "{block}");
+}
+
+#[test]
 fn a_graph_file_is_searched_and_a_wrong_one_refused() {
     let directory = Directory::new();
     let graph = random_graph(2000, 5000, Seed(3));
@@ -285,6 +333,8 @@ fn graph_files_are_generated_and_made_of_edge_lists() {
     let directory = Directory::new();
     directory.write("edges.txt", "# a square and a loop\n0 1\n1,2\n2\t3 0.5\n3 0\n3 3\n");
     directory.write("wrong.txt", "0 1\n1 two\n");
+    // 32 GiB of offsets: more memory than the machines of CI have.
+    directory.write("far.txt", "0 4294967293\n");
     for (arguments, nodes, edges) in [
         ("grid grid --nodes 12 --width 4", 12, 17),
         ("edges square --from edges.txt", 4, 4),
@@ -302,7 +352,7 @@ fn graph_files_are_generated_and_made_of_edge_lists() {
         assert_eq!(document["elements"], nodes);
         fs::remove_dir_all(directory.path("flashlab-runs")).unwrap();
     }
-    assert_eq!(directory.names(), ["drawn", "edges.txt", "grid", "square", "tree", "wrong.txt"]);
+    assert_eq!(directory.names(), ["drawn", "edges.txt", "far.txt", "grid", "square", "tree", "wrong.txt"]);
     let refused = |arguments: &str| {
         let words: Vec<&str> = "em graph".split(' ').chain(arguments.split(' ')).collect();
         let ran = directory.flashlab(&words);
@@ -313,6 +363,8 @@ fn graph_files_are_generated_and_made_of_edge_lists() {
         refused("edges new --from wrong.txt"),
         "flashlab: wrong.txt: line 2 is `1 two`: an edge is the numbers of two nodes, each from 0 to 4294967293"
     );
+    let far = refused("edges new --from far.txt");
+    assert!(far.contains("far.txt: line 1 names the node 4294967293"), "{far}");
     assert!(refused("grid grid --nodes 4").contains("grid exists: remove it"));
     assert!(refused("grid new").contains("--nodes N is missing"));
     assert!(refused("grid new --nodes 4 --levels 2").contains("--levels is no option of this graph"));

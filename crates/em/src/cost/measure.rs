@@ -81,6 +81,9 @@ pub fn measure(
     }
     let mut lab = Lab { machine, region, sizes, prng: Prng::new(seed.derive("costs", 0)) };
     lab.run(Operation::Write, sizes.large, (0..slots).collect(), 1)?;
+    // Before anything is overwritten: a flash layer then has the blocks on the dies that writing in order gave them.
+    let halving_reads = sizes.in_flight.halving_reads;
+    let halving_read = lab.parallelism(Mode::Read, AccessPattern::Halving, halving_reads)?;
     let mut line = |mode: Mode, pattern| -> Result<LinearCost, EmError> {
         let small = lab.mean(mode, pattern, sizes.small)?;
         let large = lab.mean(mode, pattern, sizes.large)?;
@@ -93,12 +96,12 @@ pub fn measure(
     let small = lab.alternating(sizes.small)?;
     let large = lab.alternating(sizes.large)?;
     let alternating = LinearCost::through((sizes.small, small), (sizes.large, large));
-    let InFlight { random_reads, sequential_reads, sequential_writes, halving_reads } = sizes.in_flight;
+    let InFlight { random_reads, sequential_reads, sequential_writes, .. } = sizes.in_flight;
     let parallelism = Parallelism {
         sequential_read: lab.parallelism(Mode::Read, AccessPattern::Sequential, sequential_reads)?,
         sequential_write: lab.parallelism(Mode::Write, AccessPattern::Sequential, sequential_writes)?,
         random_read: lab.parallelism(Mode::Read, AccessPattern::Random, random_reads)?,
-        halving_read: lab.parallelism(Mode::Read, AccessPattern::Halving, halving_reads)?,
+        halving_read,
     };
     let mixing = match sequential_writes {
         0 | 1 => Mixing::SERIAL,
@@ -210,21 +213,25 @@ impl Lab<'_, '_> {
         let writes_in_flight = depths.1.min(most / 2).max(1);
         let reads_in_flight = depths.0.min(most - writes_in_flight).max(1);
         let half = self.region.size().0 / small.0 / 2;
-        let count = |depth: u32| IOS.max(QUEUES * u64::from(depth)).min(half);
+        let most = half.min((MOST.0 / small.0).max(2));
+        let count = |depth: u32| IOS.max(QUEUES * u64::from(depth)).min(most);
         let mut reads: Vec<u64> = match pattern {
             AccessPattern::Sequential => (0..count(reads_in_flight)).collect(),
             _ => self.random(half, count(reads_in_flight)),
         };
         let mut writes: Vec<u64> = (half..half + count(writes_in_flight)).collect();
-        let apart = |time: Nanos| time.0.max(1) as f64;
-        let read = apart(self.run(Operation::Read, small, reads.clone(), reads_in_flight)?);
-        let written = apart(self.run(Operation::Write, small, writes.clone(), writes_in_flight)?);
-        // Both directions for about the same time.
+        let mut alone = |reads: &[u64], writes: &[u64]| -> Result<(f64, f64), EmError> {
+            let read = self.run(Operation::Read, small, reads.to_vec(), reads_in_flight)?;
+            let written = self.run(Operation::Write, small, writes.to_vec(), writes_in_flight)?;
+            Ok((read.0.max(1) as f64, written.0.max(1) as f64))
+        };
+        // Both directions for about the same time. A flush takes as long after few writes, so that no time is scaled.
+        let (read, written) = alone(&reads, &writes)?;
         let part = |count: usize, share: f64| ((count as f64 * share.min(1.0)).ceil() as usize).max(2);
         reads.truncate(part(reads.len(), written / read));
         writes.truncate(part(writes.len(), read / written));
-        let (read, written) = (read.min(written), written.min(read));
-        let both = apart(self.both((&reads, reads_in_flight), (&writes, writes_in_flight))?);
+        let (read, written) = alone(&reads, &writes)?;
+        let both = self.both((&reads, reads_in_flight), (&writes, writes_in_flight))?.0 as f64;
         Ok(((both - read.max(written)) / read.min(written)).clamp(0.0, MIXING_MAX))
     }
 

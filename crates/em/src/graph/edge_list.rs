@@ -5,6 +5,7 @@
 //! a time, is left out. Lines that begin with `#` or `%` and empty lines are comments (the forms of SNAP and of KONECT).
 //! Edges have no direction; loops and repetitions are left out.
 
+use flashlab_base::Bytes;
 use thiserror::Error;
 
 use super::arrays::AdjacencyArrays;
@@ -21,18 +22,35 @@ pub enum EdgeListError {
         /// Its beginning.
         found: String,
     },
+    /// The graph has all nodes up to the largest number, and takes more memory than there is.
+    #[error(
+        "line {line} names the node {node}: the nodes up to it take {needed} of memory, and {memory} are there; number the \
+         nodes from 0 without gaps"
+    )]
+    Memory {
+        /// The line, from 1.
+        line: u64,
+        /// The node.
+        node: u32,
+        /// What the offsets of the nodes take.
+        needed: Bytes,
+        /// What there is.
+        memory: Bytes,
+    },
 }
 
 /// The largest number of a node, so that the number of nodes is below the number that no node has.
 const NODE_MAX: u32 = u32::MAX - 2;
+/// The offset of a node's list.
+const OFFSET: Bytes = Bytes(8);
 /// How much of a wrong line is shown.
 const SHOWN: usize = 40;
 
-/// The graph of an edge list. It has the nodes 0 to the largest number in the list.
+/// The graph of an edge list. It has the nodes 0 to the largest number in the list, which take at most `memory`.
 ///
 /// # Errors
-/// [`EdgeListError::Line`] for the first line that is no edge.
-pub fn parse_edge_list(text: &[u8]) -> Result<AdjacencyArrays, EdgeListError> {
+/// [`EdgeListError`] for the first line that is no edge, or that names a node beyond the memory.
+pub fn parse_edge_list(text: &[u8], memory: Bytes) -> Result<AdjacencyArrays, EdgeListError> {
     let (mut edges, mut nodes) = (Vec::new(), 0);
     for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
         let line = line.trim_ascii();
@@ -43,7 +61,12 @@ pub fn parse_edge_list(text: &[u8]) -> Result<AdjacencyArrays, EdgeListError> {
             let found = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]).escape_debug().to_string();
             return Err(EdgeListError::Line { line: index as u64 + 1, found });
         };
-        nodes = nodes.max(a.max(b) + 1);
+        let (line, node) = (index as u64 + 1, a.max(b));
+        let needed = OFFSET * (u64::from(node) + 2);
+        if needed > memory {
+            return Err(EdgeListError::Memory { line, node, needed, memory });
+        }
+        nodes = nodes.max(node + 1);
         edges.push((a, b));
     }
     Ok(AdjacencyArrays::from_edges(nodes, edges))
@@ -67,18 +90,23 @@ mod tests {
     #[test]
     fn edges_are_read_in_the_usual_forms() {
         let text = b"# a comment\n% another\n\n0 1\n1\t2\r\n2,3;0.5\n3 3\n1 0\n";
-        let graph = parse_edge_list(text).unwrap();
+        let graph = parse_edge_list(text, Bytes::mib(1)).unwrap();
         assert_eq!((graph.nodes(), graph.arcs()), (4, 6));
         assert_eq!(graph.of(1), [0, 2]);
-        assert_eq!(parse_edge_list(b"").unwrap().nodes(), 0);
+        assert_eq!(parse_edge_list(b"", Bytes(0)).unwrap().nodes(), 0);
     }
 
     #[test]
     fn a_line_that_is_no_edge_is_named() {
-        let refused = |text: &[u8]| parse_edge_list(text).unwrap_err().to_string();
+        let refused = |text: &[u8]| parse_edge_list(text, Bytes::mib(1)).unwrap_err().to_string();
         assert_eq!(
             refused(b"0 1\n1 x\n"),
             "line 2 is `1 x`: an edge is the numbers of two nodes, each from 0 to 4294967293"
+        );
+        assert_eq!(
+            refused(b"0 1\n2 4294967293"),
+            "line 2 names the node 4294967293: the nodes up to it take 32 GiB of memory, and 1 MiB are there; number the \
+             nodes from 0 without gaps"
         );
         assert!(refused(b"7").starts_with("line 1 is `7`"));
         assert!(refused(b"0 4294967294").starts_with("line 1 is "));

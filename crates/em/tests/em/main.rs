@@ -3,6 +3,7 @@
 mod bfs;
 mod building_blocks;
 mod failing;
+mod placed;
 mod predicting;
 mod rank;
 mod searching;

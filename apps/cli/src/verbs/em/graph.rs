@@ -121,7 +121,8 @@ impl WriteGraph {
         // An edge of four bytes becomes two arcs of eight, sorted in place.
         check_memory(Bytes(length.saturating_mul(6)), "edges")?;
         let text = fs::read(from).with_context(|| format!("cannot read {shown}"))?;
-        parse_edge_list(&text).map_err(|error| Usage(format!("{shown}: {error}")).into())
+        let memory = flashlab_host::available_memory().unwrap_or(Bytes::gib(4));
+        parse_edge_list(&text, memory).map_err(|error| Usage(format!("{shown}: {error}")).into())
     }
 
     /// Writes a file without a name, which gets its name when it is complete.
