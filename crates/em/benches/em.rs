@@ -8,7 +8,8 @@ use std::error::Error;
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_device::StoringDevice;
 use flashlab_em::experiment::{
-    DataPlacement, ExperimentOutcome, SearchKind, SearchOptions, SortOptions, run_scan, run_search, run_sort,
+    ExperimentOutcome, SearchKind, SearchOptions, SequencePlacement, SortOptions, run_scan, run_search,
+    run_sort,
 };
 use flashlab_em::{HostTime, Machine, RecordFormat, SortMethod, Spread};
 use flashlab_sim::{Profile, ProfileError};
@@ -34,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 format: format.clone(),
                 method: SortMethod::Sorting,
                 threads: 2,
-                placement: DataPlacement::ONE,
+                placement: SequencePlacement::ONE,
                 seed: Seed(1),
             };
             let outcome = run_sort(&mut machine(name, MEMORY)?, &sort)?;
@@ -61,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 queries: 30_000,
                 in_flight: None,
                 block: None,
-                placement: DataPlacement::ONE,
+                placement: SequencePlacement::ONE,
                 seed: Seed(1),
             };
             let outcome = run_search(&mut machine(name, MEMORY)?, &search)?;
@@ -78,7 +79,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 format: format.clone(),
                 method,
                 threads: 2,
-                placement: DataPlacement::ONE,
+                placement: SequencePlacement::ONE,
                 seed: Seed(1),
             };
             let outcome = run_sort(&mut machine("nvme-consumer", memory)?, &sort)?;

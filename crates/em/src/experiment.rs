@@ -21,7 +21,7 @@ mod sorting;
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
 pub use graph_search::{SearchGraph, run_bfs};
-pub use placement::DataPlacement;
+pub use placement::SequencePlacement;
 pub use prediction::{AlgorithmPrediction, CostSource, MeasuredCosts, PredictedAlgorithm, predict};
 pub use ranking::{RankMethod, RankOptions, run_rank};
 pub use searching::{SearchKind, SearchOptions, run_scan, run_search};
@@ -111,6 +111,11 @@ fn large_block(machine: &Machine<'_>, record: usize) -> Bytes {
     large_block_in(machine.budget().left(), machine.unit(), record)
 }
 
+/// The block for reading and writing a region in order: it lies on one device.
+fn sequence_block_of(machine: &Machine<'_>, region: &Region, record: usize) -> Bytes {
+    if region.parts().len() > 1 { region.stripe() } else { large_block(machine, record) }
+}
+
 fn large_block_in(memory: Bytes, unit: Bytes, record: usize) -> Bytes {
     let most = Bytes(memory.0 / 16).min(LARGE_IO);
     let step = Bytes(4096u64.max(unit.0));
@@ -130,7 +135,7 @@ fn generate(
     mut make: impl FnMut(u64, &mut [u8]),
 ) -> Result<RecordChecksum, EmError> {
     machine.begin_phase("generate");
-    let block = placement::sequence_block_of(machine, region, format.size());
+    let block = sequence_block_of(machine, region, format.size());
     let mut writer = SequenceWriter::new(machine, region.clone(), Bytes(0), block, 7)?;
     let (mut checksum, mut index) = (RecordChecksum::default(), 0);
     while index < count {

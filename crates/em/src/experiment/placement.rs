@@ -1,7 +1,7 @@
 //! On which devices an experiment's sequences lie: one device, all of them striped, or one for each role.
 //!
 //! # Model
-//! An algorithm has data, which it is given and returns, and what it makes on the way. Striped, both lie on all devices in
+//! An algorithm has data, which it is given and returns, and what it makes in between. Striped, both lie on all devices in
 //! units of one size, and blocks divide that unit. By role, data lies on the first device and the rest on the last.
 //!
 //! # Invariants
@@ -9,7 +9,7 @@
 
 use flashlab_base::{Bytes, Mode};
 
-use super::{ByteTimes, InFlight, costs_of, large_block, sequence_times_in};
+use super::{ByteTimes, InFlight, costs_of, sequence_times_in};
 use crate::cost::{DeviceCosts, IoClass};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Region, Spread};
@@ -19,26 +19,27 @@ use crate::tuning::Tuning;
 
 /// On which devices the sequences of an algorithm lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DataPlacement {
+pub struct SequencePlacement {
     /// What an algorithm is given and what it returns.
     pub data: Spread,
-    /// What it makes on the way: the runs of a sort, the upper levels of a search tree, the sets of a contraction.
+    /// What it makes in between: the runs of a sort, the upper levels of a search tree, the sets of a contraction.
     pub temporary: Spread,
 }
 
-impl DataPlacement {
+impl SequencePlacement {
     /// Everything on the first device.
-    pub const ONE: DataPlacement = DataPlacement { data: Spread::On(0), temporary: Spread::On(0) };
-    /// Data on the first device, and what is made on the way on the second.
-    pub const BY_ROLE: DataPlacement = DataPlacement { data: Spread::On(0), temporary: Spread::On(1) };
+    pub const ONE: SequencePlacement = SequencePlacement { data: Spread::On(0), temporary: Spread::On(0) };
+    /// Data on the first device, and what is made in between on the second.
+    pub const BY_ROLE: SequencePlacement =
+        SequencePlacement { data: Spread::On(0), temporary: Spread::On(1) };
 
     /// Everything on all devices of a machine, in stripe units for records of `record` bytes: at most the 32nd part of the
     /// memory, so that buffers of all devices fit, and 1 MiB, where a hard disk reaches most of its bandwidth.
-    pub fn striped(machine: &Machine<'_>, record: Bytes) -> DataPlacement {
+    pub fn striped(machine: &Machine<'_>, record: Bytes) -> SequencePlacement {
         let least = common_multiple(record.0.max(1), machine.unit().0.max(4096));
         let most = (machine.budget().limit().0 / 32).min(1 << 20);
         let striped = Spread::Striped(Bytes(least << (most / least).max(1).ilog2()));
-        DataPlacement { data: striped, temporary: striped }
+        SequencePlacement { data: striped, temporary: striped }
     }
 
     /// The stripe unit.
@@ -59,11 +60,6 @@ fn common_multiple(a: u64, b: u64) -> u64 {
     a / divisor * b
 }
 
-/// The block for reading and writing a region in order: it lies on one device.
-pub(super) fn sequence_block_of(machine: &Machine<'_>, region: &Region, record: usize) -> Bytes {
-    if region.parts().len() > 1 { region.stripe() } else { large_block(machine, record) }
-}
-
 /// IOs to a sequence as IOs to each of its devices: a striped sequence has the same share on each.
 pub(super) fn on_each(spread: Spread, devices: usize, class: IoClass) -> Vec<IoClass> {
     let on = spread.devices(devices);
@@ -82,7 +78,7 @@ pub(super) fn on_each(spread: Spread, devices: usize, class: IoClass) -> Vec<IoC
 pub(super) fn costs_of_all(
     machine: &mut Machine<'_>,
     free: &mut ExtentAllocator,
-    (placement, length): (DataPlacement, Bytes),
+    (placement, length): (SequencePlacement, Bytes),
     sizes: (Bytes, InFlight),
     seed: flashlab_base::Seed,
 ) -> Result<Vec<DeviceCosts>, EmError> {
@@ -99,11 +95,11 @@ pub(super) fn costs_of_all(
     (0..devices).map(|device| costs_of(machine, free, (device, length), small, in_flight, seed)).collect()
 }
 
-/// How much has to be in flight for data, and for what is made on the way.
+/// How much has to be in flight for data, and for what is made in between.
 pub(super) fn tuning_of(
     machine: &mut Machine<'_>,
     free: &mut ExtentAllocator,
-    placement: DataPlacement,
+    placement: SequencePlacement,
     (written, scratch): (&Region, Option<&Region>),
 ) -> Result<Tuning, EmError> {
     machine.begin_phase("tune");

@@ -11,7 +11,7 @@
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
 use super::graph_search::predicted_search;
-use super::placement::DataPlacement;
+use super::placement::SequencePlacement;
 use super::ranking::{self, random_reads, sequence_ios};
 use super::searching::{CACHED_LEVELS_MAX, SearchKind, SearchOptions, queries_in_flight};
 use super::sorting::{self, SortOptions};
@@ -159,7 +159,8 @@ fn sort(source: &mut dyn CostSource, options: &SortOptions) -> Result<AlgorithmP
         plan = task.plan(rates.as_ref())?;
     }
     let costs = source.costs(0, sizes(plan.block, sorting::in_flight(&task, &plan)))?;
-    let (ios, choices) = (sorting::ios(&task, &plan, DataPlacement::ONE, 1), sorting::choices(&task, &plan));
+    let (ios, choices) =
+        (sorting::ios(&task, &plan, SequencePlacement::ONE, 1), sorting::choices(&task, &plan));
     Ok(AlgorithmPrediction { ios, block: plan.block, costs: vec![costs], choices })
 }
 
@@ -230,7 +231,7 @@ fn rank(source: &mut dyn CostSource, options: &RankOptions) -> Result<AlgorithmP
         }
         RankMethod::Contraction => {
             let ios = contraction_ios(elements, source.memory(), sequence);
-            sequence_ios(&ios, elements, (DataPlacement::ONE, 1), host_cost)
+            sequence_ios(&ios, elements, (SequencePlacement::ONE, 1), host_cost)
         }
     };
     let choices = vec![("block", small.to_string())];

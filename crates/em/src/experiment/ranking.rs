@@ -2,7 +2,7 @@
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
-use super::placement::{DataPlacement, SequenceTimes, costs_of_all, on_each};
+use super::placement::{SequencePlacement, SequenceTimes, costs_of_all, on_each};
 use super::{ExperimentOutcome, ios_of};
 use crate::bfs::sequence_block;
 use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
@@ -36,7 +36,7 @@ pub struct RankOptions {
     /// In virtual time, what an element costs the host, for the predictions.
     pub host_cost: Nanos,
     /// On which devices the list lies, and what contraction sorts.
-    pub placement: DataPlacement,
+    pub placement: SequencePlacement,
     /// The seed of the list, the coins and the probes.
     pub seed: Seed,
 }
@@ -181,11 +181,11 @@ pub(super) fn random_reads(count: f64, block: Bytes, in_flight: u32) -> IoClass 
 }
 
 /// A contraction as the cost models see it: it reads some sequences while it writes others.
-/// The list itself is read once where it lies; everything else is made on the way.
+/// The list itself is read once where it lies; everything else is made in between.
 pub(super) fn sequence_ios(
     ios: &RankIos,
     elements: u64,
-    (placement, devices): (DataPlacement, usize),
+    (placement, devices): (SequencePlacement, usize),
     host_cost: Nanos,
 ) -> AlgorithmIos {
     let class = |spread, mode, count, bytes| {

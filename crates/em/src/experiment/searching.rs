@@ -3,10 +3,9 @@
 use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
 
 use super::placement::{
-    DataPlacement, SequenceTimes, costs_of_all, issued_on_since, on_each, reads_of_each, sequence_block_of,
-    tuning_of,
+    SequencePlacement, SequenceTimes, costs_of_all, issued_on_since, on_each, reads_of_each, tuning_of,
 };
-use super::{ExperimentOutcome, generate, ios_since};
+use super::{ExperimentOutcome, generate, ios_since, sequence_block_of};
 use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Spread};
@@ -43,7 +42,7 @@ pub struct SearchOptions {
     /// The size of the blocks; what suits the device, if `None`.
     pub block: Option<Bytes>,
     /// On which devices the records lie, and the levels of a tree above them.
-    pub placement: DataPlacement,
+    pub placement: SequencePlacement,
     /// The seed of queries and probes.
     pub seed: Seed,
 }
@@ -70,7 +69,7 @@ pub fn run_scan(
     data: Spread,
     seed: Seed,
 ) -> Result<ExperimentOutcome, EmError> {
-    let placement = DataPlacement { data, temporary: data };
+    let placement = SequencePlacement { data, temporary: data };
     let length = Bytes(elements.saturating_mul(format.size() as u64));
     let mut free = ExtentAllocator::new(machine);
     let input = free.allocate(length, data)?;

@@ -2,7 +2,7 @@
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
-use super::placement::{DataPlacement, SequenceTimes, costs_of_all, issued_on_since, on_each, tuning_of};
+use super::placement::{SequencePlacement, SequenceTimes, costs_of_all, issued_on_since, on_each, tuning_of};
 use super::{ExperimentOutcome, generate, ios_since};
 use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass, Phase};
 use crate::error::EmError;
@@ -24,7 +24,7 @@ pub struct SortOptions {
     /// How many cores sort and merge.
     pub threads: usize,
     /// On which devices input and output lie, and the runs.
-    pub placement: DataPlacement,
+    pub placement: SequencePlacement,
     /// The seed of the records and probes.
     pub seed: Seed,
 }
@@ -96,7 +96,7 @@ pub(super) fn in_flight(task: &SortTask, plan: &SortPlan) -> InFlight {
 pub(super) fn ios(
     task: &SortTask,
     plan: &SortPlan,
-    placement: DataPlacement,
+    placement: SequencePlacement,
     devices: usize,
 ) -> AlgorithmIos {
     let length = task.length.0 as f64;
@@ -105,7 +105,7 @@ pub(super) fn ios(
         let count = bytes / plan.block.0 as f64;
         on_each(spread, devices, IoClass { device: 0, mode, pattern, count, bytes, in_flight })
     };
-    let DataPlacement { data, temporary } = placement;
+    let SequencePlacement { data, temporary } = placement;
     let formation_reads = plan.read.0 as f64 - (plan.written.0 as f64 - length);
     let (sequential, random) = (AccessPattern::Sequential, AccessPattern::Random);
     let runs = if plan.merge_passes == 0 { data } else { temporary };
@@ -146,7 +146,7 @@ pub(super) fn choices(task: &SortTask, plan: &SortPlan) -> Vec<(&'static str, St
 pub fn run_sort(machine: &mut Machine<'_>, options: &SortOptions) -> Result<ExperimentOutcome, EmError> {
     let length = options.length()?;
     let mut free = ExtentAllocator::new(machine);
-    let DataPlacement { data, temporary } = options.placement;
+    let SequencePlacement { data, temporary } = options.placement;
     let (input, output) = (free.allocate(length, data)?, free.allocate(length, data)?);
     let mut generator = RecordGenerator::new(options.seed.derive("records", 0));
     let made =

@@ -4,7 +4,7 @@ use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::{Device, FaultyDevice, InjectedFault, IoError, MemoryDevice};
 use flashlab_em::bfs::{SearchMethod, SearchPlacement, SearchTask};
 use flashlab_em::experiment::{
-    DataPlacement, ExperimentOutcome, RankMethod, RankOptions, SearchGraph, SearchKind, SearchOptions,
+    ExperimentOutcome, RankMethod, RankOptions, SearchGraph, SearchKind, SearchOptions, SequencePlacement,
     SortOptions, run_bfs, run_rank, run_scan, run_search, run_sort,
 };
 use flashlab_em::graph::random_graph;
@@ -42,7 +42,7 @@ fn every_algorithm_ends_with_the_error_of_its_device() {
             format,
             method,
             threads: 2,
-            placement: DataPlacement::ONE,
+            placement: SequencePlacement::ONE,
             seed: Seed(1),
         };
         on("sort", &|machine| run_sort(machine, &options));
@@ -55,15 +55,21 @@ fn every_algorithm_ends_with_the_error_of_its_device() {
             queries: 2000,
             in_flight: None,
             block: None,
-            placement: DataPlacement::ONE,
+            placement: SequencePlacement::ONE,
             seed: Seed(1),
         };
         on("search", &|machine| run_search(machine, &options));
     }
     for method in [RankMethod::Hopping, RankMethod::Contraction] {
         let (block, host_cost, seed) = (Bytes::kib(4), Nanos(2), Seed(1));
-        let options =
-            RankOptions { elements: 100_000, method, block, host_cost, placement: DataPlacement::ONE, seed };
+        let options = RankOptions {
+            elements: 100_000,
+            method,
+            block,
+            host_cost,
+            placement: SequencePlacement::ONE,
+            seed,
+        };
         on("rank", &|machine| run_rank(machine, &options));
     }
     let graph = SearchGraph::Arrays { graph: random_graph(5000, 10_000, Seed(1)), source: 0 };

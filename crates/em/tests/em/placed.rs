@@ -2,7 +2,7 @@
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_em::experiment::{
-    DataPlacement, ExperimentOutcome, RankMethod, RankOptions, SearchKind, SearchOptions, SortOptions,
+    ExperimentOutcome, RankMethod, RankOptions, SearchKind, SearchOptions, SequencePlacement, SortOptions,
     run_rank, run_scan, run_search, run_sort,
 };
 use flashlab_em::{EmError, HostTime, IoCounts, Machine, RecordFormat, SortMethod};
@@ -30,7 +30,7 @@ fn format() -> RecordFormat {
     RecordFormat::new(Bytes(16), 0..8).unwrap()
 }
 
-fn sort(placement: DataPlacement) -> SortOptions {
+fn sort(placement: SequencePlacement) -> SortOptions {
     let (method, seed) = (SortMethod::Sorting, Seed(1));
     SortOptions { elements: ELEMENTS, format: format(), method, threads: 2, placement, seed }
 }
@@ -41,14 +41,15 @@ fn is_sorting(name: &str) -> bool {
 
 #[test]
 fn a_striped_sequence_lies_on_all_devices_in_equal_parts() {
-    let run = |experiment: &dyn Fn(&mut Machine<'_>, DataPlacement) -> Result<ExperimentOutcome, EmError>| {
-        let mut machine = two();
-        let placement = DataPlacement::striped(&machine, Bytes(16));
-        let outcome = experiment(&mut machine, placement).unwrap();
-        assert_eq!(outcome.planned, outcome.issued, "{}", outcome.algorithm);
-        assert!(machine.budget().peak() <= Bytes::mib(1));
-        machine
-    };
+    let run =
+        |experiment: &dyn Fn(&mut Machine<'_>, SequencePlacement) -> Result<ExperimentOutcome, EmError>| {
+            let mut machine = two();
+            let placement = SequencePlacement::striped(&machine, Bytes(16));
+            let outcome = experiment(&mut machine, placement).unwrap();
+            assert_eq!(outcome.planned, outcome.issued, "{}", outcome.algorithm);
+            assert!(machine.budget().peak() <= Bytes::mib(1));
+            machine
+        };
     let machine = run(&|machine, on| run_scan(machine, ELEMENTS, &format(), on.data, Seed(1)));
     let [first, second] = bytes(&machine, |name| name == "scan", Mode::Read);
     assert!(first.abs_diff(second) <= 64 << 10 && first + second >= 16 * ELEMENTS, "{first} {second}");
@@ -62,7 +63,7 @@ fn a_striped_sequence_lies_on_all_devices_in_equal_parts() {
 #[test]
 fn roles_have_their_devices() {
     let mut machine = two();
-    run_sort(&mut machine, &sort(DataPlacement::BY_ROLE)).unwrap();
+    run_sort(&mut machine, &sort(SequencePlacement::BY_ROLE)).unwrap();
     let length = 16 * ELEMENTS;
     // One merge pass: the input is read and the output written on the first device, the runs on the second.
     for mode in [Mode::Read, Mode::Write] {
@@ -81,7 +82,7 @@ fn roles_have_their_devices() {
         method: RankMethod::Contraction,
         block: Bytes::kib(4),
         host_cost: Nanos(2),
-        placement: DataPlacement::BY_ROLE,
+        placement: SequencePlacement::BY_ROLE,
         seed: Seed(1),
     };
     run_rank(&mut machine, &options).unwrap();
@@ -95,7 +96,7 @@ fn roles_have_their_devices() {
         queries: 1000,
         in_flight: Some(8),
         block: Some(Bytes::kib(4)),
-        placement: DataPlacement::BY_ROLE,
+        placement: SequencePlacement::BY_ROLE,
         seed: Seed(1),
     };
     run_search(&mut machine, &options).unwrap();

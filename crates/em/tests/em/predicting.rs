@@ -3,9 +3,9 @@
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_em::bfs::{SearchMethod, SearchPlacement, SearchTask};
 use flashlab_em::experiment::{
-    AlgorithmPrediction, CostPrediction, DataPlacement, ExperimentOutcome, MeasuredCosts, PredictedAlgorithm,
-    RankMethod, RankOptions, SearchGraph, SearchKind, SearchOptions, SortOptions, predict, run_bfs, run_rank,
-    run_scan, run_search, run_sort,
+    AlgorithmPrediction, CostPrediction, ExperimentOutcome, MeasuredCosts, PredictedAlgorithm, RankMethod,
+    RankOptions, SearchGraph, SearchKind, SearchOptions, SequencePlacement, SortOptions, predict, run_bfs,
+    run_rank, run_scan, run_search, run_sort,
 };
 use flashlab_em::graph::{LevelTree, random_graph};
 use flashlab_em::{EmError, Machine, RecordFormat, SortMethod, Spread};
@@ -48,8 +48,14 @@ fn a_prediction_has_the_ios_and_about_the_time_of_the_run() {
     let outcome = run_scan(&mut new(NVME), ELEMENTS, &format, Spread::On(0), Seed(1)).unwrap();
     compare(NVME, &PredictedAlgorithm::Scan { elements: ELEMENTS, format: format.clone() }, &outcome, 0.02);
     let (method, seed) = (SortMethod::Sorting, Seed(1));
-    let options =
-        SortOptions { elements: ELEMENTS, format, method, threads: 2, placement: DataPlacement::ONE, seed };
+    let options = SortOptions {
+        elements: ELEMENTS,
+        format,
+        method,
+        threads: 2,
+        placement: SequencePlacement::ONE,
+        seed,
+    };
     let outcome = run_sort(&mut new(NVME), &options).unwrap();
     compare(NVME, &PredictedAlgorithm::Sort(&options), &outcome, 0.05);
     for kind in [SearchKind::Binary, SearchKind::Cached, SearchKind::Tree] {
@@ -60,7 +66,7 @@ fn a_prediction_has_the_ios_and_about_the_time_of_the_run() {
             queries: 20_000,
             in_flight: None,
             block: Some(Bytes::kib(4)),
-            placement: DataPlacement::ONE,
+            placement: SequencePlacement::ONE,
             seed,
         };
         let outcome = run_search(&mut new(SATA), &options).unwrap();
@@ -68,7 +74,7 @@ fn a_prediction_has_the_ios_and_about_the_time_of_the_run() {
     }
     let (method, block, host_cost) = (RankMethod::Hopping, Bytes::kib(4), Nanos(2));
     let options =
-        RankOptions { elements: 20_000, method, block, host_cost, placement: DataPlacement::ONE, seed };
+        RankOptions { elements: 20_000, method, block, host_cost, placement: SequencePlacement::ONE, seed };
     let outcome = run_rank(&mut new(HAMA), &options).unwrap();
     compare(HAMA, &PredictedAlgorithm::Rank(&options), &outcome, 0.01);
 }

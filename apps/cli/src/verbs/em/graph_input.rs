@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use flashlab_base::{Bytes, Seed, Target};
 use flashlab_em::Spread;
 use flashlab_em::bfs::{SearchMethod, SearchPlacement, SearchTask, sequence_block};
-use flashlab_em::experiment::{DataPlacement, RankMethod, RankOptions, SearchGraph};
+use flashlab_em::experiment::{RankMethod, RankOptions, SearchGraph, SequencePlacement};
 use flashlab_em::graph::{AdjacencyArrays, GraphFile, GraphSource, LevelTree, MAX_NODES, random_graph};
 
 use super::machine::{MachineOptions, check_memory};
@@ -155,7 +155,7 @@ impl GraphOptions {
             method,
             block,
             host_cost: machine.declared_cost(),
-            placement: DataPlacement::ONE,
+            placement: SequencePlacement::ONE,
             seed: machine.seed,
         })
     }

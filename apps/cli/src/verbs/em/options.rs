@@ -5,7 +5,7 @@ use std::str::FromStr;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use flashlab_base::{Bytes, Target};
-use flashlab_em::experiment::{DataPlacement, SearchGraph, SearchKind, SearchOptions, SortOptions};
+use flashlab_em::experiment::{SearchGraph, SearchKind, SearchOptions, SequencePlacement, SortOptions};
 use flashlab_em::{RecordFormat, SortMethod};
 
 use super::graph_input::{self, GraphOptions, Placed};
@@ -133,7 +133,7 @@ impl InputOptions {
             format: self.format()?,
             method,
             threads: cores(),
-            placement: DataPlacement::ONE,
+            placement: SequencePlacement::ONE,
             seed: machine.seed,
         })
     }
@@ -234,7 +234,7 @@ impl AlgorithmOptions {
             queries: self.queries,
             in_flight: self.in_flight,
             block: self.block,
-            placement: DataPlacement::ONE,
+            placement: SequencePlacement::ONE,
             seed: self.machine.seed,
         })
     }

@@ -8,8 +8,8 @@ use anyhow::{Result, bail};
 use clap::Args;
 use flashlab_base::{Bytes, Target};
 use flashlab_em::experiment::{
-    DataPlacement, ExperimentOutcome, RankOptions, SearchOptions, SortOptions, run_bfs, run_rank, run_scan,
-    run_search, run_sort,
+    ExperimentOutcome, RankOptions, SearchOptions, SequencePlacement, SortOptions, run_bfs, run_rank,
+    run_scan, run_search, run_sort,
 };
 use flashlab_em::{EmError, Machine};
 
@@ -32,7 +32,7 @@ pub struct RunExperiment {
     /// A block device, a regular file, sim:NAME or sim:./profile.toml; a scratch file if not given. Over several everything is
     /// striped, unless --by-role is given
     target: Vec<Target>,
-    /// Of two TARGETs, the first has what the algorithm is given and returns, and the second what it makes on the way: sort:
+    /// Of two TARGETs, the first has what the algorithm is given and returns, and the second what it makes in between: sort:
     /// runs; search: the levels of the tree; rank: sorted sets; bfs: pool and levels
     #[arg(long)]
     by_role: bool,
@@ -119,11 +119,11 @@ impl RunExperiment {
     }
 
     /// On which devices the sequences lie.
-    fn placement(&self, machine: &Machine<'_>, record: Bytes) -> DataPlacement {
+    fn placement(&self, machine: &Machine<'_>, record: Bytes) -> SequencePlacement {
         match self.target.len() {
-            0 | 1 => DataPlacement::ONE,
-            _ if self.by_role => DataPlacement::BY_ROLE,
-            _ => DataPlacement::striped(machine, record),
+            0 | 1 => SequencePlacement::ONE,
+            _ if self.by_role => SequencePlacement::BY_ROLE,
+            _ => SequencePlacement::striped(machine, record),
         }
     }
 
