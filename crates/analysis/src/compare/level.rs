@@ -17,9 +17,10 @@
 //!    interval. An experiment whose repetitions vary significantly more uses its own variance: one odd repetition of three
 //!    then leaves a wide interval, because three repetitions do not show how often such a one comes.
 //! 4. The ends of the interval are two order statistics. Their ranks are the lower and the upper quantile of a Beta
-//!    distribution with `n_eff` in place of n (Jeffreys). Both variances are only estimates, so Student's t with the degrees
-//!    of freedom of their sum (Welch 1938, Satterthwaite 1946) widens the interval. If too few values lie beyond the
-//!    quantile, the interval has no upper end.
+//!    distribution with `n_eff` in place of n (Jeffreys). S is only an estimate, so Student's t with its degrees of freedom
+//!    widens the interval. If too few values lie beyond the quantile, the interval has no upper end. The variance between
+//!    repetitions has an interval of its own, with its degrees of freedom; the two add up in quadrature (MOVER, as in
+//!    [`ratio`](super::ratio)).
 //! 5. The mean is treated in the same way, with the response times instead of the indicator. Rare slow IOs that the sample
 //!    cannot have seen raise its upper end ([`unseen`](super::unseen)).
 //!
@@ -41,6 +42,14 @@ use crate::student;
 /// probability, experiments that scatter much only by chance get wider intervals and lose power. With a higher one, a device
 /// that stays in one of two modes for a whole repetition seems to differ from itself.
 const EXCESS_PROBABILITY: f64 = 0.999;
+
+/// Figures of repetitions that differ by less than this are equal: response times are whole nanoseconds.
+const RESOLUTION_NS: f64 = 1.0;
+
+/// How many degrees of freedom are added to those of an experiment's own repetitions, for what is known before: the variance is the
+/// larger of its own and the run's, and was chosen because it is large. With 0, three repetitions of which one takes twice as long
+/// would leave a difference of 30 times undecided. With more, intervals after an odd repetition miss the truth more often (docs/compare.md).
+const PRIOR_DEGREES: f64 = 2.0;
 
 /// A median of many values is as precise as a mean of 64 % of them (2 / pi, for normal values).
 const MEDIAN_EFFICIENCY: f64 = std::f64::consts::FRAC_2_PI;
@@ -353,14 +362,13 @@ impl Level<'_> {
     /// if too few IOs lie beyond the quantile.
     pub fn interval(&self, confidence: f64, pooled: RepetitionVariance) -> LogInterval {
         let of_repetitions = self.own_repetition_variance(pooled).unwrap_or(pooled);
-        let between = of_repetitions.variance / self.repetitions();
-        let degrees = degrees_of_sum(
-            (self.variance_by_ios / self.growth, self.scatter.degrees * self.growth),
-            (between, of_repetitions.degrees),
-        );
-        let z = student::quantile(confidence, degrees);
-        let by_ios = self.interval_by_ios(z);
-        let by_repetitions = z * between.sqrt();
+        let by_ios = self.interval_by_ios(student::quantile(confidence, self.scatter.degrees));
+        let by_repetitions = match of_repetitions.variance {
+            0.0 => 0.0,
+            variance => {
+                student::quantile(confidence, of_repetitions.degrees) * (variance / self.repetitions()).sqrt()
+            }
+        };
         let high = self.log() + (by_ios.high - self.log()).hypot(by_repetitions);
         let unseen_ns = match self.probability {
             Some(_) => 0.0,
@@ -388,10 +396,11 @@ impl Level<'_> {
     fn own_repetition_variance(&self, pooled: RepetitionVariance) -> Option<RepetitionVariance> {
         let (between, degrees) = self.between_repetitions()?;
         let expected = pooled.variance + self.one_repetition_by_ios();
-        let exceeds = between > expected * chi_squared(EXCESS_PROBABILITY, degrees) / degrees;
+        let resolution = (RESOLUTION_NS / self.value_ns.max(1.0)).powi(2);
+        let exceeds = between > resolution.max(expected * chi_squared(EXCESS_PROBABILITY, degrees) / degrees);
         exceeds.then(|| RepetitionVariance {
             variance: between.max(pooled.variance),
-            degrees: self.repetitions() - 1.0,
+            degrees: self.repetitions() - 1.0 + PRIOR_DEGREES,
             experiments: 1,
         })
     }
@@ -463,15 +472,6 @@ pub(super) fn repetition_variance<'a>(levels: impl Iterator<Item = Level<'a>>) -
     };
     let efficiency = if found.len() > 1 { MEDIAN_EFFICIENCY } else { 1.0 };
     RepetitionVariance { variance, degrees: efficiency * degrees_of_all, experiments: found.len() }
-}
-
-/// The degrees of freedom of a sum of two estimated variances, each given with its own (Satterthwaite 1946).
-fn degrees_of_sum((first, of_first): (f64, f64), (other, of_other): (f64, f64)) -> f64 {
-    if other <= 0.0 || !first.is_finite() {
-        return of_first;
-    }
-    let part = |variance: f64, degrees: f64| if variance > 0.0 { variance.powi(2) / degrees } else { 0.0 };
-    (first + other).powi(2) / (part(first, of_first) + part(other, of_other))
 }
 
 fn chi_squared(probability: f64, degrees: f64) -> f64 {
