@@ -17,12 +17,12 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Experiment, Location, Plan};
 use flashlab_samples::ProbeStep;
 
-use crate::groups::figures::median;
-use crate::groups::patterns;
+use crate::probes::figures::median;
+use crate::probes::patterns;
 use crate::halt::Halt;
 use crate::journal;
 use crate::probe::Probe;
-use crate::probes::function_of;
+use crate::order::function_of;
 use crate::progress::InferenceEnd;
 use crate::session::allowance::Allowance;
 use crate::session::{READING_TIME, Session};

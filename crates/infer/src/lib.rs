@@ -24,7 +24,7 @@
 mod caps;
 mod conduct;
 mod findings;
-mod groups;
+mod order;
 mod halt;
 mod journal;
 mod knowledge;
@@ -48,7 +48,7 @@ use conduct::conduct;
 pub use lab::Limits;
 use lab::{DeviceLab, Lab};
 pub use probe::Probe;
-pub use probes::PROBES;
+pub use order::PROBES;
 pub use progress::{InferenceEnd, InferenceProgress, InferenceSettings};
 pub use recorded::{RecordedDevice, RecordedProbeRun, RecordedStep, RecordedSteps};
 pub use recording::{PROBES_FOLDER, Recording, RecordingError};

@@ -1,76 +1,42 @@
-//! The list of the probes, in the order in which they run. No other file names them all.
+//! The probes: a file for each signal, beside it a folder of what mostly it uses, and what they share.
 
-use crate::groups;
-use crate::halt::Halt;
-use crate::probe::Probe;
-use crate::session::Session;
+pub(crate) mod absorbed;
+pub(crate) mod content;
+mod cost_per_io;
+mod cycles;
+pub(crate) mod erase_block;
+pub(crate) mod figures;
+pub(crate) mod fill;
+mod filling;
+mod flushes;
+pub(crate) mod large_reads;
+pub(crate) mod large_writes;
+pub(crate) mod layout;
+pub(crate) mod lingering;
+mod merges;
+pub(crate) mod misalignment;
+pub(crate) mod no_faster;
+pub(crate) mod open_blocks;
+pub(crate) mod patterns;
+pub(crate) mod physical;
+pub(crate) mod queue_depth;
+mod random_writes;
+mod read_buffer;
+pub(crate) mod reads;
+pub(crate) mod recovery;
+pub(crate) mod rereads;
+mod saturation;
+pub(crate) mod segment_groups;
+mod size_pictures;
+mod sizes;
+mod slc_region;
+mod space;
+pub(crate) mod spare;
 
-/// Runs a probe: its patterns, its decisions, and its findings. The parameters that it leaves are undetermined.
-type ProbeFunction = fn(&mut Session<'_, '_>) -> Result<(), Halt>;
-
-macro_rules! list_probes {
-    ($($module:ident)*) => {
-        /// All probes, in the order in which they run. The probes that only read follow the fill: space that holds no data may
-        /// be read without the flash, and what was written in order lies in order. Without consent nothing is written, and the
-        /// device is read as it is.
-        pub const PROBES: &[Probe] = &[$(groups::$module::PROBE),*];
-
-        const FUNCTIONS: &[ProbeFunction] = &[$(groups::$module::probe),*];
-    };
-}
-
-list_probes! {
-    write_buffer
-    fill
-    large_writes
-    segment_groups
-    structure
-    rereads
-    queue_depth
-    large_reads
-    spare
-    absorbed
-    write_page
-    translation
-    erase_block
-    open_blocks
-    physical
-    misalignment
-    content
-    startup
-    lingering
-    recovery
-}
-
-/// The function of a listed probe.
-///
-/// # Panics
-/// If it is not in the list.
-pub(crate) fn function_of(probe: &Probe) -> ProbeFunction {
-    let index = PROBES.iter().position(|listed| listed.name == probe.name);
-    FUNCTIONS[index.expect("every probe is in the list")]
-}
-
-#[cfg(test)]
-mod tests {
-    use flashlab_analysis::inference::Parameter;
-
-    use super::*;
-
-    #[test]
-    fn reading_groups_follow_the_fill_and_the_shares_of_the_budget_add_up() {
-        let turns = PROBES.chunk_by(|one, next| one.writes() == next.writes()).count();
-        let first = PROBES.iter().position(|group| !group.writes()).unwrap();
-        assert_eq!((turns, PROBES[first - 1].name), (3, "large-writes"));
-        let shares: f64 = PROBES.iter().map(|group| group.write_share).sum();
-        assert!(shares <= 1.0, "{shares}");
-    }
-
-    #[test]
-    fn each_parameter_is_answered_by_one_group() {
-        for &parameter in Parameter::ALL {
-            let answered = PROBES.iter().filter(|group| group.parameters.contains(&parameter)).count();
-            assert_eq!(answered, 1, "{parameter}");
-        }
-    }
-}
+pub(crate) mod startup;
+pub(crate) mod steps;
+pub(crate) mod structure;
+pub(crate) mod translation;
+pub(crate) mod write_buffer;
+pub(crate) mod write_page;
+mod writes;

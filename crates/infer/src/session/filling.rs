@@ -8,7 +8,7 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_samples::ProbeStep;
 
 use super::Session;
-use crate::groups::layout::replay::Run;
+use crate::probes::layout::replay::Run;
 use crate::halt::Halt;
 
 impl Session<'_, '_> {

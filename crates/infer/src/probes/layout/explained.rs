@@ -1,0 +1,261 @@
+//! What reads of many sizes say of pages, planes, chunks, dies and channels, if a layout explains them.
+//!
+//! # Probes
+//! 1. `traces` in one region after the other, until `likely` has a layout that explains what reads take there.
+//! 2. The same elsewhere: what is sure has to be said by both.
+//! 3. Where layouts are left that differ in planes or dies, the writes that were a part of filling the device (`row_writes`):
+//!    where the link takes as long as the flash reads are hidden behind it, and programs are not.
+
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Value};
+use flashlab_base::Bytes;
+
+use super::likely::Likely;
+use super::read_pages::Page;
+use super::replay::{Layout, Run, nanos};
+use super::traces::{FACTORS, Region, traces};
+use crate::caps;
+use crate::probes::figures::median;
+use crate::halt::Halt;
+use crate::knowledge::CONFIDENCE_LEAST;
+use crate::priors;
+use crate::rule::Rule;
+use crate::session::Session;
+use crate::words::{duration, times};
+
+/// Pages that are tried where they are not known.
+const PAGES: [u64; 5] = [2048, 4096, 8192, 16384, 32768];
+/// Reads scatter by as much more than reads of one kind, as a variance, where a layout explains them.
+const MISFIT_GOOD: f64 = 1.25;
+const MISFIT_MAX: f64 = 2.6;
+/// The most regions in which a layout is looked for.
+const SEARCHES: usize = 4;
+/// Reads in one region take no more than this part of the time for reading.
+const TIME_OF_A_REGION: u64 = 4;
+/// The flash takes at least this share of the shortest read, or reads did not need it.
+const FLASH_MIN: f64 = 0.12;
+/// By how much other answers have to be less likely, as a logarithm: in all, and elsewhere.
+const MARGIN_SURE: f64 = 20.0;
+const MARGIN_AGAIN: f64 = 4.0;
+const SURE: Rule = Rule::strong("layout with a page boundary");
+const UNSURE: Rule = Rule::strong("layout");
+/// At most, where reads scatter about the layout more than by chance.
+const LEFT_OPEN: Rule = Rule::weak("misfit");
+
+/// A layout that explains what was measured.
+pub(crate) struct Explained {
+    /// From all that was asked, and from reads elsewhere alone.
+    both: Likely,
+    again: Option<Likely>,
+    written: Option<Written>,
+    /// Whether reads scatter about it no more than reads of one kind.
+    is_good: bool,
+    /// At most so sure; less where pages do not show by themselves.
+    most: Rule,
+    evidence: String,
+    picture: Picture,
+}
+
+/// What writes say alone, where they were asked, and what reads had said without them.
+struct Written {
+    alone: Likely,
+    reads: Likely,
+}
+
+/// Looks for a layout; `row_writes` were a part of filling the device.
+pub(crate) fn explained(
+    session: &mut Session<'_, '_>,
+    found: Option<&Page>,
+    row_writes: &[Run],
+) -> Result<Option<Explained>, Halt> {
+    let (page, crossings) = (found.map(|page| page.size), found.map(|page| &page.crossings));
+    let pages: Vec<u64> = match page {
+        Some(page) => vec![page.0],
+        None => PAGES.map(|page| page.max(session.block().0)).to_vec(),
+    };
+    let mut best: Option<((Region, f64), Vec<Run>, Likely)> = None;
+    let (mut least, mut searched) = (f64::INFINITY, 0);
+    for (factor, region) in FACTORS.into_iter().flat_map(|factor| Region::ALL.map(|region| (factor, region)))
+    {
+        if factor > FACTORS[0] && searched > 0 {
+            break;
+        }
+        if searched == SEARCHES || session.time_left() * TIME_OF_A_REGION < session.reading_time() {
+            break;
+        }
+        let Some(runs) = traces(session, region, page, factor)? else { continue };
+        if Likely::is_without_flash(&runs, pages[0]) {
+            continue;
+        }
+        searched += 1;
+        let Some(likely) = Likely::search(&runs, &pages, session.block().0, crossings) else { continue };
+        let shortest = median(&nanos(&runs[0]));
+        let [_, sense, transfer, _] = likely.times();
+        if sense + transfer < FLASH_MIN * shortest {
+            continue;
+        }
+        least = least.min(likely.sigma);
+        let good = unexplained(&likely, least) < MISFIT_GOOD;
+        if best.as_ref().is_none_or(|(_, _, best)| unexplained(&likely, least) < unexplained(best, least)) {
+            best = Some(((region, factor), runs, likely));
+        }
+        if good {
+            break;
+        }
+    }
+    // Where reads are mixed, what a buffer or a map has a part in is explained by something, more or less.
+    let most = |factor: f64| if factor > FACTORS[0] { MISFIT_GOOD } else { MISFIT_MAX };
+    let best = best.filter(|((_, factor), _, likely)| unexplained(likely, least) <= most(*factor));
+    let Some(((region, factor), runs, likely)) = best else { return Ok(None) };
+    let elsewhere = traces(session, region.elsewhere(), page, factor)?;
+    let agreed = elsewhere.and_then(|runs| likely.again(&runs));
+    let agreed = agreed.filter(|(again, _)| again.misfit <= MISFIT_MAX);
+    let picture = picture(&runs);
+    let (again, both) = match agreed {
+        Some((again, both)) => (Some(again), both),
+        None => (None, likely),
+    };
+    let is_clear = |likely: &Likely| {
+        likely.margin(|layout| layout.planes, &likely.best().planes) > MARGIN_SURE
+            && likely.margin(|layout| layout.dies, &likely.best().dies) > MARGIN_SURE
+    };
+    let knows_buffer = session.known().bytes(Parameter::WriteBufferSize).is_some();
+    let told = if is_clear(&both) { None } else { both.with_writes(row_writes, knows_buffer) };
+    let (written, both) = match told {
+        Some((alone, all)) => (Some(Written { alone, reads: both }), all),
+        None => (None, both),
+    };
+    let evidence = evidence(&both, written.as_ref().map(|written| &written.alone), &runs);
+    let is_good = unexplained(&both, least) < MISFIT_GOOD;
+    let most = if page.is_some() { SURE } else { UNSURE };
+    Ok(Some(Explained { both, again, written, is_good, most, evidence, picture }))
+}
+
+/// How much more reads scatter than they do where they scatter least, as a variance.
+fn unexplained(likely: &Likely, least: f64) -> f64 {
+    likely.misfit * (likely.sigma / least).powi(2)
+}
+
+fn evidence(likely: &Likely, written: Option<&Likely>, runs: &[Run]) -> String {
+    let Layout { page, planes, chunk, dies, channels, cached, .. } = likely.best();
+    let [command, sense, transfer, link] = likely.times();
+    let largest = runs.iter().flatten().map(|read| read.size).max().unwrap_or(0);
+    let pages = if chunk == 1 { "page" } else { "pages" };
+    let chunk =
+        if dies == 1 { "one die".to_owned() } else { format!("{dies} dies with chunks of {chunk} {pages}") };
+    let s = if channels == 1 { "" } else { "s" };
+    let cache = if cached { ", with cached page reads" } else { "" };
+    let written = written.map_or(String::new(), |written| {
+        let misfit = written.misfit.sqrt();
+        format!(" Writes were used as well; their error is {}.", times(misfit))
+    });
+    format!(
+        "A model with pages of {}, {planes} {}, {chunk}, and {channels} channel{s}{cache} explains the times of reads up to {} \
+         best. Per page it has a command of {}, sensing {}, transfer {} and link {}. Its error is {} the scatter of equal \
+         reads.{written}",
+        Bytes(page),
+        if planes == 1 { "plane" } else { "planes" },
+        Bytes(largest),
+        duration(command),
+        duration(sense),
+        duration(transfer),
+        duration(link),
+        times(likely.misfit.sqrt())
+    )
+}
+
+fn picture(runs: &[Run]) -> Picture {
+    let point = |run: &Run| (run.first().map_or(0.0, |read| read.size as f64), median(&nanos(run)));
+    let mut points: Vec<(f64, f64)> = runs.iter().map(point).collect();
+    // The runs of one at a time come first, by size.
+    let alone = points.windows(2).position(|two| two[1].0 <= two[0].0).map_or(points.len(), |last| last + 1);
+    let several = points.split_off(alone);
+    Picture::new(
+        "Response time of reads that begin and end one block beside a page boundary, over their size.",
+        Axis::logarithmic("IOSize", "bytes"),
+        Axis::logarithmic("median response time", "ns"),
+    )
+    .draw("one at a time", Style::Line, points)
+    .draw("several in flight", Style::Dots, several)
+}
+
+impl Explained {
+    /// What is said, and how surely; none where nothing is likely.
+    fn says<T: PartialEq>(&self, likely: &Likely, what: impl Fn(&Layout) -> T) -> Option<(T, Rule)> {
+        let (value, chance) = likely.says(&what)?;
+        let margin = likely.margin(&what, &value);
+        let again = self.again.as_ref().map_or(f64::NEG_INFINITY, |again| again.margin(&what, &value));
+        // Writes are another look at what reads say as well.
+        let margins = self
+            .written
+            .as_ref()
+            .map(|written| (written.alone.margin(&what, &value), written.reads.margin(&what, &value)));
+        let (written, agreed) =
+            margins.map_or((0.0, f64::NEG_INFINITY), |(written, reads)| (written, written.min(reads)));
+        let again = again.max(agreed);
+        let most = match () {
+            () if self.is_good && margin > MARGIN_SURE && again > MARGIN_AGAIN => self.most,
+            () if !self.is_good && self.may_be_memory() => LEFT_OPEN.capped(caps::NO_FLASH),
+            () if !self.is_good => LEFT_OPEN,
+            () if again > 0.0 || written > MARGIN_SURE => Rule::strong("layout seen again"),
+            () => Rule::likely("layout seen once"),
+        };
+        (chance > CONFIDENCE_LEAST).then_some((value, most.of_chance(chance)))
+    }
+
+    /// Whether no page boundary shows, and a page is sensed faster than usual flash does.
+    fn may_be_memory(&self) -> bool {
+        let [_, sense, ..] = self.both.times();
+        self.most == UNSURE && sense < priors::SENSE_USUAL.0 as f64
+    }
+
+    /// The page.
+    pub(crate) fn page(&self) -> Option<(Bytes, Rule)> {
+        self.says(&self.both, |layout| layout.page).map(|(page, rule)| (Bytes(page), rule))
+    }
+
+    /// Concludes the dies, and what follows from them.
+    pub(crate) fn conclude(&self, session: &mut Session<'_, '_>) {
+        let found = |parameter, said: Option<(Value, Rule)>| {
+            let finding = match said {
+                Some((value, rule)) => Rule::found(parameter, value, rule, &self.evidence),
+                None => Finding::undetermined(parameter, &self.evidence),
+            };
+            finding.with(self.picture.clone())
+        };
+        let dies = self.says(&self.both, |layout| layout.dies);
+        let of = dies.and_then(|(dies, _)| self.both.of(|layout| layout.dies == dies));
+        let likely = of.as_ref().unwrap_or(&self.both);
+        let sure = dies.map_or(UNSURE, |(_, rule)| rule);
+        session.conclude(found(Parameter::ParallelUnits, dies.map(|(dies, sure)| (dies.into(), sure))));
+        if let Some((1, rule)) = dies {
+            for parameter in [Parameter::ChunkSize, Parameter::StripeSize] {
+                session.conclude(Rule::not_identifiable(parameter, rule, "There is one die."));
+            }
+            let channels = Rule::found(Parameter::Channels, 1u64, rule, "There is one die.");
+            session.conclude(channels.with(self.picture.clone()));
+        } else {
+            let several = self.says(&self.both, |layout| layout.dies > 1).filter(|(several, _)| *several);
+            let chunk = several.zip(self.says(likely, |layout| Bytes(layout.page * layout.chunk)));
+            let chunk = chunk.map(|((_, several), (chunk, sure))| (chunk, sure.min(several)));
+            session.conclude(found(Parameter::ChunkSize, chunk.map(|(chunk, sure)| (chunk.into(), sure))));
+            let both = dies.zip(chunk);
+            let width = both.map(|((dies, sure), (chunk, also))| ((chunk * dies).into(), sure.min(also)));
+            session.conclude(found(Parameter::StripeSize, width));
+            let channels = dies.and_then(|_| self.says(likely, |layout| layout.channels));
+            let channels = channels.map(|(channels, also)| (channels.into(), also.min(sure)));
+            session.conclude(found(Parameter::Channels, channels));
+        }
+        // Rows that chunks do not keep together are not seen; and dies may be taken for planes.
+        let planes = self.says(&self.both, |layout| layout.planes);
+        let planes = planes.map(|(planes, sure)| (planes.into(), sure.min(UNSURE)));
+        session.conclude(found(Parameter::PlanesReadAtOnce, planes));
+    }
+
+    pub(crate) fn evidence(&self) -> &str {
+        &self.evidence
+    }
+
+    pub(crate) fn picture(&self) -> &Picture {
+        &self.picture
+    }
+}

@@ -1,0 +1,184 @@
+//! The read-ahead, from reads behind a sequential start.
+//!
+//! # Model
+//! Who reads in order gets the next pieces read before they are asked for. After such a start and a rest, one read at
+//! a distance behind it is fast as far as the read-ahead goes. What it is compared with is the same read behind the last
+//! piece of such a start alone: that is as near, but follows no sequence.
+
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_base::{Bytes, Nanos};
+
+use super::reread::Reread;
+use crate::probes::figures::{median, ranked};
+use crate::probes::no_faster::{is_faster, nothing};
+use crate::probes::reads::{Walk, how_many_times, in_order};
+use crate::halt::Halt;
+use crate::rule::Rule;
+use crate::session::Session;
+use crate::words::duration;
+
+/// Read at once where the page is not known: whole pages of nearly any flash.
+const PIECE: Bytes = Bytes::kib(16);
+/// Places lie further apart than any row of pages.
+const APART: Bytes = Bytes::kib(128);
+/// Starts of so many sequential reads, as people name them, and the longest one.
+const STARTS: [u64; 4] = [1, 2, 4, START_MAX];
+const NAMES: [&str; 4] = ["after one read", "after two", "after four", "after eight"];
+const START_MAX: u64 = 8;
+/// The furthest that is looked at, and the largest part of the device.
+const FURTHEST: Bytes = Bytes::mib(64);
+const PART: u64 = 16;
+/// The fewest places for reads.
+const PLACES_LEAST: u64 = 8;
+/// How sure it is at most that nothing is read ahead where something is kept.
+const SUREST: Rule = Rule::strong("slower than cached");
+/// Reads behind a start that decide whether there is a read-ahead, and those at a distance of the search.
+const MANY: u64 = 20;
+const FEW: u64 = 7;
+
+struct Rereading {
+    piece: Bytes,
+    rest: Nanos,
+    /// The next place for a start of sequential reads.
+    next: u64,
+}
+
+/// Concludes the read-ahead.
+pub(super) fn probe(session: &mut Session<'_, '_>, reread: &Reread) -> Result<(), Halt> {
+    let parameter = Parameter::ReadAheadSize;
+    let page = session.known().bytes(Parameter::ReadPageSize);
+    let kept = reread.kept;
+    let flash = median(&reread.flash);
+    let granule = kept.and_then(|kept| kept.granule).or(page);
+    let piece = granule.unwrap_or(PIECE).max(session.block());
+    let rest = Nanos((flash * 300.0) as u64).min(Nanos::from_millis(25));
+    let mut probe = Rereading { piece, rest, next: 0 };
+    let [alone, behind @ ..] = probe.behind(session, STARTS.map(|start| (start, Bytes::ZERO)), MANY)?;
+    let slow = median(&alone);
+    let picture = ranked(
+        "One read after a short sequential run and a pause: data that was read ahead is read faster.",
+        "reads",
+        NAMES.into_iter().zip([&alone].into_iter().chain(&behind).map(Vec::as_slice)),
+    );
+    let limit = kept.map_or(flash / 2.0, |kept| (kept.time * flash).sqrt());
+    if slow < limit {
+        let evidence = format!(
+            "A read that follows a single read takes {}, other reads {}: even one read may start read-ahead.",
+            duration(slow),
+            duration(flash)
+        );
+        session.conclude(Finding::undetermined(parameter, evidence).with(picture));
+        return Ok(());
+    }
+    let fast = behind.iter().position(|figures| is_faster(figures, &alone));
+    let Some(fast) = fast else {
+        let behind = behind.concat();
+        let evidence = format!(
+            "A read after 2 to {START_MAX} sequential reads takes {}, after a single read {}, and elsewhere {}.",
+            duration(median(&behind)),
+            duration(slow),
+            duration(flash)
+        );
+        // A read that comes from the flash may be faster than one alone where its part of the map is at hand.
+        let finding = nothing(session, parameter, [&alone, &reread.flash], &behind, evidence);
+        // Had anything been read ahead, it would have been answered as what was read before.
+        let as_slow = how_many_times(&alone, &behind).low * slow > limit;
+        let finding = match kept.filter(|_| as_slow) {
+            Some(kept) => Rule::found(parameter, Bytes::ZERO, SUREST.min(kept.rule), finding.evidence),
+            None => finding,
+        };
+        session.conclude(finding.with(picture));
+        return Ok(());
+    };
+    let (start, fast) = (STARTS[fast + 1], median(&behind[fast]));
+    // What is kept takes longer away from the sequence where going there does.
+    let limit = (slow * kept.map_or(fast, |kept| kept.time.max(fast))).sqrt();
+    let finding = probe.size(session, start, (fast, limit), granule)?;
+    session.conclude(finding);
+    Ok(())
+}
+
+impl Rereading {
+    /// Reads at distances behind so many sequential ones, in turns, each time elsewhere.
+    fn behind<const N: usize>(
+        &mut self,
+        session: &mut Session<'_, '_>,
+        kinds: [(u64, Bytes); N],
+        repeats: u64,
+    ) -> Result<[Vec<f64>; N], Halt> {
+        let furthest = kinds.iter().map(|&(_, distance)| distance).max().unwrap_or_default();
+        let step = (self.piece * (START_MAX + 1) + furthest).round_up(APART);
+        // The end of the device was written last, and may be in a write buffer.
+        let places = session.capacity().0 / 8 * 7 / step.0;
+        if places < PLACES_LEAST {
+            return Err(Halt::Misfit("it has no space for sequential runs at enough offsets".to_owned()));
+        }
+        let mut figures = [const { Vec::new() }; N];
+        for _ in 0..repeats {
+            for ((start, distance), figures) in kinds.into_iter().zip(&mut figures) {
+                // Steps of about 0.618 of all places come near an earlier one only late.
+                self.next = (self.next + (places as f64 * 0.618) as u64 + 1) % places;
+                let offset = step * self.next;
+                let walk = Walk { offset, slot: self.piece, size: self.piece };
+                session.run("sequential-start", &walk.pattern(self.piece * start, start, 1))?;
+                session.rest(self.rest)?;
+                let at = offset + self.piece * start + distance;
+                let one =
+                    Walk { offset: at, slot: self.piece, size: session.block() }.pattern(self.piece, 1, 1);
+                figures.extend(in_order(&session.run("behind", &one)?, 0));
+            }
+        }
+        Ok(figures)
+    }
+
+    /// How far behind the start reads are fast, in less than `limit` nanoseconds: its first read is, in `fast`.
+    fn size(
+        &mut self,
+        session: &mut Session<'_, '_>,
+        start: u64,
+        (fast, limit): (f64, f64),
+        granule: Option<Bytes>,
+    ) -> Result<Finding, Halt> {
+        let grain = granule.unwrap_or(session.block());
+        let furthest = FURTHEST.min(Bytes(session.capacity().0 / PART)).0 / grain.0;
+        let (mut held, mut not) = (0, 1);
+        let mut curve = vec![(0.0, fast)];
+        let mut hit =
+            |probe: &mut Rereading, session: &mut Session<'_, '_>, distance: u64| -> Result<bool, Halt> {
+                let [times] = probe.behind(session, [(start, grain * distance)], FEW)?;
+                let time = median(&times);
+                curve.push(((grain * distance).0 as f64, time));
+                Ok(time < limit)
+            };
+        while not < furthest && hit(self, session, not)? {
+            (held, not) = (not, not * 2);
+        }
+        while not - held > 1 {
+            let middle = (held + not) / 2;
+            if hit(self, session, middle)? { held = middle } else { not = middle }
+        }
+        let ends = [(start, grain * held), (start, grain * not), (1, grain * held)];
+        let [last, beyond, alone] = self.behind(session, ends, MANY)?;
+        let agrees = is_faster(&last, &beyond) && is_faster(&last, &alone) && median(&alone) > limit;
+        let (last, beyond) = (median(&last), median(&beyond));
+        let size = grain * not;
+        let evidence = format!(
+            "After {start} sequential reads and a pause, a read within the next {size} takes {}, and a read beyond takes {}. At the \
+             end of the {size} it takes {}.",
+            duration(fast),
+            duration(beyond),
+            duration(last)
+        );
+        let picture = Picture::new(
+            "Response time of one read after a short sequential run and a pause, over its distance from the end of the run.",
+            Axis::linear("distance", "bytes"),
+            Axis::linear("median response time", "ns"),
+        );
+        let picture = picture.draw("one read", Style::Dots, curve).mark(size.0 as f64, "read-ahead");
+        Ok(if agrees && last < limit && beyond > limit {
+            Rule::found(Parameter::ReadAheadSize, size, Rule::strong("distance"), evidence).with(picture)
+        } else {
+            Finding::undetermined(Parameter::ReadAheadSize, evidence).with(picture)
+        })
+    }
+}

@@ -1,0 +1,346 @@
+//! How much flash there is beyond the capacity: from when on the overwritten device makes room.
+//!
+//! # Model
+//! After the whole device was written in order, every page of data is in its place and the space beyond is free. The device
+//! is overwritten in order ([`overwriting`]). Where every page may lie anywhere, each write takes of the free space; the
+//! first erase comes when it is used up, and what was written until then is that space, less what is always kept free.
+//! (Published drives: what is filled in and what is written until the onset add up to the same within 0.8 %, whatever the
+//! fill.) It is seen twice: as the place from which on room is made once in each unit; and as the place from which on there are
+//! more stalls ([`onset`]), as a device may choose blocks with no regard to their order, and copy what is valid in
+//! them. The first is more exact, the second one less often wrong: it decides where it is clear and they are apart, unless the first
+//! foretold itself and there are many stalls before the second one as well.
+//!
+//! If room is made from the beginning on, or the dies do not take single rows in turns, units may be replaced as a whole, and logs of
+//! them are looked for by single pages ([`single_pages`]): shared ones are filled, and are the space beyond the capacity. How many of
+//! them are emptied at once, what is replaced as a whole tells ([`emptied_together`]).
+//!
+//! A device of few rows is overwritten by halves instead ([`halves`]).
+//!
+//! What all of this means depends on the translation layer, which is not known yet: it is supposed here, and concluded
+//! later ([`super::physical`]).
+//!
+//! Single pages take of the free space, too. Where it is not used up,
+//! and the device has several dies, one that leaves pages on their dies has used up so much of one die only, and nothing of
+//! the others: that is how far off the answer may be.
+//!
+//! # Invariants
+//! - what was written over since the device was filled, and before, was written to the free space as well.
+
+mod copied;
+mod emptied_together;
+pub(super) mod full_logs;
+mod halves;
+mod late_cycles;
+mod media;
+mod onset;
+mod overwriting;
+mod overwritten;
+mod row_cycles;
+mod single_pages;
+mod unit_rows;
+
+use flashlab_analysis::inference::{Parameter, ReclaimUnit};
+use flashlab_base::Bytes;
+
+use super::figures::median;
+use super::slc_region;
+use super::space::{SPACE, known_within, suppose_space};
+use super::writes::{Buffer, buffer, dies, planes};
+use crate::halt::{Halt, if_affordable};
+use crate::probe::Probe;
+use crate::rule::{LIKELY_LEAST, Rule};
+use crate::session::Session;
+use crate::words::{duration, times};
+use emptied_together::emptied_at_once;
+use full_logs::Shared;
+use halves::begin_usual;
+use media::counted;
+use onset::Onset;
+use overwriting::{Overwriting, begin, overwrite};
+use single_pages::{Logs, SinglePages};
+
+pub(crate) const PROBE: Probe = Probe {
+    name: "over-provisioning",
+    about: "the filled device is overwritten sequentially: after how much does garbage collection begin?",
+    parameters: &slc_region::REGION,
+    supposes: &SPACE,
+    write_share: 0.11,
+};
+
+/// How sure the number of logs is, where nothing was in them before, and where something was; and how sure their size is.
+const LOGS_FULL: Rule = Rule::strong("full logs");
+const LOGS_FULL_EARLY: Rule = Rule::likely("full logs, not empty before");
+const UNIT_OF_LOGS: Rule = Rule::strong("unit of full logs");
+/// How sure both are where a buffer may have taken some of the pages, and where several logs may be emptied at once.
+const BUFFERED: Rule = Rule::weak("buffered pages");
+const LOGS_TOGETHER: Rule = Rule::likely("logs reclaimed together");
+/// The share of the device that single pages may take at first, and that of what may be written.
+const FEW: f64 = 0.12;
+const PAGES_PART: f64 = 0.85;
+/// What is overwritten before a cycle from the beginning on is believed, as a share of the device: some of the largest blocks.
+const ENOUGH: f64 = 0.13;
+/// The first stall of a cycle that foretold itself, where there are more stalls from there on as well, or not clearly.
+const SEEN_TWICE: Rule = Rule::likely("collection and stalls");
+const SEEN_ONCE: Rule = Rule::likely("collection");
+/// A place with more stalls behind it is this much likelier than none, as a log-likelihood ratio.
+const CLEAR: f64 = 12.0;
+/// How sure it is that space beyond the capacity does not put off merges that are seen from the first writes on.
+const MERGES: Rule = Rule::strong("merges from the first write");
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    slc_region::conclude_supposed(session);
+    // Blocks that can be erased at once are not, as long as there are others.
+    let since_fill =
+        |session: &Session<'_, '_>| Ok::<_, Halt>(session.written_since_fill()? + session.fill().in_place);
+    since_fill(session)?;
+    if session.media_written().is_some() {
+        return counted(session);
+    }
+    session.look_through();
+    let part = |share: f64| Bytes((session.capacity().0 as f64 * share) as u64);
+    let (enough, few) = (part(ENOUGH), part(FEW));
+    let mut pages = SinglePages::new(session);
+    let mut told = Logs::Unclear;
+    if !session.known().is_likely_to_map_pages() {
+        told = look(session, &mut pages, few)?;
+        if supposed_logs(session, &pages, told)? {
+            return Ok(());
+        }
+    }
+    let mut before = Before::new(since_fill(session)?, pages.as_ref());
+    let mut overwriting = begin_usual(session);
+    overwrite(session, &mut overwriting, Some(enough))?;
+    if overwriting.one_in > 1 && overwriting.is_slow(session.fill().nanos_per_byte) {
+        // Blocks are replaced.
+        before = Before::new(since_fill(session)?, pages.as_ref());
+        overwriting = begin(session);
+        overwrite(session, &mut overwriting, Some(enough))?;
+    }
+    let early = overwriting.unit();
+    // Where pages are likely to lie anywhere, what comes back from the beginning on are rows: single pages would use up the space
+    // of one die.
+    if !session.known().is_likely_to_map_pages()
+        && told == Logs::Unclear
+        && early.is_some_and(|unit| unit.onset.is_none())
+    {
+        told = look(session, &mut pages, session.capacity())?;
+        before.and(overwriting.written(), pages.as_ref());
+    }
+    if told != Logs::Unclear {
+        overwriting.tell(session);
+        session.fill_mut().unit = overwriting.unit().map(|unit| ReclaimUnit { onset: None, ..unit });
+        session.wrote_in_place(overwriting.written());
+        supposed_logs(session, &pages, told)?;
+        return Ok(());
+    }
+    if early.is_none_or(|unit| unit.onset.is_none()) {
+        overwrite(session, &mut overwriting, None)?;
+    }
+    let seen = overwriting.unit();
+    if !overwriting.is_doubtful() {
+        overwriting.tell(session);
+    }
+    if let Some(ReclaimUnit { size: unit, onset: Some(onset), .. }) = seen {
+        // Where blocks are copied, it may be the logs that are full for the first time.
+        if overwriting.copies() && look(session, &mut pages, Bytes::ZERO)? == Logs::Merged {
+            overwriting.tell(session);
+            session.fill_mut().unit = seen.map(|seen| ReclaimUnit { onset: None, ..seen });
+            supposed_logs(session, &pages, Logs::Merged)?;
+            return Ok(());
+        }
+        if overwriting.is_doubtful() {
+            overwriting.tell_unit_of_halves(session);
+        }
+        // A cycle may be seen late, or another one be taken for it: more stalls from the same place on confirm it.
+        let place = onset.0 / overwriting.size.0;
+        let slack = |stalls: &Onset| (unit.0 / 2 / overwriting.size.0).max(stalls.within as u64);
+        let is_confirmed = overwriting
+            .more_stalls()
+            .is_some_and(|stalls| stalls.gain >= CLEAR && place.abs_diff(stalls.at as u64) <= slack(&stalls));
+        let rule = if is_confirmed { SEEN_TWICE } else { SEEN_ONCE };
+        suppose_in_order(session, &overwriting, before.used(onset), rule);
+        return Ok(());
+    }
+    if let more @ Logs::Shared(_) = look(session, &mut pages, session.capacity())? {
+        supposed_logs(session, &pages, more)?;
+    } else {
+        undecided(session, &overwriting);
+    }
+    if seen.is_some() {
+        session.wrote_in_place(overwriting.written());
+    }
+    Ok(())
+}
+
+/// What was used of the flash since the fill before the device was overwritten in order, and after a first part of that.
+struct Before {
+    first: Bytes,
+    /// The single pages of it.
+    pages: Bytes,
+    part: Bytes,
+    between: Bytes,
+}
+
+impl Before {
+    /// So much was written, with these single pages.
+    fn new(written: Bytes, pages: Option<&SinglePages>) -> Before {
+        let rests = pages.map_or(Bytes::ZERO, SinglePages::rests);
+        Before { first: written + rests, pages: taken(pages), part: Bytes::ZERO, between: Bytes::ZERO }
+    }
+
+    /// After so much in order more single pages followed.
+    fn and(&mut self, part: Bytes, pages: Option<&SinglePages>) {
+        self.part = part;
+        self.between = Bytes(taken(pages).0.saturating_sub(self.pages.0));
+    }
+
+    /// All that was used when so much was in order, and the single pages of it.
+    fn used(&self, in_order: Bytes) -> (Bytes, Bytes) {
+        let between = if in_order > self.part { self.between } else { Bytes::ZERO };
+        (self.first + in_order + between, self.pages + between)
+    }
+
+}
+
+/// What single pages took of the flash.
+fn taken(pages: Option<&SinglePages>) -> Bytes {
+    pages.map_or(Bytes::ZERO, |pages| pages.written() + pages.rests())
+}
+
+/// What single pages tell by the time that `most` was written.
+fn look(session: &mut Session<'_, '_>, pages: &mut Option<SinglePages>, most: Bytes) -> Result<Logs, Halt> {
+    let Some(pages) = pages else { return Ok(Logs::Unclear) };
+    let more = pages.written() + Bytes((session.writes_left().0 as f64 * PAGES_PART) as u64);
+    pages.look(session, most, more)
+}
+
+/// Supposes what logs mean that single pages told; whether they told any.
+fn supposed_logs(
+    session: &mut Session<'_, '_>,
+    pages: &Option<SinglePages>,
+    told: Logs,
+) -> Result<bool, Halt> {
+    let Some(pages) = pages else { return Ok(false) };
+    match told {
+        Logs::Unclear => return Ok(false),
+        Logs::Merged => merged(session, pages),
+        Logs::Shared(shared) => {
+            suppose_shared(session, pages, &shared, None);
+            if shared.put_off.is_none_or(|logs| logs == 0)
+                && let Some(Some(at_once)) =
+                    if_affordable(emptied_at_once(session, pages.unit(&shared), shared.period))?
+                && let Some(seen) = pages.emptied_together(session, &shared, at_once)
+            {
+                suppose_shared(session, pages, &seen, Some(at_once));
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Where the device makes room in order for the first time, to the block.
+fn suppose_in_order(
+    session: &mut Session<'_, '_>,
+    overwriting: &Overwriting,
+    (spare, pages): (Bytes, Bytes),
+    rule: Rule,
+) {
+    let evidence = format!(
+        "When the filled device is overwritten sequentially, garbage collection begins after {spare}. From there on it runs once per \
+         {}.",
+        session.fill().unit.map_or(Bytes::ZERO, |unit| unit.size),
+    );
+    let picture = overwriting.picture().mark(spare.0 as f64, "garbage collection begins");
+    let rules = known_within(session.capacity(), spare.0 as f64, more_of_pages(session, pages), rule);
+    suppose_space(session, spare.0 as f64, rules, &evidence, &picture);
+}
+
+/// How much more single pages may have used: as much of each die, if they used up one only; and rows of pages, if it is not sure
+/// that these are no pages.
+fn more_of_pages(session: &Session<'_, '_>, taken: Bytes) -> f64 {
+    let sure = session.known().confidence(Parameter::ReadPageSize) >= LIKELY_LEAST;
+    let rows = if sure { 1 } else { planes(session) };
+    (taken * (dies(session) * rows - 1)).0 as f64
+}
+
+/// Logs that all blocks share are full: they are whole units, of which so many are emptied at once, if that was seen.
+fn suppose_shared(
+    session: &mut Session<'_, '_>,
+    pages: &SinglePages,
+    shared: &Shared,
+    at_once: Option<usize>,
+) {
+    let Shared { logs, first, period, whole, .. } = *shared;
+    let (size, unit) = (pages.size, pages.unit(shared));
+    let spare = unit * u64::from(logs);
+    let again = period * at_once.unwrap_or(1);
+    let replaced = match at_once {
+        None => format!("There are {logs} log blocks, if the device reclaims one at a time."),
+        Some(1) => format!(
+            "There are {logs} log blocks: rewriting {unit} as a whole is fast, and rewriting half of it is not."
+        ),
+        Some(at_once) => format!(
+            "There are {logs} log blocks, reclaimed in batches of {at_once}: rewriting {unit} as a whole is fast, and rewriting \
+             half of it is not."
+        ),
+    };
+    let evidence = format!(
+        "Of single pages of {size} in different blocks of one die, page {first} is the first that waits until a log block is \
+         reclaimed, and then every {again} pages one. {replaced}"
+    );
+    let picture = pages.picture().mark(first as f64 * size.0 as f64, "log blocks are full");
+    // What a buffer of which nothing is known took is among the pages.
+    let most = match at_once {
+        _ if buffer(session) == Buffer::Unknown => BUFFERED,
+        Some(_) => LOGS_FULL,
+        None => LOGS_TOGETHER,
+    };
+    let sure = if whole { LOGS_FULL } else { LOGS_FULL_EARLY }.min(most);
+    session.fill_mut().unit = Some(ReclaimUnit::of_logs(unit, logs));
+    // The pages of one die were counted: of how many dies they are, is as sure as the dies are.
+    let dies = session.known().premise(Parameter::ParallelUnits);
+    let of_unit = UNIT_OF_LOGS.min(dies).min(most);
+    let of_unit = Rule::found(Parameter::EraseBlockSize, unit, of_unit, evidence.clone());
+    session.suppose(of_unit.with(picture.clone()));
+    let of_logs = Rule::found(Parameter::OpenBlocks, u64::from(logs), sure, evidence.clone());
+    session.suppose(of_logs.with(picture.clone()));
+    suppose_space(session, spare.0 as f64, [Some(sure.min(dies)); 2], &evidence, &picture);
+}
+
+/// Each single page costs a merge.
+fn merged(session: &mut Session<'_, '_>, pages: &SinglePages) {
+    let late = median(&pages.costs[pages.costs.len() / 2..]);
+    let evidence = format!(
+        "Single pages of {} in different blocks of one die take {} each, {} the time that filling the device took for the same amount: \
+         over-provisioning defers none of the merges.",
+        pages.size,
+        duration(late),
+        times(late / (session.fill().nanos_per_byte * pages.size.0 as f64).max(1.0)),
+    );
+    for parameter in SPACE {
+        let finding = Rule::not_identifiable(parameter, MERGES, evidence.clone());
+        session.suppose(finding.with(pages.picture()));
+    }
+}
+
+/// Neither of the two signs.
+fn undecided(session: &mut Session<'_, '_>, overwriting: &Overwriting) {
+    let evidence = format!(
+        "After sequential overwriting of {} there is still no point from which garbage collection runs or more IOs wait.",
+        overwriting.written(),
+    );
+    suppose_space(session, 0.0, [None; 2], &evidence, &overwriting.picture());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn single_pages_between_count_only_for_what_was_overwritten_behind_them() {
+        let mut before = Before::new(Bytes(10), None);
+        assert_eq!(before.used(Bytes(5)), (Bytes(15), Bytes::ZERO));
+        (before.part, before.between) = (Bytes(4), Bytes(100));
+        assert_eq!(before.used(Bytes(3)), (Bytes(13), Bytes::ZERO));
+        assert_eq!(before.used(Bytes(5)), (Bytes(115), Bytes(100)));
+    }
+}

@@ -1,0 +1,124 @@
+//! What the overwritten device tells of its unit: the cycle that foretold itself, and the rows that all stalls tell.
+
+use flashlab_analysis::inference::{Finding, Parameter, Picture, ReclaimUnit};
+use flashlab_base::Bytes;
+
+use super::copied::few_copied;
+use super::overwriting::Overwriting;
+use super::unit_rows::{UnitOfRows, unit_of_rows};
+use crate::probes::figures::{folded, slowest};
+use crate::rule::Rule;
+use crate::session::Session;
+
+/// How sure a unit is that shows from the beginning on, from later on, and from later on without being foretold.
+const SURE: Rule = Rule::likely("collection from the first write");
+const LATER_SURE: Rule = Rule::strong("collection");
+const LATE_SURE: Rule = Rule::likely("late collection");
+/// That of so many units none was foretold, though there was time, speaks against it.
+const LATE_MOST: u32 = 16;
+const NOT_FORETOLD_SURE: Rule = Rule::weak("collection not predicted");
+/// How sure it is where the rows tell the same, and where they tell another unit that is so much likelier, in nats.
+const SAME_ROWS_SURE: Rule = Rule::strong("collection and rows");
+const OTHER_ROWS_SURE: Rule = Rule::likely("collection and other rows");
+const LIKELIER: f64 = 8.0;
+/// More stalls from a place on are room that is made, if they are so much likelier than none, in nats.
+const MADE_ROOM: f64 = 12.0;
+
+impl Overwriting {
+    /// The unit that comes back: the cycle, if stalls do not tell another number of rows much more clearly.
+    pub(super) fn unit(&self) -> Option<ReclaimUnit> {
+        let bytes = |writes: usize| self.size * writes as u64;
+        let all_of = |writes: usize| bytes(writes) * self.one_in;
+        let of_rows = self.of_rows.filter(|told| told.lead >= LIKELIER);
+        let told = self.row.zip(of_rows).map(|(row, told)| (row * told.rows as u64, Some(told.from)));
+        let (size, onset, foretold, rightly) = match (self.seen, told, self.room_from) {
+            (None, Some((told, from)), Some(_)) => (told, from, 0, 0),
+            (None, ..) => return None,
+            (Some(seen), told, _) => {
+                let of_cycle = (all_of(seen.cycle.period), seen.onset);
+                let (size, onset) = told.filter(|_| seen.onset.is_some()).unwrap_or(of_cycle);
+                (size, onset, seen.windows, seen.stalled)
+            }
+        };
+        let onset = onset.map(bytes);
+        Some(ReclaimUnit { size, onset, predictions: foretold as u32, correct: rightly as u32, logs: None })
+    }
+
+    /// What all stalls from where room is made on say of the rows of a unit.
+    pub(super) fn look_at_rows(&mut self, pages: bool) {
+        let Some(row) = self.row else { return };
+        let more = self.more_stalls().filter(|stalls| stalls.gain >= MADE_ROOM).map(|stalls| stalls.at);
+        // Where blocks are replaced as a whole, other things begin later.
+        self.room_from = more.filter(|_| pages);
+        let onset = self.seen.and_then(|seen| seen.onset);
+        let beginnings: Vec<usize> = more.into_iter().chain(onset).collect();
+        let cycle = self.seen.map(|seen| seen.cycle.period);
+        let rows = row.0 as f64 / self.size.0 as f64;
+        let told = unit_of_rows(&[&self.writes, &self.reads()], rows, &beginnings, cycle);
+        // Where the cycle is another one, it began at another place.
+        let begins = |told: UnitOfRows| {
+            let period = (told.rows as f64 * rows).round() as usize;
+            let found = few_copied(&self.both, &[period]).filter(|found| found.phase >= period);
+            UnitOfRows { from: found.map_or(told.from, |found| found.phase), ..told }
+        };
+        self.of_rows = told.map(begins);
+    }
+
+    /// What that says of the erase block.
+    fn finding(&self) -> Option<Finding> {
+        let unit = self.unit()?;
+        let ReclaimUnit { size, onset, predictions, correct, .. } = unit;
+        let (from, sure) = match onset {
+            Some(onset) if correct == 0 && predictions > LATE_MOST => {
+                (format!("after {onset}"), NOT_FORETOLD_SURE)
+            }
+            Some(onset) if correct == 0 => (format!("after {onset}"), LATE_SURE),
+            Some(onset) => (format!("after {onset}"), LATER_SURE),
+            None => ("with the first writes".to_owned(), SURE),
+        };
+        let told = match (predictions, correct) {
+            (0, 0) => "The slow writes of all multi-plane pages of a block show it.".to_owned(),
+            (_, 0) => format!("It was seen {predictions} times before the write budget ended."),
+            _ => format!("This period predicted {correct} of {predictions} later collections correctly."),
+        };
+        let same =
+            |told: &UnitOfRows| onset.is_some() && self.row.map(|row| row * told.rows as u64) == Some(size);
+        let (rows, sure) = match self.of_rows.filter(same) {
+            Some(told) if told.lead >= LIKELIER => (told.gain, OTHER_ROWS_SURE),
+            Some(told) => (told.gain, SAME_ROWS_SURE),
+            None => (0.0, sure),
+        };
+        let rows = if rows > 0.0 {
+            format!(" The slow writes within a block agree with this size (log-likelihood ratio {rows:.0}).")
+        } else {
+            String::new()
+        };
+        let evidence = format!(
+            "When the filled device is overwritten sequentially, garbage collection runs once per {size} and begins {from}. \
+             {told}{rows}"
+        );
+        Some(Rule::found(Parameter::EraseBlockSize, size, sure, evidence).with(self.picture_of_unit(&unit)))
+    }
+
+    /// What was overwritten by its places in a unit, from where room is made on.
+    pub(super) fn picture_of_unit(&self, unit: &ReclaimUnit) -> Picture {
+        let from = unit.onset.unwrap_or_default().0 as f64;
+        let mut points = slowest(self.size, &self.both);
+        points.retain(|&(written, _)| written >= from);
+        let title = format!(
+            "The filled device, overwritten sequentially, {}, since garbage collection began: its slow IOs come back once per erase \
+             block. Of neighbouring IOs the slowest is shown.",
+            self.behind(),
+        );
+        folded(&title, self.both_named(), Bytes(unit.size.0 / self.one_in), &[(self.both_named(), points)])
+    }
+
+    /// Leaves what was seen to the groups behind.
+    pub(super) fn tell(&self, session: &mut Session<'_, '_>) {
+        session.fill_mut().unit = self.unit();
+        // What a fast region moves shows its blocks more clearly.
+        if let Some(finding) = self.finding().filter(|_| !session.known().has_slc_cache()) {
+            session.suppose(finding);
+        }
+    }
+}

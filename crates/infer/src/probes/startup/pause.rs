@@ -1,0 +1,309 @@
+//! What pauses between random writes buy.
+//!
+//! # Model
+//! A device may do put-off work while the host rests. With pauses as long as the writes themselves take it has half
+//! of the time for it; what a write costs then, relative to without pauses, is what they buy: 1 where it rests, too.
+//! Runs with and without pauses take turns, each after a rest: with pauses just as long as the writes, a buffer that the
+//! other kind of run had filled would stay full for thousands of writes. The beginning of each does not count, as it is under
+//! the influence of the rest. That is a third of a run, or more where the level changes later than that.
+//!
+//! What is rare and dear makes the means uncertain: how much, batches of writes show. Outliers are such as well, and no doing of
+//! the device: where blocks are merged with many of the writes, what is several times as dear as that and rare is an outlier. Where
+//! merges or collections are rare themselves, only what is several times as dear as they are does not count.
+//!
+//! Where nothing is put off pauses buy nothing at all, so 1 is more likely than any other figure near it; how much more depends on
+//! whether there is memory for writes. What else is likely is a share of the cost. The two hypotheses are weighed by Bayes' rule, with Student's t for
+//! the error, as the batches are few: figures that neither explains leave what is likely beforehand.
+//!
+//! Where what is rare and dear leaves the mean open, the other writes may not: if most of them take the same with pauses and
+//! without, wherever the line between these and the dear ones is drawn, none of them finds less to wait for after a pause.
+//! That says nothing of page maps, which do not collect yet.
+//!
+//! # Invariants
+//! - the mean counts, as lumps of work are what it is about;
+//! - the confidence is the chance that the value is as near as [`NEAR`].
+
+use flashlab_analysis::decide::change::{Direction, change};
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_base::Nanos;
+use flashlab_plan::Time;
+use statrs::distribution::{Continuous, ContinuousCDF, StudentsT};
+
+use crate::probes::figures::{mean, medians, quantile, windows};
+use crate::probes::patterns::responses;
+use crate::probes::random_writes::{is_page_map, random_writes};
+use crate::probes::steps::{Lump, lump};
+use crate::probes::writes::{Buffer, buffer};
+use crate::halt::Halt;
+use crate::priors;
+use crate::rule::Rule;
+use crate::session::Session;
+use crate::words::duration;
+
+/// The part of a run that is under the influence of what was before, at least and at most, and p of a level that changes
+/// later.
+const SETTLING: (f64, f64) = (0.3, 0.75);
+const P: f64 = 1e-4;
+/// Batches of a run.
+const BATCHES: usize = 4;
+/// Outliers are ten times and more as much as a lump; several lumps at once are not.
+const LUMPS_MOST: f64 = 4.0;
+/// No more than such a part of the writes are outliers, and these take no more than such a part of the time; lumps are frequent if they
+/// are such a part.
+const OUTLIERS: f64 = 0.02;
+const OF_OUTLIERS: f64 = 0.25;
+const FREQUENT: f64 = 0.1;
+/// A device whose answers jitter is still busy when it answers early: writes without pauses wait for that, by the part of
+/// their jitter that is on the early side. So much of the ratio is not the device's doing.
+const JITTER: f64 = 0.01;
+/// Costs that rise by more than this from the first half of the runs to the second one are not steady yet.
+const RISE_MOST: f64 = 1.5;
+/// What is near enough to be right.
+const NEAR: f64 = 0.03;
+/// How likely it is that pauses buy nothing: without memory for writes, where that is not known, and with it.
+const NOTHING: [f64; 3] = [0.75, 0.4, 0.1];
+/// What else is likely is between 0 and this: where every page may lie anywhere pauses make no write dearer, and where blocks
+/// are merged they may.
+const ELSE: [f64; 2] = [1.0, 1.5];
+/// As batches of one run are not independent, so many of them count for one more than the errors have degrees of freedom.
+const BATCHES_PER_DEGREE: f64 = 2.0;
+/// The shares of the writes that are not the dearest, which take the same if pauses buy nothing; and how sure that is.
+const TYPICAL: [f64; 3] = [0.9, 0.95, 0.98];
+const OF_TYPICAL: Rule = Rule::weak("typical writes");
+/// What is less likely right than this is not said, and nothing is surer than that.
+const SAID: f64 = 0.45;
+const SUREST: Rule = Rule::likely("mean of batches");
+/// How sure it is at most that they buy something of a page map: costs become steady only after more writes than the
+/// capacity, which there is no budget for.
+const NOT_STEADY: Rule = Rule::weak("page map not steady");
+
+/// `count` random writes with pauses as long as those of the runs without take, once these are settled.
+pub(super) fn run(session: &mut Session<'_, '_>, without: &[Vec<f64>], count: u64) -> Result<Vec<f64>, Halt> {
+    let pause = mean(&settled(without).concat());
+    session.rest(priors::BACKLOG_DONE)?;
+    let mut paused = random_writes(session, count);
+    paused.first.time = Time::Pause { pause: Nanos(pause as u64) };
+    Ok(responses(&session.run("with-pauses", &paused)?))
+}
+
+/// What of each run is not under the influence of the rest before it, behind which writes become dearer. The median over the
+/// runs shows from which write on.
+fn settled(runs: &[Vec<f64>]) -> Vec<&[f64]> {
+    let changes =
+        change(&medians(runs), Direction::Up).filter(|step| step.p < P).map_or(0, |step| step.index_high + 1);
+    let from = |run: &[f64]| {
+        let [least, most] = [SETTLING.0, SETTLING.1].map(|share| (run.len() as f64 * share) as usize);
+        changes.clamp(least, most.max(least))
+    };
+    runs.iter().map(|run| &run[from(run)..]).collect()
+}
+
+/// The means of batches of the costs that are no higher than `most`, so many of each run.
+fn batches(runs: &[&[f64]], most: f64) -> Vec<f64> {
+    let of_run = |run: &&[f64]| {
+        let costs: Vec<f64> = run.iter().copied().filter(|&cost| cost <= most).collect();
+        windows(&costs, costs.len() / BATCHES).into_iter().take(BATCHES).collect::<Vec<_>>()
+    };
+    runs.iter().flat_map(of_run).collect()
+}
+
+/// What no write costs that is not an outlier. Where every page may lie anywhere collecting is rare, and all that is dear.
+fn most(costs: &[f64], is_page_map: bool) -> f64 {
+    let usually = most_of_lumps(lump(costs));
+    let frequent = if is_page_map { None } else { most_of_frequent_lumps(costs) };
+    frequent.map_or(usually, |frequent| frequent.min(usually))
+}
+
+/// By what lumps there are.
+fn most_of_lumps(lump: Lump) -> f64 {
+    LUMPS_MOST * (lump.usual + lump.excess)
+}
+
+/// Where lumps are frequent, by the writes that are not the dearest: these would be taken for the lumps. `None` where they
+/// are not frequent, or where more is beyond it than outliers are.
+fn most_of_frequent_lumps(costs: &[f64]) -> Option<f64> {
+    let dearest = quantile(costs, 1.0 - OUTLIERS);
+    let others: Vec<f64> = costs.iter().copied().filter(|&cost| cost <= dearest).collect();
+    let lump = lump(&others);
+    let most = most_of_lumps(lump);
+    let outliers: Vec<f64> = costs.iter().copied().filter(|&cost| cost > most).collect();
+    let lumps = others.iter().filter(|&&cost| lump.is(cost)).count() as f64;
+    // With nothing but what is usual each write is one.
+    let frequent = lump.excess == 0.0 || lumps >= FREQUENT * others.len() as f64;
+    let rare = outliers.len() as f64 <= OUTLIERS * costs.len() as f64;
+    let cheap = outliers.iter().sum::<f64>() <= OF_OUTLIERS * costs.iter().sum::<f64>();
+    (frequent && rare && cheap).then_some(most)
+}
+
+/// Whether all but the dearest writes take the same with pauses and without.
+fn typical_are_the_same([with, without]: [&[&[f64]]; 2]) -> bool {
+    let all = [with.concat(), without.concat()].concat();
+    TYPICAL.iter().all(|&share| {
+        let most = quantile(&all, share);
+        let (ratio, error) = ratio(&batches(with, most), &batches(without, most));
+        (ratio - 1.0).abs() <= NEAR && error <= NEAR
+    })
+}
+
+/// The ratio of two means, and its standard error from that of batches.
+fn ratio(with: &[f64], without: &[f64]) -> (f64, f64) {
+    let relative = |batches: &[f64]| {
+        let (n, level) = (batches.len() as f64, mean(batches));
+        let squares: f64 = batches.iter().map(|batch| (batch - level).powi(2)).sum();
+        squares / (n * (n - 1.0)).max(1.0)
+    };
+    let (above, below) = (mean(with), mean(without).max(1.0));
+    let ratio = above / below;
+    let error = (relative(with) + ratio * ratio * relative(without)).sqrt() / below;
+    (ratio, error.max(1e-3))
+}
+
+/// The value to say and the chance that it is right, for a ratio with a standard error of so many degrees of freedom, where
+/// nothing being bought has the chance `nothing` beforehand, and else it is no more than `most`.
+fn weigh((ratio, error): (f64, f64), degrees: f64, nothing: f64, most: f64) -> (f64, f64) {
+    let Ok(scatter) = StudentsT::new(0.0, error.max(1e-6), degrees.max(1.0)) else { return (ratio, 0.0) };
+    let between = |low: f64, high: f64| scatter.cdf(high - ratio) - scatter.cdf(low - ratio);
+    let anything = between(0.0, most).max(f64::MIN_POSITIVE);
+    let (one, other) = (nothing * scatter.pdf(ratio - 1.0), (1.0 - nothing) / most * anything);
+    let one = one / (one + other);
+    let right = |value: f64| {
+        let is_one = if (value - 1.0).abs() <= NEAR { one } else { 0.0 };
+        is_one + (1.0 - one) * between((value - NEAR).max(0.0), (value + NEAR).min(most)) / anything
+    };
+    let value = if one >= 0.5 { 1.0 } else { ratio.min(most) };
+    (value, right(value))
+}
+
+/// From which pair of runs on costs are steady: the first, or the middle one where collecting begins in the first half.
+fn steady_from(without: &[Vec<f64>], with: &[Vec<f64>]) -> usize {
+    let middle = without.len().min(with.len()) / 2;
+    let late = |run: &Vec<f64>| mean(&run[(run.len() as f64 * SETTLING.0) as usize..]);
+    let level = |runs: &[Vec<f64>]| runs.iter().map(late).sum::<f64>() / runs.len().max(1) as f64;
+    let both = |from: usize, to: usize| level(&without[from..to]) + level(&with[from..to]);
+    let rises = middle > 0 && both(middle, 2 * middle) > RISE_MOST * both(0, middle);
+    if rises { middle } else { 0 }
+}
+
+/// Concludes from runs of both kinds.
+pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with: &[Vec<f64>]) {
+    let steady = steady_from(without, with);
+    let kinds = [with, without].map(|runs| settled(&runs[steady..]));
+    let most = most(&kinds.concat().concat(), is_page_map(session));
+    let same = typical_are_the_same([&kinds[0], &kinds[1]]);
+    let [with, without] = kinds.map(|runs| batches(&runs, most));
+    let (ratio, error) = ratio(&with, &without);
+    let nothing = match buffer(session) {
+        Buffer::None => NOTHING[0],
+        Buffer::Unknown => NOTHING[1],
+        Buffer::Holds(_) => NOTHING[2],
+    };
+    let most = ELSE[usize::from(!is_page_map(session))];
+    let degrees = with.len().min(without.len()) as f64 / BATCHES_PER_DEGREE - 1.0;
+    let (value, right) = weigh((ratio, error.hypot(JITTER * ratio)), degrees, nothing, most);
+    let points =
+        |batches: &[f64]| batches.iter().enumerate().map(|(index, &cost)| (index as f64, cost)).collect();
+    let picture = Picture::new(
+        "Mean response times of batches of random writes: alternating runs with and without pauses.",
+        Axis::linear("batch of writes", ""),
+        Axis::linear("response time", "ns"),
+    )
+    .draw("with pauses", Style::Dots, points(&with))
+    .draw("without", Style::Dots, points(&without));
+    let evidence = format!(
+        "Random writes take {} with pauses of their own length between them, and {} without. The ratio is {ratio:.3}, with a \
+         standard error of {error:.3}, from the means of {} batches each.",
+        duration(mean(&with)),
+        duration(mean(&without)),
+        with.len(),
+    );
+    let surest = if is_page_map(session) && value < 1.0 { NOT_STEADY } else { SUREST };
+    let finding = if right >= SAID {
+        Rule::found(Parameter::PauseBenefit, value, surest.of_chance(right), evidence)
+    } else if same && !is_page_map(session) {
+        let evidence = format!("{evidence} All but the slowest writes take the same time in both.");
+        Rule::found(Parameter::PauseBenefit, 1.0, OF_TYPICAL, evidence)
+    } else {
+        Finding::undetermined(Parameter::PauseBenefit, evidence)
+    };
+    session.conclude(finding.with(picture));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_near_one_is_one_unless_it_is_known_to_be_another() {
+        assert_eq!(weigh((0.9, 0.06), 7.0, NOTHING[0], ELSE[0]).0, 1.0);
+        assert_eq!(weigh((0.9, 0.01), 7.0, NOTHING[0], ELSE[0]).0, 0.9);
+        let (value, right) = weigh((0.5, 0.01), 7.0, NOTHING[1], ELSE[1]);
+        assert!(value == 0.5 && right > 0.95, "{value} {right}");
+        // Nothing is known of it.
+        assert!(weigh((0.8, 0.2), 7.0, NOTHING[2], ELSE[1]).1 < SAID);
+        // It says nothing, and no figure beyond what is likely is one.
+        let (value, right) = weigh((4.5, 2.3), 7.0, NOTHING[0], ELSE[1]);
+        assert!(value == 1.0 && right < 0.9, "{value} {right}");
+        assert_eq!(weigh((2.0, 0.15), 7.0, NOTHING[0], ELSE[0]).0, 1.0);
+        assert!(weigh((f64::INFINITY, 0.0), 0.0, NOTHING[0], ELSE[0]).1 <= 1.0);
+    }
+
+    #[test]
+    fn a_beginning_that_is_longer_than_usual_does_not_count() {
+        let run = [vec![1.0; 60], vec![9.0; 40]].concat();
+        let late = settled(std::slice::from_ref(&run));
+        assert!((39..=41).contains(&late[0].len()), "{}", late[0].len());
+        let down = [vec![9.0; 60], vec![1.0; 40]].concat();
+        assert_eq!(settled(std::slice::from_ref(&down))[0].len(), 70);
+        assert!(settled(&[vec![]])[0].is_empty());
+    }
+
+    #[test]
+    fn runs_before_collecting_begins_do_not_count() {
+        let runs = |levels: [f64; 4]| levels.map(|level| vec![level; 10]).to_vec();
+        assert_eq!(steady_from(&runs([1.0, 1.0, 4.0, 4.0]), &runs([1.0, 3.0, 4.0, 4.0])), 2);
+        assert_eq!(steady_from(&runs([4.0; 4]), &runs([1.0; 4])), 0);
+        assert_eq!(steady_from(&[], &[]), 0);
+    }
+
+    #[test]
+    fn rare_lumps_leave_what_the_other_writes_take() {
+        let run = |level: f64, lump: u32| -> Vec<f64> {
+            let usual = |index: u32| level * (1.0 + 0.1 * f64::from(index % 7));
+            (0..400).map(|index| if index == lump { 900.0 } else { usual(index) }).collect()
+        };
+        let (one, other, cheap) = (run(1.0, 50), run(1.0, 999), run(0.7, 999));
+        assert!(typical_are_the_same([&[&one, &other], &[&other, &other]]));
+        assert!(!typical_are_the_same([&[&cheap, &cheap], &[&other, &other]]));
+        // An outlier does not count.
+        assert_eq!(batches(&[&one], 800.0).len(), BATCHES);
+        assert!(batches(&[&one], 800.0).iter().all(|&batch| batch < 2.0));
+    }
+
+    #[test]
+    fn outliers_are_told_from_frequent_lumps_only() {
+        let run = |cost: &dyn Fn(u32) -> f64| (0..2000).map(cost).collect::<Vec<_>>();
+        // Each write merges a block, or one in four does; one merge in a hundred is an outlier.
+        let each = run(&|index| if index % 100 == 50 { 1000.0 } else { 100.0 });
+        let some =
+            run(&|index| if index % 400 == 52 { 1000.0 } else { [100.0, 1.0, 1.0, 1.0][index as usize % 4] });
+        for costs in [&each, &some] {
+            let most = most_of_frequent_lumps(costs);
+            assert!(most.is_some_and(|most| (100.0..1000.0).contains(&most)), "{most:?}");
+            assert!(most_of_lumps(lump(&each)) > 1000.0);
+        }
+        // One in a hundred is a lump, and takes most of the time.
+        assert_eq!(most_of_frequent_lumps(&run(&|index| if index % 100 == 50 { 1000.0 } else { 1.0 })), None);
+        // One in thirty is a lump, behind lesser ones.
+        let rare = run(&|index| if index % 30 == 7 { 300.0 } else { 1.0 + f64::from(index % 10) });
+        assert_eq!(most_of_frequent_lumps(&rare), None);
+    }
+
+    #[test]
+    fn the_error_of_a_ratio_comes_from_batches() {
+        let (value, error) = ratio(&[1.0, 1.2, 0.8, 1.0], &[2.0, 2.0, 2.0, 2.0]);
+        assert!((value - 0.5).abs() < 1e-9);
+        // The batches scatter by 0.163, their mean by half of that.
+        assert!((error - 0.0816 / 2.0).abs() < 1e-3, "{error}");
+        assert_eq!(ratio(&[], &[]).0, 0.0);
+    }
+}

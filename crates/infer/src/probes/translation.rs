@@ -1,0 +1,347 @@
+//! The family of the translation layer: which writes it likes.
+//!
+//! # Model
+//! Writes of one page, with `1` for what they cost in sequence and `M` for a merge, which copies a block and costs tens to
+//! hundreds of times as much as a page:
+//!
+//! | family | one page again and again | the device's first page again and again | far apart on one die | anywhere |
+//! | --- | --- | --- | --- | --- |
+//! | block (writes that continue a block only) | M | M | M | M |
+//! | log-block (logs of one block each) | 1 | 1 | M | M |
+//! | shared log-block | 1 | M | 1 | 1, and more than M when the logs are full |
+//! | page | 1 | 1 | 1 | up to about 10: what collecting costs (write amplification) |
+//!
+//! Shared logs are expensive only when they are full, which takes as much as they hold: more than can be written to find
+//! out. But a write to the beginning of a block goes to a log block of its own, in the hope that the block's other
+//! pages follow (FAST, Lee et al., ACM TECS 6(3), 2007, section 4), and what was there is merged with the rest of its
+//! block. The device's first page begins a block for sure.
+//!
+//! Log blocks of one block each are cheap anywhere until each of them has its block: what is written anywhere is looked at
+//! only after more writes than a device has logs.
+//!
+//! A device may put merges off until a die rests, which a die does while others work. So places are looked at that lie on
+//! one die: addresses 24 MiB or a good part of it apart are on the same die, whatever the stripe (up to 16 dies, but for 5,
+//! 7 and the like). What is owed by one pattern is not the next one's: between them the device rests.
+//!
+//! A write buffer answers before it is known what a write costs, and gives its time to a later one. Where a flush waits for what it
+//! holds, each write is flushed, and all is as without a buffer ([`Session::look_through`]). Else behind one only the
+//! mean counts, after as many writes as it holds. Only what is on one die is compared then: writes in sequence have all.
+//!
+//! A buffer that keeps what it holds takes one page again and again without any flash. Then more pages than it holds are
+//! written instead, near each other, and the first page in turns with as much as pushes it out.
+//!
+//! Unless it is clear from all of this that no page costs a merge, single pages are then written anywhere on one die, for so
+//! long that nothing hides what they cost (`sustained`): nearly each costs a merge in a block map and with logs of
+//! one block each, and no other layer's do. If they cost the more, the deeper they lie in their block, pages have to be in
+//! order. Else the openings of logs tell the unit (`openings`).
+//!
+//! What seems to merge may have nothing but far to go, or take pages in order only (`orders`).
+//!
+//! # Invariants
+//! - nothing is sure from costs between the two levels, however sure the difference is.
+
+mod beginnings;
+mod depths;
+mod family_costs;
+mod map_cache;
+pub(super) mod openings;
+mod orders;
+mod sustained;
+
+use flashlab_analysis::inference::{Family, Finding, Parameter};
+use flashlab_base::Bytes;
+
+use super::merges::{CHEAP, MERGE, MERGING};
+use super::read_buffer::conclude_buffer;
+use super::writes::{dies_in_doubt, page_on_die};
+use crate::caps;
+use crate::halt::Halt;
+use crate::priors;
+use crate::probe::Probe;
+use crate::rule::{FIRM, Rule};
+use crate::session::Session;
+use crate::words::duration;
+use beginnings::suppose_unit;
+use family_costs::FamilyCosts;
+use map_cache::{MapCache, look_for_map_cache};
+use openings::openings;
+use orders::orders;
+use sustained::{Sustained, sustained};
+
+pub(crate) const PROBE: Probe = Probe {
+    name: "translation",
+    about: "single pages in sequence, repeatedly to one offset, and at random: which of them cost a merge?",
+    parameters: &[Parameter::TranslationFamily, Parameter::ReadBufferSize],
+    supposes: &[],
+    write_share: 0.06,
+};
+
+/// Means anywhere: up to here it is collecting pages, from here on merging a block for each page.
+const COLLECTING: f64 = 9.0;
+/// Writes far apart that take this many times as long as others are slow, though no merge.
+const SLOW_APART: f64 = 1.5;
+/// Writes in sequence that take so many times what filling the device took for as much, on one die, may cost a merge each.
+const MERGED_IN_SEQUENCE: f64 = 3.0;
+/// How sure a page map is where it is not known from writes that what was written were whole pages: each may be a merge
+/// of a small unit.
+const UNKNOWN_PAGE: Rule = Rule::likely("unknown page");
+/// A map on the flash, by reads whose part of the map was cached or not.
+const MAP_CACHE: Rule = Rule::strong("map cache");
+/// How sure shared logs are that were seen to be full.
+const LOGS_SEEN: Rule = Rule::strong("full shared logs");
+/// How sure they are where pages that begin a block were seen to cost a merge.
+const BEGINNINGS_SEEN: Rule = Rule::strong("first pages of blocks");
+/// And where only the device's first page was.
+const FIRST_ALONE: Rule = Rule::likely("first page alone");
+/// How sure merges are if openings of logs tell them as well.
+const TOLD: Rule = Rule::likely("log-block allocations");
+/// How sure a block map is whose writes cost the more, the deeper they lie in their block.
+const IN_ORDER: Rule = Rule::strong("depth in block");
+/// How sure logs are if nearly each page costs a merge, and all of them copy alike: if the other patterns say so as well, if
+/// they say nothing of it, and if they say that pages have to be in order.
+const ALIKE: [Rule; 3] = [
+    Rule::strong("each page merges, twice"),
+    Rule::strong("each page merges"),
+    Rule::weak("each page merges, against order"),
+];
+/// How sure it is that nothing is merged where other patterns are dear, and few pages on one die are.
+const REFUTED: Rule = Rule::weak("merges refuted");
+/// What nothing hides.
+const VISIBLE: Rule = Rule::strong("visible");
+/// How sure a page map is if pages take longer than filling the device did, or those far apart than others, and nothing tells why;
+/// how sure a block map is of which only an order that it does not take told; and how sure merges are where it may be nothing but
+/// going from one place to another that is dear.
+const SLOW: Rule = Rule::likely("slow pages");
+const NOT_IN_ANY_ORDER: Rule = Rule::strong("descending pages");
+const GOING: Rule = Rule::weak("seek");
+/// How sure a family is that was not looked at more closely.
+const UNSEEN: Rule = Rule::weak("first look");
+/// How sure anything is that fast cells may have taken: what lies behind them may be mapped in another way.
+const FAST: Rule = Rule::likely("SLC cache");
+/// A unit that is a segment group's span up to this part of it.
+const SPAN: f64 = 0.03;
+
+/// A level: as cheap as in sequence, or a merge, and whether that is sure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Level {
+    merges: bool,
+    clear: bool,
+}
+
+/// Where a ratio lies that is at most `cheap`, or at least `merge`.
+fn level(ratio: f64, cheap: f64, merge: f64) -> Level {
+    Level { merges: ratio > (cheap * merge).sqrt(), clear: ratio <= cheap || ratio >= merge }
+}
+
+pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    session.look_through();
+    conclude_family(session)?;
+    conclude_buffer(session);
+    Ok(())
+}
+
+fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    let parameter = Parameter::TranslationFamily;
+    if let Some(logs) = session.supposed(Parameter::OpenBlocks) {
+        // The logs told the pages of a block; how many dies share it, if these are sure.
+        if dies_in_doubt(session).len() > 1 {
+            suppose_unit(session)?;
+        }
+        // Pages of many blocks were merged before one write, again and again: no other family does so.
+        let evidence = format!("{} All blocks share these log blocks.", logs.evidence);
+        let sure = LOGS_SEEN.min(session.known().premise(Parameter::OpenBlocks));
+        session
+            .conclude(Rule::found(parameter, Family::SharedLogBlock, sure, evidence).seen_in(logs.picture));
+        return Ok(());
+    }
+    let seen = FamilyCosts::measure(session)?;
+    let mut evidence = format!(
+        "Sequential writes of {} take {}. Relative to that, repeated writes to one offset take {:.1} x, to the device's first page \
+         {:.1} x, and to different blocks of one die {:.1} x. Random writes with many in flight take {:.1} x the time of sequential \
+         ones.",
+        seen.size,
+        duration(seen.base),
+        seen.in_place,
+        seen.first,
+        seen.apart,
+        seen.anywhere,
+    );
+    let (mut family, mut sure) = seen.family();
+    // What a buffer hides was not seen.
+    let visible = match (seen.unbuffered, seen.kept) {
+        (true, _) if seen.fast => FAST,
+        (true, _) => VISIBLE,
+        (false, false) => Rule::likely("behind a buffer"),
+        (false, true) => Rule::likely("kept in a buffer"),
+    };
+    sure = sure.min(visible);
+    // Where a closer look fails, this remains.
+    session.suppose(Rule::found(parameter, family, sure.min(UNSEEN), evidence.clone()).with(seen.picture()));
+    let most = if session.known().has_slc_cache() { FAST } else { VISIBLE };
+    let mut dear = seen.apart;
+    let takes_long = seen.takes_long(session);
+    let merges_nothing = seen.unbuffered
+        && !takes_long
+        && !seen.is_slow_apart()
+        && sure.is_strong()
+        && matches!(family, Family::Page | Family::SharedLogBlock);
+    if !merges_nothing
+        && let Some(sustained) = sustained(session, (seen.unbuffered && !seen.fast).then_some(seen.base))?
+    {
+        evidence = format!("{evidence} {}", sustained.evidence());
+        (family, sure) = sustained.family((family, sure));
+        dear = dear.max(sustained.took() / seen.base);
+        if let Some(unit) = sustained.unit() {
+            session.suppose(unit);
+            session.conclude(Rule::found(parameter, family, sure.min(most), evidence).with(seen.picture()));
+            return Ok(());
+        }
+    }
+    let may_be_page = family == Family::Page && seen.base < priors::PROGRAM_MOST;
+    let map_cache = if may_be_page { Some(look_for_map_cache(session, seen.size)?) } else { None };
+    let before = sure;
+    let may_go;
+    (family, sure, may_go) = look_at_orders(session, &seen, dear, (family, sure), &mut evidence)?;
+    if family == Family::SharedLogBlock {
+        // The first page's die may be collecting for another reason.
+        sure = if suppose_unit(session)? { sure.max(BEGINNINGS_SEEN) } else { sure.min(FIRST_ALONE) };
+    }
+    if matches!(family, Family::Block | Family::LogBlock)
+        && let Some(told) = openings(session)?.filter(|told| !is_segment(session, told.unit))
+    {
+        // One log on each die takes two places in turns for what openings cost.
+        sure = sure.max(if may_go && family == Family::LogBlock { before } else { TOLD });
+        let finding = told.finding(session);
+        session.suppose(finding);
+    }
+    sure = sure.min(most);
+    let page = session.inference().get(Parameter::WritePageSize);
+    let whole = page.is_some_and(|page| page.number().is_some() && page.confidence >= FIRM);
+    let finding = if family != Family::Page {
+        Rule::found(parameter, family, sure, evidence)
+    } else if let Some((cached, figures)) = map_cache {
+        let sure = if whole { sure } else { sure.min(UNKNOWN_PAGE) };
+        let sure = if takes_long || seen.is_slow_apart() { sure.min(SLOW) } else { sure };
+        let evidence = format!("{evidence} {figures}");
+        match cached {
+            MapCache::Found => {
+                Rule::found(parameter, Family::DemandCachedPage, MAP_CACHE.min(sure), evidence)
+            }
+            MapCache::None => Rule::found(parameter, Family::Page, sure, evidence),
+            MapCache::Unclear(family) => {
+                Rule::found(parameter, family, sure.min(Rule::weak("unclear map cache")), evidence)
+            }
+        }
+    } else {
+        let evidence =
+            format!("{evidence} But no flash page takes so long to write: each write may be a merge.");
+        Finding::undetermined(parameter, evidence)
+    };
+    session.conclude(finding.with(seen.picture()));
+    Ok(())
+}
+
+/// The family and how sure it is, if it merges and no buffer hides in which orders; and whether going to places may be what costs.
+/// `dear` is what places far apart cost.
+fn look_at_orders(
+    session: &mut Session<'_, '_>,
+    seen: &FamilyCosts,
+    dear: f64,
+    (family, sure): (Family, Rule),
+    evidence: &mut String,
+) -> Result<(Family, Rule, bool), Halt> {
+    let merges = matches!(family, Family::Block | Family::LogBlock);
+    let orders = if merges && seen.unbuffered { orders(session, seen.base)? } else { None };
+    let Some(orders) = orders else { return Ok((family, sure, false)) };
+    *evidence = format!("{evidence} {}", orders.evidence());
+    Ok(match () {
+        () if orders.is_going(dear) => (family, sure.min(GOING), true),
+        () if orders.need_order(seen.in_place) => (Family::Block, sure.min(NOT_IN_ANY_ORDER), false),
+        () => (family, sure, false),
+    })
+}
+
+impl Sustained {
+    /// The family, and how sure it is; `seen` is what other patterns tell.
+    fn family(&self, seen: (Family, Rule)) -> (Family, Rule) {
+        let [twice, alone, contrary] = ALIKE;
+        match seen {
+            _ if self.depths.is_some() => (Family::Block, IN_ORDER),
+            (Family::LogBlock, _) if self.merges() => (Family::LogBlock, twice),
+            (Family::Block, _) if self.merges() => (Family::LogBlock, contrary),
+            _ if self.merges() => (Family::LogBlock, alone),
+            (Family::Block | Family::LogBlock, _) if self.is_cheap() => (Family::Page, REFUTED),
+            _ => seen,
+        }
+    }
+}
+
+/// Whether openings are those of segment groups, to which going costs.
+fn is_segment(session: &Session<'_, '_>, unit: Bytes) -> bool {
+    let span = session.known().number(Parameter::SegmentGroupSpan);
+    span.is_some_and(|span| (unit.0 as f64 / span - 1.0).abs() <= SPAN)
+}
+
+impl FamilyCosts {
+    /// Whether a page takes so long in sequence that each may be a merge.
+    fn takes_long(&self, session: &Session<'_, '_>) -> bool {
+        let filled = page_on_die(session, self.size);
+        self.base >= priors::PROGRAM_MOST
+            || self.base >= priors::MERGE_LEAST && self.base >= MERGED_IN_SEQUENCE * filled
+    }
+
+    /// Whether pages far apart take longer than those in sequence and at one place, but no merge.
+    fn is_slow_apart(&self) -> bool {
+        self.apart >= SLOW_APART * self.in_place.max(self.dies)
+    }
+
+    /// The family, a page map kept on the flash counting as a page map, and how sure it is.
+    fn family(&self) -> (Family, Rule) {
+        // Behind a buffer a page may seem to cost next to nothing, and what is many times as much no merge.
+        let at_first = match self.first * self.base >= priors::MERGE_LEAST {
+            true => level(self.first / self.in_place.max(1e-9), CHEAP, MERGE),
+            false => Level { merges: false, clear: true },
+        };
+        let apart = level(self.apart / self.in_place.max(1e-9), CHEAP, MERGE);
+        let again = level(self.in_place, CHEAP * self.dies, MERGE * self.dies);
+        let busy = level(self.anywhere, COLLECTING, MERGING);
+        // What costs a merge at one place costs no less far apart, if no buffer hides it.
+        let far = !level(self.in_place / self.apart.max(1e-9), CHEAP, MERGE).merges;
+        let beyond_dies = self.unbuffered || self.in_place >= MERGE * priors::DIES_USUAL as f64;
+        let block = again.merges && far && (self.anywhere > MERGE || beyond_dies);
+        // A buffer, or a device that gives a page that is written again a new block, makes one place cheap. Shared logs make
+        // places far apart cheap as well.
+        let block_but_again = at_first.merges && apart.merges && busy.merges;
+        // Collecting on one die alone is dear as well, but not if it costs next to nothing on all of them.
+        // Merges that are put off are done while other dies work, so that anywhere they may cost little.
+        let log = apart.merges && (busy.merges || self.unbuffered && self.anywhere > CHEAP / 1.2);
+        // Behind a buffer a log that is merged when it is full costs its die a few pages for each.
+        let dear = (2.0 * MERGE).max(CHEAP * self.dies);
+        let everywhere = self.in_place >= dear && self.apart >= MERGE && busy.merges;
+        let all = |levels: &[Level], clear, unclear| {
+            if levels.iter().all(|level| level.clear) { Rule::strong(clear) } else { Rule::weak(unclear) }
+        };
+        match () {
+            () if block_but_again && !block => (Family::Block, Rule::weak("all but one place")),
+            () if at_first.merges && !block => {
+                (Family::SharedLogBlock, all(&[again, at_first], "first page", "first page, unclear"))
+            }
+            () if log => (
+                Family::LogBlock,
+                all(&[again, at_first, apart, busy], "blocks far apart", "blocks far apart, unclear"),
+            ),
+            // Merges that are put off make places far apart cheaper than one place, but not cheap.
+            () if everywhere => (Family::Block, Rule::weak("merges everywhere")),
+            () if block => (Family::Block, all(&[again, apart, busy], "one place", "one place, unclear")),
+            () if busy.merges && again.merges => (Family::Block, Rule::weak("one place and in parallel")),
+            () if busy.merges => (Family::Page, Rule::weak("collection in parallel")),
+            // Few writes may be fewer than there are logs, or merges that are deferred. A device without flash merges nothing
+            // as well.
+            () if self.few => (Family::Page, Rule::likely("few writes").capped(caps::NO_FLASH)),
+            () => (
+                Family::Page,
+                all(&[again, at_first, apart, busy], "nothing merges", "nothing merges, unclear"),
+            ),
+        }
+    }
+}

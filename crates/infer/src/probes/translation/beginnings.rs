@@ -1,0 +1,189 @@
+//! The erase block where logs are shared: which pages begin a block.
+//!
+//! # Model
+//! A page that begins a block goes to a log of its own, in the hope that the others follow, and what was in it before is merged
+//! (FAST, Lee et al., ACM TECS 6(3), 2007, section 4). All other pages go to the shared logs and cost what a page costs. The
+//! device's first page begins a block for sure: it is written in turns with a page of each stripe, up the addresses. Where the
+//! other one is as dear, a block begins on the first die, which it does once in each unit of all dies. What is put off stays
+//! put off as far as it can be, because every second write is a merge.
+//!
+//! # Invariants
+//! - a unit has two of its multiples dear at least, and few pages elsewhere are;
+//! - nothing is told behind a write buffer.
+
+use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
+use flashlab_base::Bytes;
+use flashlab_plan::Location;
+
+use crate::probes::figures::median;
+use crate::probes::patterns::in_turn;
+use crate::probes::writes::{Buffer, apart, buffer, page_to_write, writes};
+use crate::halt::{Halt, if_affordable};
+use crate::priors;
+use crate::rule::Rule;
+use crate::session::Session;
+
+/// Stripes that are looked at each time, and the most.
+const STRIPES: u64 = 32;
+const STRIPES_MOST: u64 = 2048;
+/// A merge takes so many times what a page takes.
+const MERGE: f64 = 5.0;
+/// Multiples of a unit that have to be seen, and the share of them that is dear.
+const MULTIPLES: usize = 2;
+const DEAR: f64 = 0.75;
+/// The share of the other stripes that may be dear, as outliers are.
+const ELSEWHERE: f64 = 0.08;
+/// The share of what may be written that is used.
+const SHARE: f64 = 0.5;
+/// Multiples that are looked at again.
+const FRESH: u64 = 6;
+/// More merges than a device puts off.
+const PUT_OFF: u64 = 32;
+/// How sure it is.
+const TOLD: Rule = Rule::strong("first pages of blocks");
+
+/// Looks for the unit by pages that begin a block, and supposes it; whether there is one.
+pub(super) fn suppose_unit(session: &mut Session<'_, '_>) -> Result<bool, Halt> {
+    let (page, row) = (page_to_write(session), session.known().row_of_all_dies());
+    let (Some(stripe), Buffer::None) = (session.known().whole_stripe(page), buffer(session)) else {
+        return Ok(false);
+    };
+    // A unit is a whole number of rows.
+    let stripe = row.filter(|row| row.0.is_multiple_of(stripe.0)).map_or(stripe, |row| row.max(stripe));
+    let shortest =
+        row.map_or(page * priors::ROWS_LEAST, |row| row * priors::ROWS_LEAST).0.div_ceil(stripe.0) as usize;
+    let affordable = (session.writes_left().0 as f64 * SHARE / (2 * page.0) as f64) as u64;
+    let most = affordable.min(session.capacity().0 / stripe.0 / 2).min(STRIPES_MOST);
+    // As many merges are put off as can be.
+    let first = writes(Location::Sequential, page, PUT_OFF, Bytes::ZERO, page);
+    if if_affordable(session.run("first-page", &first))?.is_none() {
+        return Ok(false);
+    }
+    let mut seen = Turns { page, costs: Vec::new(), merges: Vec::new() };
+    while (seen.costs.len() as u64) < most {
+        let begin = seen.costs.len() as u64 + 1;
+        let count = STRIPES.min(most + 1 - begin);
+        if !seen.look(session, stripe * begin, stripe, count)? {
+            return Ok(false);
+        }
+        let Some(level) = seen.level() else { return Ok(false) };
+        let Some(stripes) = period(&seen.costs, level, shortest) else { continue };
+        let unit = stripe * stripes as u64;
+        if seen.is_confirmed(session, unit, stripe, level)? {
+            conclude(session, unit, &seen.costs, stripe);
+            return Ok(true);
+        }
+        return Ok(false);
+    }
+    Ok(false)
+}
+
+/// Pages in turns with the device's first page.
+struct Turns {
+    page: Bytes,
+    /// What they took, and what the first page took.
+    costs: Vec<f64>,
+    merges: Vec<f64>,
+}
+
+impl Turns {
+    /// `count` pages from `at` on, so far apart; false where there is no budget for them.
+    fn look(
+        &mut self,
+        session: &mut Session<'_, '_>,
+        at: Bytes,
+        distance: Bytes,
+        count: u64,
+    ) -> Result<bool, Halt> {
+        let pages = writes(Location::Sequential, self.page, 2 * count, at, distance * count);
+        let first = writes(Location::Sequential, self.page, count, Bytes::ZERO, self.page);
+        let pattern = in_turn(apart(pages, distance), first);
+        let samples = match session.run("beginnings", &pattern) {
+            Err(Halt::Time | Halt::Budget { .. } | Halt::Misfit(_)) => return Ok(false),
+            other => other?,
+        };
+        for sample in samples {
+            let took = sample.response().0 as f64;
+            if sample.offset == Bytes::ZERO { self.merges.push(took) } else { self.costs.push(took) }
+        }
+        Ok(true)
+    }
+
+    /// What takes longer begins a block, if the first page takes as long as merges do.
+    fn level(&self) -> Option<f64> {
+        let (merge, page) = (median(&self.merges), median(&self.costs));
+        (merge >= MERGE * page).then_some((merge / 2.0).max((merge * page).sqrt()))
+    }
+
+    /// Whether pages at other multiples of a unit are dear again, and those a stripe before them and half-way are not.
+    fn is_confirmed(
+        &mut self,
+        session: &mut Session<'_, '_>,
+        unit: Bytes,
+        stripe: Bytes,
+        level: f64,
+    ) -> Result<bool, Halt> {
+        let count = (session.capacity().0 / unit.0).saturating_sub(1).min(FRESH);
+        let mut again = Turns { page: self.page, costs: Vec::new(), merges: Vec::new() };
+        let half = Bytes(unit.0 / 2).round_down(stripe).max(stripe);
+        for at in [unit, unit - stripe, half] {
+            if !again.look(session, at, unit, count)? {
+                return Ok(false);
+            }
+        }
+        let (multiples, between) = again.costs.split_at((count as usize).min(again.costs.len()));
+        let dear = |costs: &[f64]| costs.iter().filter(|&&cost| cost > level).count();
+        Ok(multiples.len() >= MULTIPLES && dear(multiples) + 1 >= multiples.len() && dear(between) <= 1)
+    }
+}
+
+/// The stripes from one dear one to the next: each multiple is dear and few others are. The first cost is of the first stripe.
+fn period(costs: &[f64], level: f64, shortest: usize) -> Option<usize> {
+    let dear = |stripe: usize| costs.get(stripe - 1).is_some_and(|&cost| cost > level);
+    let all = (1..=costs.len()).filter(|&stripe| dear(stripe)).count();
+    let is_period = |&period: &usize| {
+        let multiples = costs.len() / period;
+        let hits = (1..=multiples).filter(|times| dear(times * period)).count();
+        let others = (costs.len() - multiples).max(1) as f64;
+        dear(period)
+            && multiples >= MULTIPLES
+            && hits >= MULTIPLES
+            && hits as f64 >= DEAR * multiples as f64
+            && (all - hits) as f64 <= ELSEWHERE * others
+    };
+    (shortest.max(1)..=costs.len() / MULTIPLES).find(is_period)
+}
+
+fn conclude(session: &mut Session<'_, '_>, unit: Bytes, costs: &[f64], stripe: Bytes) {
+    let evidence = format!(
+        "Of single pages that are {stripe} apart, alternating with the device's first page, one in each {unit} costs a merge: it is the \
+         first page of a block. Other multiples of {unit} show the same, and offsets between them do not.",
+    );
+    let points = costs.iter().zip(1u64..).map(|(&cost, at)| ((stripe * at).0 as f64, cost)).collect();
+    let picture = Picture::new(
+        "Single pages at ascending offsets, a stripe apart, alternating with the device's first page: those that begin a block are slow.",
+        Axis::linear("address", "bytes"),
+        Axis::logarithmic("response time", "ns"),
+    );
+    let finding = Rule::found(Parameter::EraseBlockSize, unit, TOLD, evidence);
+    session.suppose(
+        finding.with(picture.draw("writes", Style::Dots, points).mark(unit.0 as f64, "erase block")),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_distance_of_dear_stripes_is_the_unit() {
+        let costs = |unit: usize| -> Vec<f64> {
+            let one = |at: usize| if at.is_multiple_of(unit) { 100.0 } else { 1.0 };
+            (1..=130).map(|at| if at == 41 { 10.5 } else { one(at) }).collect()
+        };
+        for unit in [8, 24, 64] {
+            assert_eq!(period(&costs(unit), 10.0, 2), Some(unit));
+        }
+        assert_eq!(period(&costs(100), 10.0, 2), None);
+    }
+}

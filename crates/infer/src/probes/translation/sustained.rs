@@ -1,0 +1,168 @@
+//! Single pages anywhere on one die, for so long that nothing hides what they cost.
+//!
+//! # Model
+//! A block map and logs of one block each merge a block for nearly each page that is written anywhere. A write buffer hides it
+//! until it is full, logs until all are open, and a device that puts merges off until it owes as many as it can. So pages are
+//! written to one die, more than all of these take, and the last ones tell: most of them cost a merge, or few do, as where every
+//! page may lie anywhere and shared logs only some pay for many. What a page takes on its die is at most what filling the
+//! device took for as much, times the dies and planes that it kept busy.
+//!
+//! Whether merges copy what lies before the page only, or all alike, tells a block map from logs ([`super::depths`]).
+//!
+//! # Invariants
+//! - nothing is told where the dies are not known: pages of several dies would not wait for each other.
+
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_base::Bytes;
+use flashlab_plan::Location;
+
+use super::depths::{Depths, GAIN_LEAST, Trace, UNITS_LEAST};
+use crate::probes::figures::quantile;
+use crate::probes::patterns::responses;
+use crate::probes::writes::{
+    Buffer, apart, buffer, dies, dies_in_doubt, page_takes, page_to_write, shifted, writes,
+};
+use crate::halt::{Halt, if_affordable};
+use crate::priors;
+use crate::rule::Rule;
+use crate::session::Session;
+
+/// Writes that are looked at, beside those that a buffer takes, and the fewest; and how many are done in a round.
+const WRITES: u64 = 256;
+const WRITES_LEAST: u64 = 96;
+const ROUND: u64 = 32;
+/// More merges than are put off.
+const PUT_OFF: u64 = 32;
+/// From round to round pages are so much further on: no neighbours, which leave a buffer together.
+const APART: u64 = 3;
+/// The addresses lie in so many of the shortest units; and in so many where the dies are not known.
+const UNITS: u64 = 2048;
+const UNITS_UNKNOWN: u64 = 8192;
+/// Merges, relative to what a page takes on its die at most: a merge copies sixteen pages or more, but the link or a
+/// channel may have been what filling the device waited for. Slow rows take no more than half of this.
+const MERGED: f64 = 3.0;
+/// A sawtooth counts where writes are as dear as this, as what copies makes them.
+const COPIES: f64 = 2.0;
+/// How sure a unit is that the depths of pages in it told.
+const TOLD: Rule = Rule::strong("depth in block");
+/// The same of a unit whose half or double is nearly as likely.
+const HARDLY_TOLD: Rule = Rule::likely("depth in block, little");
+
+/// What single pages on one die cost in the end.
+pub(super) struct Sustained {
+    /// The usual one of the last ones, and the one that a tenth of them reach, relative to what a page takes on its die at
+    /// most.
+    usual: f64,
+    dear: f64,
+    /// Whether the usual one takes as long as a merge does at least.
+    long: bool,
+    /// What a page takes on its die at most, in nanoseconds.
+    page_takes: f64,
+    /// So many times as many dies, or planes of them, as are known there may be.
+    more_dies: f64,
+    /// The unit in which they cost the more, the deeper they lie.
+    pub(super) depths: Option<Depths>,
+    trace: Trace,
+}
+
+/// Writes them; none where there is no budget for as many as tell, or the dies are not known. `alone` is what a page takes in
+/// sequence, where no buffer hides it.
+pub(super) fn sustained(
+    session: &mut Session<'_, '_>,
+    alone: Option<f64>,
+) -> Result<Option<Sustained>, Halt> {
+    let (page, row, buffer) = (page_to_write(session), session.known().row_of_all_dies(), buffer(session));
+    let stripe = session.known().whole_stripe(page);
+    let slot = stripe.unwrap_or(page);
+    let pages_of_slot = (slot.0 / dies(session) / page.0).max(1);
+    let shortest = row.map_or(page, |row| row.max(page)) * priors::ROWS_LEAST;
+    let units = if row.is_some() { UNITS } else { UNITS_UNKNOWN };
+    let window = (shortest * units).min(session.capacity()).round_down(slot);
+    let held = buffer.most(session).0 / page.0;
+    let enough = WRITES_LEAST + held;
+    let count = (WRITES + PUT_OFF + 2 * held).min(session.writes_left().0 / page.0 / 2);
+    if count < enough || window < shortest.max(slot) * UNITS_LEAST {
+        return Ok(None);
+    }
+    session.rest(priors::WRITES_DONE)?;
+    let (mut addresses, mut costs) = (Vec::new(), Vec::new());
+    for round in 0..count.div_ceil(ROUND) {
+        let places = ROUND.min(count - round * ROUND).min(window.0 / slot.0);
+        // What a buffer still holds would not leave it again: each round takes other pages.
+        let anywhere = writes(Location::Permutation, page, places, Bytes::ZERO, window);
+        let pattern = shifted(apart(anywhere, slot), page * (round * APART % pages_of_slot));
+        let Some(samples) = if_affordable(session.run("sustained", &pattern))? else {
+            if (costs.len() as u64) < enough {
+                return Ok(None);
+            }
+            break;
+        };
+        addresses.extend(samples.iter().map(|sample| sample.offset.0 as f64));
+        costs.extend(responses(&samples));
+    }
+    let page_takes = page_takes(session, page, alone);
+    // A quarter more was written than what is known of a buffer.
+    let held = (buffer != Buffer::None).then_some(held as usize * 4 / 5);
+    let trace = Trace { addresses, costs, grain: page.0 as f64, window: window.0 as f64, held };
+    // The second half is beyond all that hides merges.
+    let late = &trace.costs[trace.costs.len() / 2..];
+    let [usual, dear] = [0.5, 0.9].map(|share| quantile(late, share) / page_takes);
+    let long = usual * page_takes >= priors::MERGE_LEAST;
+    let more_dies = dies_in_doubt(session)[0] as f64;
+    let depths = (usual >= COPIES).then(|| trace.unit(shortest.0 as f64)).flatten();
+    Ok((stripe.is_some() || depths.is_some()).then_some(Sustained {
+        usual,
+        dear,
+        long,
+        page_takes,
+        more_dies,
+        depths,
+        trace,
+    }))
+}
+
+impl Sustained {
+    /// What the usual one of the last ones took.
+    pub(super) fn took(&self) -> f64 {
+        self.usual * self.page_takes
+    }
+
+    /// Whether nearly each page cost a merge.
+    pub(super) fn merges(&self) -> bool {
+        self.long && self.usual >= MERGED * self.more_dies
+    }
+
+    /// Whether few pages cost a merge, even if most of them went to logs that were open.
+    pub(super) fn is_cheap(&self) -> bool {
+        self.dear < COPIES
+    }
+
+    /// What was seen.
+    pub(super) fn evidence(&self) -> String {
+        let deep = self.unit().map_or(String::new(), |unit| format!(" {}", unit.evidence));
+        format!(
+            "In a long run of random writes to one die, a write takes at most {:.1} x the time of the fill for the same amount, and one \
+             write in ten {:.1} x or more.{deep}",
+            self.usual, self.dear
+        )
+    }
+
+    /// What it says of the erase block, where depths tell one.
+    pub(super) fn unit(&self) -> Option<Finding> {
+        let Depths { unit, gain, beyond, delay } = self.depths?;
+        let evidence = format!(
+            "Single random writes cost more the further they are from the beginning of their {} (log-likelihood ratio to chance \
+             {gain:.0}).",
+            Bytes(unit as u64)
+        );
+        let points = self.trace.waited(delay).map(|(address, cost)| (address % unit, cost)).collect();
+        let picture = Picture::new(
+            "Single random pages, over their position in an erase block: a block map copies all pages before them.",
+            Axis::linear("position in the erase block", "bytes"),
+            Axis::linear("response time", "ns"),
+        )
+        .draw("writes", Style::Dots, points);
+        let sure = if beyond >= GAIN_LEAST { TOLD } else { HARDLY_TOLD };
+        Some(Rule::found(Parameter::EraseBlockSize, Bytes(unit as u64), sure, evidence).with(picture))
+    }
+}

@@ -1,0 +1,193 @@
+//! When what was written lands on the flash: before its write is answered, behind it, or only when there is need.
+//!
+//! # Model
+//! A die that programs cannot read. So what was just written is read back at once, and after a rest:
+//!
+//! - a write that waited for the flash left its die idle: both reads take the same;
+//! - of a buffer that is emptied at once the write is answered while the die begins to program: the read at once waits for it;
+//! - of a buffer that is emptied when it is full the page is still there, and both reads are faster than those of what was
+//!   written long before.
+//!
+//! # Invariants
+//! - everything goes one behind the other from the device's beginning on, as a part of filling it, and every place is read once;
+//! - a read at once counts only where its write took longer than most: by noise the host may hear of a write before
+//!   the device is done with it, and would see that.
+
+use flashlab_analysis::decide::ranks::mann_whitney;
+use flashlab_analysis::inference::Picture;
+use flashlab_base::{Bytes, Mode};
+use flashlab_plan::{Location, Pattern};
+
+use super::bursts::{SMALL, rest_for, write_behind, write_one};
+use crate::probes::figures::{median, ranked};
+use crate::probes::patterns::{ios, responses};
+use crate::halt::Halt;
+use crate::session::Session;
+use crate::words::duration;
+
+/// The sizes of the writes: whole pages, and whole rows of the most planes.
+const SIZES: [Bytes; 2] = [Bytes::kib(16), Bytes::kib(64)];
+/// Trials of each size.
+const TRIALS: usize = 40;
+/// With fewer of each nothing can be told.
+const TRIALS_LEAST: usize = 16;
+/// p that reads take as long as others.
+const P: f64 = 1e-4;
+/// Who waits for a die waits for at least this share of what the read, or the write, takes; and what the flash is not read for
+/// takes at most this share.
+const LATER: f64 = 0.03;
+const SOONER: f64 = 0.92;
+/// No buffer is expected to hold more, nor more than a fiftieth of the device.
+const MORE: Bytes = Bytes::mib(32);
+
+/// When a write lands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Landing {
+    /// Before it is answered.
+    Before,
+    /// At once, behind the answer.
+    Behind,
+    /// When there is need.
+    Late,
+}
+
+/// What was seen.
+pub(super) struct Landed {
+    pub(super) landing: Landing,
+    pub(super) evidence: String,
+    pub(super) picture: Picture,
+    /// Reads of [`SMALL`] of what was written last, after a rest, and of what was written before.
+    pub(super) rested: Vec<f64>,
+    pub(super) older: Vec<f64>,
+    /// Writes of the smaller of the sizes after a rest, and reads of as much.
+    pub(super) writes: Vec<f64>,
+    pub(super) reads: Vec<f64>,
+}
+
+/// Reads back what was written.
+pub(super) fn landing(session: &mut Session<'_, '_>) -> Result<Landed, Halt> {
+    let (mut rested, mut older, mut writes, mut reads) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut at_once: [Vec<(f64, f64)>; 2] = [Vec::new(), Vec::new()];
+    let (block, small) = (session.block(), SMALL.max(session.block()));
+    let sizes = SIZES.map(|size| size.max(block));
+    'all: for _ in 0..TRIALS {
+        for (size, at_once) in sizes.into_iter().zip(&mut at_once) {
+            if session.writes_left() < size * 2 {
+                break 'all;
+            }
+            // The last page of a piece is the last to leave.
+            let last = |place: Bytes| read(place + size - small, small);
+            let place = session.fill().until;
+            let cost = write_one(session, "piece", size)?;
+            let seen = responses(&session.run("read-at-once", &last(place))?);
+            at_once.extend(seen.first().map(|&seen| (cost, seen)));
+            let place = session.fill().until;
+            write_one(session, "piece", size)?;
+            session.rest(rest_for(cost))?;
+            rested.extend(responses(&session.run("read-after-a-rest", &last(place))?));
+            // Each place once: what was read may be in a buffer, too; and after a read as near as in the case before.
+            let old = Bytes(place.0 / 4).round_down(small);
+            session.run("go-to-what-is-older", &read(old.max(size) - size, small))?;
+            older.extend(responses(&session.run("read-what-is-older", &read(old.max(size), small))?));
+            if size == sizes[0] {
+                writes.push(cost);
+                let old = Bytes(place.0 / 2).round_down(size);
+                reads.extend(responses(&session.run("read-what-is-older", &read(old, size))?));
+            }
+        }
+    }
+    if rested.len() < 2 * TRIALS_LEAST {
+        return Err(Halt::Lacks(
+            "the write budget is too small to see when writes reach the flash (--write-budget)".to_owned(),
+        ));
+    }
+    let usual =
+        at_once.each_ref().map(|seen| median(&seen.iter().map(|&(write, _)| write).collect::<Vec<_>>()));
+    let at_once = at_once.map(|seen| no_sooner(&seen));
+    let behind = at_once.iter().zip(usual).any(|(seen, usual)| {
+        let later = median(seen) - median(&rested);
+        mann_whitney(seen, &rested).p_above < P && later > LATER * median(&rested).max(usual)
+    });
+    let sooner =
+        |older: &[f64]| mann_whitney(&rested, older).p_below < P && median(&rested) < SOONER * median(older);
+    let mut late = sooner(&older);
+    if !behind && !late {
+        // All that was written may still be held.
+        older = displaced(session)?;
+        late = sooner(&older);
+    }
+    let landing = match (behind, late) {
+        (true, _) => Landing::Behind,
+        (_, true) => Landing::Late,
+        _ => Landing::Before,
+    };
+    let names = sizes.map(|size| format!("at once, after a write of {size}"));
+    let kinds = names.iter().map(String::as_str).zip(at_once.each_ref().map(Vec::as_slice));
+    let others = [("after idle time", rested.as_slice()), ("older data", &older)];
+    let picture = ranked(
+        format!(
+            "Reads of data that was just written, after writes of {} and of {}. If the device answers a write before the data is \
+             on the flash, the read waits for it or comes from memory.",
+            sizes[0], sizes[1]
+        ),
+        "reads",
+        kinds.chain(others),
+    );
+    let [first, second] = at_once.map(|seen| duration(median(&seen)));
+    let evidence = format!(
+        "Reading back data right after the write takes {first} for writes of {} and {second} for writes of {}; after idle time it \
+         takes {}, and reading older data takes {}.",
+        sizes[0],
+        sizes[1],
+        duration(median(&rested)),
+        duration(median(&older)),
+    );
+    Ok(Landed { landing, evidence, picture, rested, older, writes, reads })
+}
+
+/// Reads of what was written first, after more was written than is held.
+fn displaced(session: &mut Session<'_, '_>) -> Result<Vec<f64>, Halt> {
+    let (size, small) = (Bytes::kib(128).max(session.block()), SMALL.max(session.block()));
+    let end = session.fill().until;
+    let more = MORE.min(Bytes(session.capacity().0 / 50)).min(session.writes_left()).0 / size.0;
+    if more > 0 {
+        write_behind(session, "more", size, more)?;
+        session.rest(rest_for(0.0))?;
+    }
+    // In pairs, of which the first only goes there.
+    let apart = Bytes(end.0 / (TRIALS as u64 * 8)).round_down(small).max(small * 2);
+    let mut reads = Vec::new();
+    for index in 0..TRIALS as u64 {
+        let place = apart * index;
+        if place + apart + small > end {
+            break;
+        }
+        session.run("go-to-what-was-first", &read(place + Bytes(apart.0 / 2).round_down(small), small))?;
+        reads.extend(responses(&session.run("read-what-was-first", &read(place, small))?));
+    }
+    Ok(reads)
+}
+
+/// Reads behind the quarter of the writes that took longest: however many kinds of writes there are, none of these was
+/// answered early.
+fn no_sooner(seen: &[(f64, f64)]) -> Vec<f64> {
+    let mut seen = seen.to_vec();
+    seen.sort_by(|a, b| a.0.total_cmp(&b.0));
+    seen[seen.len() * 3 / 4..].iter().map(|&(_, read)| read).collect()
+}
+
+fn read(place: Bytes, size: Bytes) -> Pattern {
+    ios(Mode::Read, Location::Sequential, size, 1).on_target(place, size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_behind_writes_that_were_answered_early_do_not_count() {
+        let seen: Vec<(f64, f64)> = (0..11).map(|i| (95.0 + f64::from(i), f64::from(i))).rev().collect();
+        assert_eq!(no_sooner(&seen), [8.0, 9.0, 10.0]);
+        assert_eq!(no_sooner(&[]), [] as [f64; 0]);
+    }
+}
