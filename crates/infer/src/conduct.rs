@@ -17,15 +17,15 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Experiment, Location, Plan};
 use flashlab_samples::ProbeStep;
 
-use crate::probes::figures::median;
-use crate::probes::patterns;
 use crate::halt::Halt;
 use crate::journal;
-use crate::probe::Probe;
 use crate::order::function_of;
+use crate::probe::Probe;
+use crate::probes::patterns;
 use crate::progress::InferenceEnd;
 use crate::session::allowance::Allowance;
 use crate::session::{READING_TIME, Session};
+use flashlab_analysis::signals::figures::median;
 
 /// If this number of reads at random offsets fails, the device does not answer any more.
 const LAST_READS: u64 = 8;

@@ -1,8 +1,8 @@
 //! The list of the probes, in the order in which they run. No other file names them all.
 
-use crate::probes;
 use crate::halt::Halt;
 use crate::probe::Probe;
+use crate::probes;
 use crate::session::Session;
 
 /// Runs a probe: its patterns, its decisions, and its findings. The parameters that it leaves are undetermined.

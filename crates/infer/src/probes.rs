@@ -3,9 +3,7 @@
 pub(crate) mod absorbed;
 pub(crate) mod content;
 mod cost_per_io;
-mod cycles;
 pub(crate) mod erase_block;
-pub(crate) mod figures;
 pub(crate) mod fill;
 mod filling;
 mod flushes;
@@ -25,16 +23,13 @@ mod read_buffer;
 pub(crate) mod reads;
 pub(crate) mod recovery;
 pub(crate) mod rereads;
-mod saturation;
 pub(crate) mod segment_groups;
 mod size_pictures;
-mod sizes;
 mod slc_region;
 mod space;
 pub(crate) mod spare;
 
 pub(crate) mod startup;
-pub(crate) mod steps;
 pub(crate) mod structure;
 pub(crate) mod translation;
 pub(crate) mod write_buffer;

@@ -21,9 +21,9 @@ use crate::halt::Halt;
 use crate::journal::{Journal, record_run};
 use crate::knowledge::Knowledge;
 use crate::lab::{Lab, LabRun, PlacedProbe};
-use crate::priors;
 use crate::progress::{InferenceProgress, InferenceSettings};
 use allowance::Allowance;
+use flashlab_analysis::priors;
 
 /// A group that may write less than this part of the device has too little for any probe.
 const BUDGET_PART: u64 = 100;

@@ -20,14 +20,14 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Ver
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
-use super::figures::{mean, median, ranked};
 use super::writes::{apart, costs_of, place, writes};
 use crate::halt::Halt;
-use crate::priors;
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::{mean, median, ranked};
 
 pub(crate) const PROBE: Probe = Probe {
     name: "buffered-writes",

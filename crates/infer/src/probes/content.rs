@@ -27,15 +27,15 @@ use flashlab_analysis::inference::{Finding, Parameter, Picture};
 use flashlab_base::Bytes;
 use flashlab_plan::{Content, Location};
 
-use super::figures::{median, ranked};
-use super::steps::lump;
 use super::writes::{costs_of, place, with_content, writes};
 use crate::halt::{Halt, if_affordable};
-use crate::priors;
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::{median, ranked};
+use flashlab_analysis::signals::steps::lump;
 
 pub(crate) const PROBE: Probe = Probe {
     name: "content",

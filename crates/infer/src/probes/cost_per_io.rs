@@ -4,16 +4,29 @@ use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::Nanos;
 
 use super::size_pictures::beginning;
-use super::sizes::{OF_PART, Told, between};
 use crate::knowledge::CONFIDENCE_LEAST;
 use crate::rule::Rule;
+use flashlab_analysis::signals::sizes::{FittedLine, LineOf, between};
+
+/// The rules by the sizes that tell the cost: what is no line depends on all its sizes.
+const OF_DEFINITION: Rule = Rule::strong("line of defined sizes");
+const OF_LINE: Rule = Rule::likely("line");
+const OF_PART: Rule = Rule::weak("line of a part");
+
+fn rule_of(line: &FittedLine) -> Rule {
+    match line.line_of() {
+        LineOf::Definition => OF_DEFINITION,
+        LineOf::Line => OF_LINE,
+        LineOf::Part => OF_PART,
+    }
+}
 
 /// The cost of each IO; `what` they are, as "sequential reads".
 pub(crate) fn cost(
     parameter: Parameter,
     what: &str,
-    plain: Option<&Told>,
-    paused: Option<&Told>,
+    plain: Option<&FittedLine>,
+    paused: Option<&FittedLine>,
     off: [f64; 2],
 ) -> Finding {
     let Some((estimate, chance)) = between(plain, paused, off, [1.0; 2]) else {
@@ -28,7 +41,7 @@ pub(crate) fn cost(
     if chance < CONFIDENCE_LEAST {
         return Finding::undetermined(parameter, evidence).with(beginning(what, plain, paused, None));
     }
-    let most = [plain, paused].into_iter().flatten().map(Told::most).reduce(Rule::min).unwrap_or(OF_PART);
+    let most = [plain, paused].into_iter().flatten().map(rule_of).reduce(Rule::min).unwrap_or(OF_PART);
     Rule::found(parameter, Nanos(estimate as u64), most.of_chance(chance), evidence).with(beginning(
         what,
         plain,

@@ -66,8 +66,7 @@ fn granularity(session: &Session<'_, '_>, family: Option<Family>) -> Finding {
             let rule = Rule::strong("follows from the family")
                 .min(known.premise(from))
                 .min(known.premise(Parameter::TranslationFamily));
-            let evidence =
-                format!("A translation layer of the family '{family}' maps units of one {title}.");
+            let evidence = format!("A translation layer of the family '{family}' maps units of one {title}.");
             Rule::found(parameter, size, rule, evidence)
         }
         None => Finding::undetermined(

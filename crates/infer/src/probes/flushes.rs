@@ -11,11 +11,11 @@ use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_base::Bytes;
 use flashlab_plan::{Location, Pattern};
 
-use super::figures::median;
 use super::patterns::responses;
 use super::writes::writes;
 use crate::halt::Halt;
 use crate::session::Session;
+use flashlab_analysis::signals::figures::median;
 
 /// Writes, as small as any buffer holds them, that are asked whether they take longer when they are flushed: by how many times
 /// at least, as a program takes much longer than what is beside it, and how likely that may be by chance.

@@ -19,15 +19,17 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Time};
 
 use super::cost_per_io::cost;
-use super::figures::{mean, median};
 use super::patterns::{ios, responses};
 use super::size_pictures::throughput;
-use super::sizes::{Curve, Kind, LINE_FROM, LINE_TO, PAUSE, READS_OFF, between, fit, growth, lines};
 use crate::caps;
 use crate::halt::Halt;
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
+use flashlab_analysis::signals::figures::{mean, median};
+use flashlab_analysis::signals::sizes::{
+    IoKind, LINE_FROM, LINE_TO, PAUSE, READS_OFF, SizeCurve, between, fit, growth, lines,
+};
 
 pub(crate) const PROBE: Probe = Probe {
     name: "large-reads",
@@ -83,16 +85,16 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let mut reading = Reading { place: 0, read: Bytes::ZERO };
     // Reads that did not wait for the one before are a first guess of those with pauses.
-    let guess = |curve: &Curve| Curve { times: vec![median(&curve.times)], ..*curve };
+    let guess = |curve: &SizeCurve| SizeCurve { times: vec![median(&curve.times)], ..*curve };
     let guesses = curves.iter().map(guess).collect();
     let is_free = reading.pauses_are_free(session, &curves)?;
-    let mut kinds = vec![Kind::of_reads(curves, 0.0)];
+    let mut kinds = vec![kind_of_reads(curves, 0.0)];
     if is_free {
-        kinds.push(Kind::of_reads(guesses, PAUSE));
+        kinds.push(kind_of_reads(guesses, PAUSE));
     }
     for turn in 1_u64.. {
         for kind in &mut kinds {
-            kind.turn(session, &mut reading)?;
+            reading.turn(session, kind)?;
         }
         let used = begin.since(session.time_left()).0 as f64;
         let times = limit / used.max(1.0);
@@ -100,7 +102,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         let of_use = NO_USE[kinds.len() - 1];
         let all = kinds.iter().enumerate();
         let wanted: Vec<Vec<f64>> =
-            all.map(|(index, kind)| kind.wanted(index == 0, (!is_told).then_some(of_use), times)).collect();
+            all.map(|(index, kind)| wanted(kind, index == 0, (!is_told).then_some(of_use), times)).collect();
         let more = wanted.iter().flatten().any(|&share| share > 0.0) || turn < TURNS_FIRST;
         let next = limit / TURNS;
         if !more || used + next > limit || reading.read > ALL_BYTES {
@@ -117,80 +119,63 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
-impl Kind {
-    /// None is done yet, and some of each size are due. Without pauses small reads wait for the ones before, and are on no line.
-    fn of_reads(curves: Vec<Curve>, pause: f64) -> Kind {
-        let few = |curve: &Curve| if curve.size <= LINE_FROM { SMALL_READS } else { RUN_READS.0 };
-        let budget = curves.iter().map(|curve| few(curve) as f64).collect();
-        Kind { pause, curves, smaller: pause > 0.0, budget }
-    }
+/// None is done yet, and some of each size are due. Without pauses small reads wait for the ones before, and are on no line.
+fn kind_of_reads(curves: Vec<SizeCurve>, pause: f64) -> IoKind {
+    let few = |curve: &SizeCurve| if curve.size <= LINE_FROM { SMALL_READS } else { RUN_READS.0 };
+    let budget = curves.iter().map(|curve| few(curve) as f64).collect();
+    IoKind { pause, curves, smaller: pause > 0.0, budget }
+}
 
-    /// The reads that are due, of sizes of which there are enough of them.
-    fn turn(&mut self, session: &mut Session<'_, '_>, reading: &mut Reading) -> Result<(), Halt> {
-        let all = self.curves.iter_mut().zip(&mut self.budget);
-        for (curve, due) in all.filter(|(_, due)| **due >= RUN_READS.0 as f64) {
-            let count = (*due as u64).min(RUN_READS.1);
-            *due = (*due - count as f64).min(RUN_READS.1 as f64);
-            match reading.run(session, curve, count, self.pause) {
-                // What was read until then says what it says.
-                Err(Halt::Time) => break,
-                others => others?,
+/// Which share of a turn each size is worth, when `times` as many reads can be done: those of doublings up to saturation
+/// that are not clear, and those of the line unless A is known, or will not be.
+fn wanted(kind: &IoKind, for_growth: bool, no_use: Option<f64>, times: f64) -> Vec<f64> {
+    let points = kind.points();
+    let mut shares = vec![0.0; kind.curves.len()];
+    if for_growth {
+        let growths: Vec<Interval> = points.windows(2).map(|pair| growth(&pair[0], &pair[1])).collect();
+        // Behind the last one that pays, which in stairs is not the first one.
+        let pays = growths.iter().rposition(|growth| growth.low >= DOUBLING_GAIN).map_or(0, |last| last + 1);
+        let until = (pays..growths.len()).find(|&index| growths[index].high < DOUBLING_GAIN);
+        let until = until.unwrap_or(growths.len());
+        let is_open = |growth: &Interval| {
+            growth.low < DOUBLING_GAIN
+                && growth.high > DOUBLING_GAIN
+                && growth.high - growth.low > 2.0 * GROWTH_KNOWN
+        };
+        let open: Vec<usize> = (0..until).filter(|&index| is_open(&growths[index])).collect();
+        for &index in &open {
+            for share in &mut shares[index..index + 2] {
+                *share += FOR_GROWTH / (2.0 * open.len() as f64);
             }
         }
-        Ok(())
     }
-
-    /// Which share of a turn each size is worth, when `times` as many reads can be done: those of doublings up to saturation
-    /// that are not clear, and those of the line unless A is known, or will not be.
-    fn wanted(&self, for_growth: bool, no_use: Option<f64>, times: f64) -> Vec<f64> {
-        let points = self.points();
-        let mut shares = vec![0.0; self.curves.len()];
-        if for_growth {
-            let growths: Vec<Interval> = points.windows(2).map(|pair| growth(&pair[0], &pair[1])).collect();
-            // Behind the last one that pays, which in stairs is not the first one.
-            let pays =
-                growths.iter().rposition(|growth| growth.low >= DOUBLING_GAIN).map_or(0, |last| last + 1);
-            let until = (pays..growths.len()).find(|&index| growths[index].high < DOUBLING_GAIN);
-            let until = until.unwrap_or(growths.len());
-            let is_open = |growth: &Interval| {
-                growth.low < DOUBLING_GAIN
-                    && growth.high > DOUBLING_GAIN
-                    && growth.high - growth.low > 2.0 * GROWTH_KNOWN
-            };
-            let open: Vec<usize> = (0..until).filter(|&index| is_open(&growths[index])).collect();
-            for &index in &open {
-                for share in &mut shares[index..index + 2] {
-                    *share += FOR_GROWTH / (2.0 * open.len() as f64);
-                }
-            }
-        }
-        if let Some(no_use) = no_use
-            && let Some(fit) = fit(&points, self.smaller, times)
-            && fit.half_width_at_least() < no_use * times.sqrt()
-        {
-            let rest = 1.0 - shares.iter().sum::<f64>();
-            shares.iter_mut().zip(fit.shares(&points)).for_each(|(share, of_line)| *share += rest * of_line);
-        }
-        shares
+    if let Some(no_use) = no_use
+        && let Some(fit) = fit(&points, kind.smaller, times)
+        && fit.half_width_at_least() < no_use * times.sqrt()
+    {
+        let rest = 1.0 - shares.iter().sum::<f64>();
+        shares.iter_mut().zip(fit.shares(&points)).for_each(|(share, of_line)| *share += rest * of_line);
     }
+    shares
 }
 
 /// The chance that what is told of A is right.
-fn chance(kinds: &[Kind]) -> f64 {
+fn chance(kinds: &[IoKind]) -> f64 {
     let [plain, paused] = lines(kinds);
     between(plain.as_ref(), paused.as_ref(), READS_OFF, [1.0; 2]).map_or(0.0, |(_, chance)| chance)
 }
 
 /// Reads of doubling size, until doubling them has brought nothing twice, and the line has all its sizes.
-fn first_look(session: &mut Session<'_, '_>) -> Result<Vec<Curve>, Halt> {
-    let mut curves: Vec<Curve> = Vec::new();
+fn first_look(session: &mut Session<'_, '_>) -> Result<Vec<SizeCurve>, Halt> {
+    let mut curves: Vec<SizeCurve> = Vec::new();
     let mut size = Bytes::kib(4).max(session.block());
     let mut reading = Reading { place: 0, read: Bytes::ZERO };
     while size <= SIZE_MAX && size.0 * 8 <= session.capacity().0 {
-        let mut curve = Curve::new(size);
+        let mut curve = SizeCurve::new(size);
         reading.run(session, &mut curve, (LOOK_BYTES.0 / size.0).clamp(RUN_READS.0, LOOK_READS), 0.0)?;
         curves.push(curve);
-        let grows = |pair: &[Curve]| 2.0 * median(&pair[0].times) >= DOUBLING_GAIN * median(&pair[1].times);
+        let grows =
+            |pair: &[SizeCurve]| 2.0 * median(&pair[0].times) >= DOUBLING_GAIN * median(&pair[1].times);
         if size > LINE_TO && !curves.windows(2).rev().take(2).any(grows) {
             break;
         }
@@ -208,11 +193,26 @@ struct Reading {
 }
 
 impl Reading {
+    /// The reads that are due, of sizes of which there are enough of them.
+    fn turn(&mut self, session: &mut Session<'_, '_>, kind: &mut IoKind) -> Result<(), Halt> {
+        let all = kind.curves.iter_mut().zip(&mut kind.budget);
+        for (curve, due) in all.filter(|(_, due)| **due >= RUN_READS.0 as f64) {
+            let count = (*due as u64).min(RUN_READS.1);
+            *due = (*due - count as f64).min(RUN_READS.1 as f64);
+            match self.run(session, curve, count, kind.pause) {
+                // What was read until then says what it says.
+                Err(Halt::Time) => break,
+                others => others?,
+            }
+        }
+        Ok(())
+    }
+
     /// A run of reads, without the first one, which does not follow another; after each a pause, as a share of what it takes.
     fn run(
         &mut self,
         session: &mut Session<'_, '_>,
-        curve: &mut Curve,
+        curve: &mut SizeCurve,
         count: u64,
         pause: f64,
     ) -> Result<(), Halt> {
@@ -232,13 +232,13 @@ impl Reading {
     }
 
     /// Whether reads of the line's sizes are not faster for what the device does in a pause.
-    fn pauses_are_free(&mut self, session: &mut Session<'_, '_>, curves: &[Curve]) -> Result<bool, Halt> {
+    fn pauses_are_free(&mut self, session: &mut Session<'_, '_>, curves: &[SizeCurve]) -> Result<bool, Halt> {
         if session.known().bytes(Parameter::ReadAheadSize) == Some(Bytes::ZERO) {
             return Ok(true);
         }
         let mut ratios = Vec::new();
         for curve in curves.iter().filter(|curve| curve.size <= LINE_TO).step_by(2) {
-            let [mut with, mut without] = [(); 2].map(|()| Curve::new(curve.size));
+            let [mut with, mut without] = [(); 2].map(|()| SizeCurve::new(curve.size));
             with.times.push(median(&curve.times));
             for _ in 0..PAUSE_RUNS {
                 self.run(session, &mut without, RUN_READS.0, 0.0)?;
@@ -278,7 +278,7 @@ fn saturation(growths: &[Interval]) -> Option<(usize, Rule)> {
     Some((index, if is_steady { sure } else { UNCLEAR }))
 }
 
-fn conclude(session: &mut Session<'_, '_>, kinds: &[Kind]) {
+fn conclude(session: &mut Session<'_, '_>, kinds: &[IoKind]) {
     let curves = &kinds[0].curves;
     let reads_ahead = session.known().bytes(Parameter::ReadAheadSize) != Some(Bytes::ZERO);
     let most = match session.holds_data() {

@@ -14,29 +14,31 @@
 //! - the device is written in order to its end, whatever is seen;
 //! - writes are not smaller than a page, where that is known: up to it each doubling brings nearly twice as much.
 
-mod kinds;
-
 use flashlab_analysis::decide::weighted_line::WeightedPoint;
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Time};
 
-use kinds::{LOOK_WRITES, together};
+use flashlab_analysis::signals::kinds::{LOOK_WRITES, together};
 
 use super::cost_per_io::cost;
-use super::figures::median;
 use super::filling::{self, LARGE_WRITES_SHARE, reserved};
 use super::layout::read_pages::page;
 use super::layout::row_writes::row_writes;
-use super::saturation::{Doubling, Saturated, doublings, falls, is_faster_than_a_half, open, saturated};
 use super::size_pictures::{throughput, with_lines};
-use super::sizes::{Curve, Fit, Kind, LINE_FROM, LINE_TO, PAUSE, WRITES_OFF, between, lines};
 use super::writes::{costs_of, writes};
 use crate::halt::Halt;
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
+use flashlab_analysis::signals::figures::median;
+use flashlab_analysis::signals::saturation::{
+    Doubling, Saturated, doublings, falls, is_faster_than_a_half, open, saturated,
+};
+use flashlab_analysis::signals::sizes::{
+    IoKind, LINE_FROM, LINE_TO, LineFit, PAUSE, SizeCurve, WRITES_OFF, between, lines,
+};
 
 pub(crate) const PROBE: Probe = Probe {
     name: "large-writes",
@@ -111,13 +113,13 @@ struct Rest {
     /// The kind and the size that were written last, as indices.
     last: Option<(usize, usize)>,
     /// Those that tell saturation as well, and others that tell the cost.
-    kinds: Vec<Kind>,
+    kinds: Vec<IoKind>,
     /// Whether no smaller writes are of use: they are parts of pages.
     are_pages: bool,
 }
 
 /// Writes all sizes in runs, as much in each.
-fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Kind>, Halt> {
+fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<IoKind>, Halt> {
     let page = known_page(session)?;
     let smallest = page.map_or(WHOLE_PAGES, |page| page.max(SMALLEST)).max(session.block());
     let (begin, end) = (session.fill().until, session.capacity());
@@ -136,21 +138,22 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Kind>, Halt> {
     let buffer = session.known().bytes(Parameter::WriteBufferSize);
     let are_plain = buffer == Some(Bytes::ZERO);
     let of_rows = |size: Bytes| rows.iter().flatten().filter(move |write| are_plain && write.size == size.0);
-    let curves = sizes.map(|size| Curve { size, times: of_rows(size).map(|write| write.nanos).collect() });
-    let curves: Vec<Curve> = curves.collect();
+    let curves =
+        sizes.map(|size| SizeCurve { size, times: of_rows(size).map(|write| write.nanos).collect() });
+    let curves: Vec<SizeCurve> = curves.collect();
     session.keep_row_writes(rows);
     let begin = session.fill().until;
     // How full a buffer stays depends on the size of writes. A device without one ends each write before the next one comes,
     // if there is a pause.
     let unsettled = (buffer.unwrap_or_default() * 2).min(Bytes((end - begin).0 / PART_TO_SETTLE));
-    let spent = |curves: &[Curve]| curves.iter().map(|curve| curve.times.iter().sum()).collect();
+    let spent = |curves: &[SizeCurve]| curves.iter().map(|curve| curve.times.iter().sum()).collect();
     let first =
-        Kind { pause: if are_plain { PAUSE } else { 0.0 }, budget: spent(&curves), curves, smaller: true };
+        IoKind { pause: if are_plain { PAUSE } else { 0.0 }, budget: spent(&curves), curves, smaller: true };
     let mut kinds = vec![first];
     if are_plain && largest * ROOM_PLAIN <= end - begin {
         let of_line = kinds[0].curves.iter().filter(|curve| curve.size >= LINE_FROM);
-        let curves: Vec<Curve> = of_line.map(|curve| Curve::new(curve.size)).collect();
-        kinds.push(Kind { pause: 0.0, budget: spent(&curves), curves, smaller: false });
+        let curves: Vec<SizeCurve> = of_line.map(|curve| SizeCurve::new(curve.size)).collect();
+        kinds.push(IoKind { pause: 0.0, budget: spent(&curves), curves, smaller: false });
     }
     let unsettled = unsettled.round_up(largest);
     let mut rest = Rest { run: largest, unsettled, last: None, kinds, are_pages: page.is_some() };
@@ -170,7 +173,7 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<Kind>, Halt> {
         if rest.wants_larger(left) {
             let first = &mut rest.kinds[0];
             let size = first.curves[first.curves.len() - 1].size * 2;
-            first.curves.push(Curve::new(size));
+            first.curves.push(SizeCurve::new(size));
             first.budget.push(0.0);
             continue;
         }
@@ -249,7 +252,7 @@ impl Rest {
     }
 
     /// Which share of the time each size of the first kind is worth.
-    fn shares(&self, fit: Fit) -> Vec<f64> {
+    fn shares(&self, fit: LineFit) -> Vec<f64> {
         let points = self.kinds[0].points();
         let mut shares = open(&doublings(&together(&self.kinds)), points.len());
         let rest = 1.0 - FOR_SATURATION * shares.iter().sum::<f64>();
@@ -278,7 +281,7 @@ impl Rest {
 
     /// Some writes that are smaller than all before; parts of pages may cost much, and so they are few.
     fn try_smaller(&mut self, session: &mut Session<'_, '_>, size: Bytes) -> Result<(), Halt> {
-        self.kinds[0].curves.insert(0, Curve::new(size));
+        self.kinds[0].curves.insert(0, SizeCurve::new(size));
         self.kinds[0].budget.insert(0, 0.0);
         self.last = None;
         self.write(session, (0, 0), SMALLER_WRITES)?;
@@ -296,7 +299,7 @@ impl Rest {
         // The first one without a pause follows no other.
         let is_first = kind > 0 && self.last.is_none_or(|(last, _)| last != kind);
         let unsettled = if self.last == Some((kind, index)) { Bytes::ZERO } else { self.unsettled };
-        let Kind { pause, curves, budget, .. } = &mut self.kinds[kind];
+        let IoKind { pause, curves, budget, .. } = &mut self.kinds[kind];
         let curve = &mut curves[index];
         let room = (session.capacity() - at).0 / curve.size.0;
         let count = count.min(room);

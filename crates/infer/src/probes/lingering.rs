@@ -24,11 +24,11 @@ use flashlab_plan::Location;
 use super::patterns::ios;
 use super::random_writes::{IO_SIZE, random_writes};
 use crate::halt::Halt;
-use crate::priors;
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
+use flashlab_analysis::priors;
 
 pub(crate) const PROBE: Probe = Probe {
     name: "lingering",

@@ -21,15 +21,15 @@ use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern, Time};
 
-use super::figures::{median, ranked};
-use super::sizes::PAUSE;
 use super::writes::{Buffer, buffer, costs_of, shifted, writes};
 use crate::halt::{Halt, if_affordable};
-use crate::priors;
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::{median, ranked};
+use flashlab_analysis::signals::sizes::PAUSE;
 
 pub(crate) const PROBE: Probe = Probe {
     name: "misalignment",

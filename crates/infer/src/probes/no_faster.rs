@@ -8,12 +8,12 @@ use flashlab_analysis::decide::ranks::{mann_whitney, shift};
 use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::Bytes;
 
-use super::figures::median;
 use super::reads::how_many_times;
-use crate::priors;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::median;
 
 /// What a fast read takes, at most, relative to one of the flash.
 pub(super) const FAST_MAX: f64 = 0.96;

@@ -15,10 +15,10 @@ use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 use flashlab_samples::Sample;
 
-use super::figures::median;
 use super::patterns::ios;
 use crate::halt::Halt;
 use crate::session::Session;
+use flashlab_analysis::signals::figures::median;
 
 /// Reads of `size`, one at the start of each slot.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -23,22 +23,23 @@
 //! - a time is told only of a burst that was as long as it should be; that there is none, only where the costs after it are those
 //!   before for sure.
 
-mod level;
+mod after;
+mod answers;
 
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::inference::Parameter;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::mean;
+use flashlab_analysis::signals::pass_level::{PassLevel, STRETCHES};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 use flashlab_samples::Sample;
 
-use super::figures::{mean, windows};
 use super::patterns::{ios, responses};
 use crate::halt::{Halt, if_affordable};
-use crate::priors;
 use crate::probe::Probe;
-use crate::rule::Rule;
 use crate::session::Session;
-use crate::words::{duration, times};
-use level::{Level, SLOWED, STRETCHES};
+use after::{After, Before, End};
+use answers::{Experiment, answers};
 
 pub(crate) const PROBE: Probe = Probe {
     name: "recovery",
@@ -59,10 +60,6 @@ const LONG_BURSTS: [Nanos; 2] = [Nanos::from_secs(30), Nanos::from_secs(60)];
 const RANDOM_PART: u64 = 8;
 /// The writes of a burst's first piece.
 const FIRST_PIECE: u64 = 1;
-/// A burst is as long as it should be if it is this part of it.
-const LONG_ENOUGH: f64 = 0.9;
-/// How sure it is what a shorter one shows.
-const SHORT_BURST: Rule = Rule::weak("short burst");
 /// Passes for the level, and after a long rest.
 const PASSES_BEFORE: usize = 3;
 const PASSES_AGAIN: usize = 2;
@@ -92,152 +89,61 @@ struct Sizes {
     rewriting: Bytes,
 }
 
-/// What the regions cost before a burst.
-struct Before {
-    first: Level,
-    other: Level,
-}
-
-/// A burst, and the sequential writes after it.
-struct After {
-    /// How long the burst took.
-    burst: Nanos,
-    writes: u64,
-    /// What the writes cost, pass by pass.
-    costs: Vec<f64>,
-    /// When each of them was done, since the end of the burst.
-    done: Vec<f64>,
-    /// How many of the first ones are slowed down.
-    slowed: usize,
-    /// What the region cost that was not written since the burst, if it was asked.
-    other: Option<Vec<f64>>,
-}
-
-/// How it ends.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum End {
-    /// Writes are not slowed down any more, wherever they go.
-    ByItself,
-    /// They are, but for those that rewrite what was rewritten since.
-    WhereRewritten,
-    /// They become cheaper, but were not followed until the end.
-    OnItsWay,
-    /// They go on being slowed down, each pass for sure.
-    NotSeen,
-    /// They seem to go on being slowed down.
-    Doubtful,
-}
-
-impl After {
-    fn end(&self, before: &Before) -> End {
-        let writes = before.first.writes();
-        let times = |pass: &[f64]| before.first.times(pass);
-        if !before.first.is_slowed_to_the_end(self.slowed, self.costs.len()) {
-            match &self.other {
-                Some(costs) if before.other.slowed(costs) > costs.len() / 2 => End::WhereRewritten,
-                // It may be quick because it was rewritten.
-                None if self.slowed > 0 => End::Doubtful,
-                _ => End::ByItself,
-            }
-        } else if times(self.last(writes)).high <= times(&self.costs[..writes]).low {
-            End::OnItsWay
-        } else if self.costs.chunks_exact(writes).all(|pass| times(pass).low > SLOWED) {
-            End::NotSeen
-        } else {
-            End::Doubtful
-        }
-    }
-
-    /// Whether it shows that they cost what they did, once they are not slowed down any more, wherever they go. That
-    /// no difference shows is not enough where there never was one: merges and outliers may hide it.
-    fn is_as_before(&self, before: &Before) -> bool {
-        match (self.slowed, &self.other) {
-            (0, _) => {
-                let mut passes = self.costs.chunks_exact(before.first.writes());
-                passes.all(|pass| before.first.times(pass).high < SLOWED)
-            }
-            (_, Some(other)) => before.other.times(other).estimate < SLOWED,
-            (_, None) => false,
-        }
-    }
-
-    /// How long writes are slowed down.
-    fn time(&self) -> Nanos {
-        Nanos(self.slowed.checked_sub(1).map_or(0.0, |last| self.done[last]) as u64)
-    }
-
-    /// Whether the burst was as long as it should be.
-    fn is_long_enough(&self, length: Nanos) -> bool {
-        self.burst.0 as f64 >= LONG_ENOUGH * length.0 as f64
-    }
-
-    /// What the last pass cost.
-    fn last(&self, writes: usize) -> &[f64] {
-        &self.costs[self.costs.len() - writes..]
-    }
-
-    /// Whether the last pass is cheaper than before the burst.
-    fn is_cheaper(&self, before: &Before) -> bool {
-        before.first.is_cheaper(self.last(before.first.writes()))
-    }
-}
-
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
+    let (seen, halted) = experiment(session)?;
+    for finding in answers(&seen) {
+        session.conclude(finding);
+    }
+    // What is known by then is told before it is said why the probe could not go on.
+    halted
+}
+
+/// All patterns; and why not all of them could be run, if so.
+fn experiment(session: &mut Session<'_, '_>) -> Result<(Experiment, Result<(), Halt>), Halt> {
     let sizes = sizes(session)?;
     if sizes.in_order {
         order(session, "in-order", &sizes)?;
     }
     both(session, "in-order", &sizes)?;
-    // What random writes of groups before left merges to do may take minutes.
-    let rest = if merges(session) && session.time_left() >= priors::MERGES_DONE * 2 {
-        priors::MERGES_DONE
-    } else {
-        priors::BACKLOG_DONE
-    };
-    let mut before = before(session, &sizes, rest, PASSES_BEFORE)?;
-    let mut first = after(session, &sizes, &before, BURST, PASSES)?;
-    let mut steady = !first.is_cheaper(&before);
-    // What is known by then is told before it is said why the group could not go on.
-    let mut halted = Ok(());
-    if !steady {
-        match if_affordable(once_more(session, &sizes)) {
-            Ok(Some((again, found))) => {
-                steady = !found.is_cheaper(&again);
-                (before, first) = (again, found);
-            }
-            other => halted = other.map(drop),
-        }
+    let merges = session.known().family().is_some_and(|family| !family.maps_pages());
+    // The merges that earlier random writes deferred may take minutes.
+    let is_long = merges && session.time_left() >= priors::MERGES_DONE * 2;
+    let rest = if is_long { priors::MERGES_DONE } else { priors::BACKLOG_DONE };
+    let before = before(session, &sizes, rest, PASSES_BEFORE)?;
+    let first = after(session, &sizes, &before, BURST, PASSES)?;
+    let is_steady = !first.is_cheaper(&before);
+    let (bursts, rewritten, left) = (vec![first], None, Bytes::ZERO);
+    let mut seen = Experiment { sizes, before, bursts, is_steady, left_out: None, rewritten, left, merges };
+    let halted = go_on(session, &mut seen);
+    seen.left = session.writes_left();
+    Ok((seen, halted))
+}
+
+/// What follows the first burst: the same again if the level was not steady, longer bursts, and rewriting.
+fn go_on(session: &mut Session<'_, '_>, seen: &mut Experiment) -> Result<(), Halt> {
+    if !seen.is_steady
+        && let Some((before, found)) = if_affordable(once_more(session, &seen.sizes))?
+    {
+        seen.is_steady = !found.is_cheaper(&before);
+        (seen.before, seen.bursts) = (before, vec![found]);
     }
-    let mut all = vec![first];
-    let mut left_out = None;
-    if steady {
-        for length in LONG_BURSTS {
-            if all.last().is_some_and(|last| last.end(&before) != End::ByItself) {
+    let ends = |seen: &Experiment| seen.bursts.last().map(|last| last.end(&seen.before));
+    for length in LONG_BURSTS {
+        if !seen.is_steady || ends(seen) != Some(End::ByItself) {
+            break;
+        }
+        match long_burst(session, seen, length)? {
+            Ok(found) => seen.bursts.push(found),
+            Err(needed) => {
+                seen.left_out = Some((length, needed));
                 break;
             }
-            match long_burst(session, &sizes, &before, &all[0], length) {
-                Ok(Ok(found)) => all.push(found),
-                Ok(Err(needed)) => {
-                    left_out = Some((length, needed));
-                    break;
-                }
-                Err(halt) => {
-                    halted = Err(halt);
-                    break;
-                }
-            }
         }
     }
-    let rewritten = match all[all.len() - 1].end(&before) {
-        End::NotSeen if halted.is_ok() && !merges(session) => if_affordable(rewrite(session, &sizes))
-            .unwrap_or_else(|halt| {
-                halted = Err(halt);
-                None
-            }),
-        _ => None,
-    };
-    conclude(session, &sizes, &before, &all, steady, left_out, rewritten);
-    halted
+    if ends(seen) == Some(End::NotSeen) && !seen.merges {
+        seen.rewritten = if_affordable(rewrite(session, &seen.sizes))?;
+    }
+    Ok(())
 }
 
 /// The experiment again after a longer rest.
@@ -251,11 +157,10 @@ fn once_more(session: &mut Session<'_, '_>, sizes: &Sizes) -> Result<(Before, Af
 /// dense as the short one, and for a pass of each region.
 fn long_burst(
     session: &mut Session<'_, '_>,
-    sizes: &Sizes,
-    before: &Before,
-    short: &After,
+    seen: &Experiment,
     length: Nanos,
 ) -> Result<Result<After, Bytes>, Halt> {
+    let (sizes, short) = (&seen.sizes, &seen.bursts[0]);
     let writes = short.writes as f64 * length.0 as f64 / short.burst.0.max(1) as f64;
     let needed = sizes.random * writes as u64 + sizes.sequential * (2 * sizes.pass);
     if !short.is_long_enough(BURST) || needed > session.writes_left() {
@@ -265,7 +170,7 @@ fn long_burst(
         burst: (session.writes_left() - sizes.sequential * (2 * sizes.pass)).0 / sizes.random.0,
         ..*sizes
     };
-    Ok(if_affordable(after(session, &sizes, before, length, 1))?.ok_or(needed))
+    Ok(if_affordable(after(session, &sizes, &seen.before, length, 1))?.ok_or(needed))
 }
 
 fn sizes(session: &Session<'_, '_>) -> Result<Sizes, Halt> {
@@ -313,13 +218,14 @@ fn before(session: &mut Session<'_, '_>, sizes: &Sizes, rest: Nanos, passes: usi
         }
     }
     let last = first.len() - passes;
-    Ok(Before { first: Level::new(&first[last..]), other: Level::new(&other[last..]) })
+    Ok(Before { first: PassLevel::new(&first[last..]), other: PassLevel::new(&other[last..]) })
 }
 
 /// Whether the first of some passes is not dearer than the others, nor the last one cheaper.
 fn are_alike(passes: &[Vec<f64>]) -> bool {
     let last = passes.len() - 1;
-    Level::new(&passes[1..]).slowed(&passes[0]) == 0 && !Level::new(&passes[..last]).is_cheaper(&passes[last])
+    PassLevel::new(&passes[1..]).slowed(&passes[0]) == 0
+        && !PassLevel::new(&passes[..last]).is_cheaper(&passes[last])
 }
 
 /// A burst and what follows it: so many passes at least, more while they are slowed down and what rewriting takes is left.
@@ -409,159 +315,4 @@ fn rewrite(session: &mut Session<'_, '_>, sizes: &Sizes) -> Result<Vec<f64>, Hal
     order(session, "rewriting", sizes)?;
     first(session, "rewriting-the-region", sizes)?;
     Ok(responses(&first(session, "after-rewriting", sizes)?))
-}
-
-/// Whether the translation layer merges blocks, so that what it can put off is bounded.
-fn merges(session: &Session<'_, '_>) -> bool {
-    session.known().family().is_some_and(|family| !family.maps_pages())
-}
-
-/// `rewritten`: what the first region cost where everything was rewritten.
-fn conclude(
-    session: &mut Session<'_, '_>,
-    sizes: &Sizes,
-    before: &Before,
-    all: &[After],
-    steady: bool,
-    left_out: Option<(Nanos, Bytes)>,
-    rewritten: Option<Vec<f64>>,
-) {
-    let mut figures = figures(sizes, before, all, left_out);
-    let (mut picture, first) = (picture(before, all), &all[0]);
-    let last = &all[all.len() - 1];
-    // What a shorter burst does not do a longer one may.
-    let is_short = !first.is_long_enough(BURST);
-    if is_short {
-        figures += " The write budget does not allow a longer burst.";
-    }
-    if !steady {
-        figures += " The level was not steady before the burst, after the writes that came earlier.";
-    }
-    let time = match first.end(before) {
-        End::ByItself if steady && !is_short && first.is_as_before(before) => {
-            picture = picture.mark(first.time().0 as f64, "recovered");
-            Rule::found(
-                Parameter::RecoveryTime,
-                first.time(),
-                Rule::likely("ended by itself"),
-                figures.clone(),
-            )
-        }
-        End::WhereRewritten => Rule::not_identifiable(
-            Parameter::RecoveryTime,
-            Rule::likely("ends where rewritten"),
-            figures.clone(),
-        ),
-        _ => Finding::undetermined(Parameter::RecoveryTime, figures.clone()),
-    };
-    session.conclude(time.with(picture.clone()));
-    let (ends, sure, cures) = match last.end(before) {
-        End::ByItself if steady => {
-            let times = before.first.times(last.last(before.first.writes()));
-            let sure = if times.high < SLOWED {
-                Rule::strong("as before")
-            } else {
-                Rule::likely("nearly as before")
-            };
-            (true, if is_short { SHORT_BURST } else { sure }, None)
-        }
-        End::ByItself | End::OnItsWay => (true, Rule::likely("on its way"), None),
-        End::WhereRewritten => (false, Rule::likely("ends where rewritten"), Some(true)),
-        End::Doubtful => (true, Rule::weak("doubtful end"), None),
-        End::NotSeen if merges(session) => {
-            figures += " But the log blocks limit how many merges the device can defer, so that the slowdown should end.";
-            (true, Rule::weak("merges are limited"), None)
-        }
-        End::NotSeen => {
-            let needed = sizes.span + sizes.sequential * (2 * sizes.pass);
-            let left = session.writes_left();
-            let cured = rewritten.as_ref().map(|costs| before.first.slowed(costs) == 0);
-            let was_steady = rewritten.as_ref().is_none_or(|costs| !before.first.is_cheaper(costs));
-            figures += &match &rewritten {
-                Some(costs) => format!(
-                    " After the randomly written region was rewritten as well, they take {} the time before.",
-                    times(before.first.times(costs).estimate)
-                ),
-                None => format!(
-                    " Rewriting the randomly written region needs {needed}, and {left} of the write budget is left."
-                ),
-            };
-            let ends = if was_steady {
-                Rule::found(Parameter::RecoveryEnds, false, Rule::weak("no end seen"), figures.clone())
-            } else {
-                Finding::undetermined(Parameter::RecoveryEnds, figures.clone())
-            };
-            session.conclude(ends.with(picture));
-            session.conclude(match cured.filter(|_| was_steady) {
-                Some(cured) => {
-                    Rule::found(Parameter::RewriteCures, cured, Rule::likely("rewritten region"), figures)
-                }
-                None => Finding::undetermined(Parameter::RewriteCures, figures),
-            });
-            return;
-        }
-    };
-    session.conclude(Rule::found(Parameter::RecoveryEnds, ends, sure, figures.clone()).with(picture));
-    session.conclude(match cures {
-        Some(cures) => Rule::found(Parameter::RewriteCures, cures, sure, figures),
-        None => Rule::not_identifiable(Parameter::RewriteCures, sure, figures),
-    });
-}
-
-fn figures(sizes: &Sizes, before: &Before, all: &[After], left_out: Option<(Nanos, Bytes)>) -> String {
-    let writes = before.first.writes();
-    let mut figures = format!(
-        "Before the random writes, sequential writes of {} take {}.",
-        sizes.sequential,
-        duration(before.first.mean())
-    );
-    for found in all {
-        let ratios: Vec<_> = found.costs.chunks_exact(writes).map(|pass| before.first.times(pass)).collect();
-        let listed: Vec<String> = ratios.iter().map(|ratio| times(ratio.estimate)).collect();
-        let last = ratios[ratios.len() - 1];
-        figures += &format!(
-            " After {} of random writes of {} they take, pass by pass, {} that time; the last ratio is between {} and {}.",
-            found.burst,
-            sizes.random,
-            listed.join(", "),
-            times(last.low),
-            times(last.high)
-        );
-        if found.slowed > 0 {
-            figures += &format!(" They are slower for {}.", duration(found.time().0 as f64));
-        }
-        if let Some(other) = &found.other {
-            let ratio = before.other.times(other).estimate;
-            figures += &format!(
-                " In a region that was not written to since, they take {} the time before.",
-                times(ratio)
-            );
-        }
-    }
-    if let Some((length, needed)) = left_out {
-        figures += &format!(
-            " Random writes for {length} and a pass after them need {needed} more, which the write budget does not allow."
-        );
-    }
-    figures
-}
-
-fn picture(before: &Before, all: &[After]) -> Picture {
-    let width = before.first.width();
-    let level = before.first.mean();
-    let end = all.iter().filter_map(|found| found.done.last()).copied().fold(0.0, f64::max);
-    let empty = Picture::new(
-        "Sequential writes after bursts of random writes, as means of stretches, and their level before the bursts.",
-        Axis::linear("time since the burst", "ns"),
-        Axis::linear("response time", "ns"),
-    );
-    let draw = |picture: Picture, found: &After| {
-        let done = found.done.chunks_exact(width).map(|part| part[width - 1]);
-        let points = done.zip(windows(&found.costs, width)).collect();
-        picture.draw(&format!("after {} of random writes", found.burst), Style::Line, points)
-    };
-    all.iter()
-        .fold(empty, draw)
-        .draw("mean before the bursts", Style::Fitted, vec![(0.0, level), (end, level)])
-        .draw("limit: slower by a tenth", Style::Fitted, vec![(0.0, SLOWED * level), (end, SLOWED * level)])
 }

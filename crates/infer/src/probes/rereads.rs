@@ -27,7 +27,6 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
-use super::figures::{median, ranked};
 use super::no_faster::{ALPHA, FAST_MAX, is_faster, nothing};
 use super::patterns::{in_turn, ios};
 use super::read_buffer::MAYBE_THE_MAP;
@@ -37,6 +36,7 @@ use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::{duration, times};
+use flashlab_analysis::signals::figures::{median, ranked};
 use reread::{Kept, Reread};
 
 pub(crate) const PROBE: Probe = Probe {
@@ -217,26 +217,16 @@ impl Rereading {
                 .suppose(Rule::found(parameter, Bytes::ZERO, Rule::strong("seek"), evidence).with(picture));
             return Ok(Reread { flash: one, kept: None });
         }
-        let registers = if saved_more { None } else { self.kept_by_two_dies(session, granule, fast, slow)? };
         let several_dies = session.known().count(Parameter::ParallelUnits).is_some_and(|dies| dies > 1);
-        let (finding, kept) = match registers {
-            Some(distance) => {
-                let evidence = format!(
-                    "{evidence} Two offsets {distance} apart are as fast: the page registers of two dies keep them, not a cache."
-                );
-                (Rule::found(parameter, Bytes::ZERO, Rule::strong("page registers"), evidence), None)
-            }
-            None if saved_more || several_dies => {
-                let kept = Some(Kept { granule: Some(granule), time: fast, rule: ONE_GRANULE });
-                (Rule::found(parameter, granule, ONE_GRANULE, evidence), kept)
-            }
-            None => {
-                let evidence = format!(
-                    "{evidence} The device keeps {granule}, in a cache or in the page register of its only die; from outside the two \
-                     look the same."
-                );
-                (Rule::found(parameter, granule, EITHER, evidence), None)
-            }
+        let (finding, kept) = if saved_more || several_dies {
+            let kept = Some(Kept { granule: Some(granule), time: fast, rule: ONE_GRANULE });
+            (Rule::found(parameter, granule, ONE_GRANULE, evidence), kept)
+        } else {
+            let evidence = format!(
+                "{evidence} The device keeps {granule}, in a cache or in the page register of its only die; from outside the two look \
+                 the same."
+            );
+            (Rule::found(parameter, granule, EITHER, evidence), None)
         };
         session.suppose(finding.with(picture));
         Ok(Reread { flash: few, kept })
@@ -268,24 +258,6 @@ impl Rereading {
         let near = footprint(session, "near-reads", (offset, slot, 2 * PAIRS), 1)?;
         let first: Vec<f64> = near.chunks(2).map(|pair| pair.iter().copied().fold(0.0, f64::max)).collect();
         Ok(median(&first) < limit)
-    }
-
-    /// The first distance of which two places are both kept.
-    fn kept_by_two_dies(
-        &mut self,
-        session: &mut Session<'_, '_>,
-        granule: Bytes,
-        fast: f64,
-        slow: f64,
-    ) -> Result<Option<Bytes>, Halt> {
-        let distances = (1..9).map(|power| granule * (1 << power));
-        for distance in distances.take_while(|&distance| distance <= Bytes::mib(1)) {
-            let again = self.again(session, distance, 2, 40)?;
-            if median(&again) < (fast * slow).sqrt() {
-                return Ok(Some(distance));
-            }
-        }
-        Ok(None)
     }
 
     /// How far apart two places lie that no registers of dies can keep together.

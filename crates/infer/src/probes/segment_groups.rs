@@ -17,7 +17,6 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 use flashlab_plan::Pattern;
 
-use super::figures::median;
 use super::patterns::in_turn;
 use super::reads::{Walk, compare_each, how_many_times};
 use crate::caps;
@@ -26,6 +25,7 @@ use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::{duration, percent, times};
+use flashlab_analysis::signals::figures::median;
 
 pub(crate) const PROBE: Probe = Probe {
     name: "segment-groups",

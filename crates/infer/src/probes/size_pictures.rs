@@ -9,9 +9,9 @@ use flashlab_base::{Bytes, Nanos};
 
 use crate::words::duration;
 
-use super::figures::median;
-use super::saturation::Doubling;
-use super::sizes::{Curve, LINE_TO, Told};
+use flashlab_analysis::signals::figures::median;
+use flashlab_analysis::signals::saturation::Doubling;
+use flashlab_analysis::signals::sizes::{FittedLine, LINE_TO, SizeCurve};
 
 /// What the line begins with is at least this part of the picture's height, where a few sizes are left to be seen.
 const PART_OF_HEIGHT: f64 = 0.1;
@@ -19,9 +19,9 @@ const PART_OF_HEIGHT: f64 = 0.1;
 const SIZES_LEAST: f64 = 2.0;
 
 /// The throughput of `what` over the size.
-pub(super) fn throughput(what: &str, curves: &[Curve]) -> Picture {
-    let seconds = |curve: &Curve| median(&curve.times).max(1.0) / 1e9;
-    let point = |curve: &Curve| (curve.size.0 as f64, curve.size.0 as f64 / seconds(curve));
+pub(super) fn throughput(what: &str, curves: &[SizeCurve]) -> Picture {
+    let seconds = |curve: &SizeCurve| median(&curve.times).max(1.0) / 1e9;
+    let point = |curve: &SizeCurve| (curve.size.0 as f64, curve.size.0 as f64 / seconds(curve));
     Picture::new(
         format!("Throughput of {what} over their size, by median response times: larger ones do not help where the line is flat."),
         Axis::logarithmic("IOSize", "bytes"),
@@ -48,8 +48,8 @@ pub(super) fn with_lines(picture: Picture, doublings: &[Doubling]) -> Picture {
 /// The lines that tell what IOs cost beyond their bytes, near their beginning.
 pub(super) fn beginning(
     what: &str,
-    plain: Option<&Told>,
-    paused: Option<&Told>,
+    plain: Option<&FittedLine>,
+    paused: Option<&FittedLine>,
     answer: Option<f64>,
 ) -> Picture {
     let picture = Picture::new(
@@ -59,12 +59,13 @@ pub(super) fn beginning(
         Axis::linear("IOSize", "bytes"),
         Axis::linear("response time", "ns"),
     );
-    let until = |told: &Told| {
+    let until = |told: &FittedLine| {
         let visible = told.begins_at() / told.slope() * (1.0 / PART_OF_HEIGHT - 1.0);
         visible.max(SIZES_LEAST * told.times().map(|(size, _)| size).fold(f64::INFINITY, f64::min))
     };
     let kinds = [(plain, "without pauses"), (paused, "with pauses")];
-    let kinds: Vec<(&Told, &str)> = kinds.into_iter().filter_map(|(told, how)| Some((told?, how))).collect();
+    let kinds: Vec<(&FittedLine, &str)> =
+        kinds.into_iter().filter_map(|(told, how)| Some((told?, how))).collect();
     let end = kinds.iter().map(|(told, _)| until(told)).fold(0.0, f64::max).min(LINE_TO.0 as f64);
     let picture = kinds.iter().fold(picture, |picture, (told, how)| {
         let line = |size: f64| (size, told.begins_at() + told.slope() * size);
@@ -83,6 +84,6 @@ pub(super) fn beginning(
     }
 }
 
-fn per_kib(told: Option<&Told>) -> Nanos {
+fn per_kib(told: Option<&FittedLine>) -> Nanos {
     duration(told.map_or(0.0, |told| told.slope() * Bytes::kib(1).0 as f64))
 }

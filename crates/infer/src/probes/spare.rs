@@ -26,23 +26,16 @@
 //! # Invariants
 //! - what was written over since the device was filled, and before, was written to the free space as well.
 
-mod copied;
 mod emptied_together;
-pub(super) mod full_logs;
 mod halves;
-mod late_cycles;
 mod media;
-mod onset;
 mod overwriting;
 mod overwritten;
-mod row_cycles;
 mod single_pages;
-mod unit_rows;
 
 use flashlab_analysis::inference::{Parameter, ReclaimUnit};
 use flashlab_base::Bytes;
 
-use super::figures::median;
 use super::slc_region;
 use super::space::{SPACE, known_within, suppose_space};
 use super::writes::{Buffer, buffer, dies, planes};
@@ -52,10 +45,11 @@ use crate::rule::{LIKELY_LEAST, Rule};
 use crate::session::Session;
 use crate::words::{duration, times};
 use emptied_together::emptied_at_once;
-use full_logs::Shared;
+use flashlab_analysis::signals::figures::median;
+use flashlab_analysis::signals::full_logs::Shared;
+use flashlab_analysis::signals::onset::Onset;
 use halves::begin_usual;
 use media::counted;
-use onset::Onset;
 use overwriting::{Overwriting, begin, overwrite};
 use single_pages::{Logs, SinglePages};
 
@@ -198,7 +192,6 @@ impl Before {
         let between = if in_order > self.part { self.between } else { Bytes::ZERO };
         (self.first + in_order + between, self.pages + between)
     }
-
 }
 
 /// What single pages took of the flash.

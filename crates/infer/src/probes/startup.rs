@@ -23,7 +23,6 @@
 //! - each run begins after a rest, and at places of its own;
 //! - what most runs say decides; what none repeats is not said.
 
-mod cheap_beginning;
 mod full_region;
 mod pause;
 
@@ -32,16 +31,16 @@ use flashlab_analysis::findings::Phases;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Nanos;
 
-use super::figures::{mean, medians};
 use super::patterns::responses;
 use super::random_writes::{IO_SIZE, is_page_map, phases_of, random_writes};
 use crate::halt::Halt;
-use crate::priors;
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
-use cheap_beginning::cheap_beginning;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::cheap_beginning::cheap_beginning;
+use flashlab_analysis::signals::figures::{mean, medians};
 use full_region::{fast_pages, of_blocks, of_region, until_region_is_full};
 
 pub(crate) const PROBE: Probe = Probe {

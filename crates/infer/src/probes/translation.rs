@@ -41,7 +41,6 @@
 //! - nothing is sure from costs between the two levels, however sure the difference is.
 
 mod beginnings;
-mod depths;
 mod family_costs;
 mod map_cache;
 pub(super) mod openings;
@@ -56,13 +55,13 @@ use super::read_buffer::conclude_buffer;
 use super::writes::{dies_in_doubt, page_on_die};
 use crate::caps;
 use crate::halt::Halt;
-use crate::priors;
 use crate::probe::Probe;
 use crate::rule::{FIRM, Rule};
 use crate::session::Session;
 use crate::words::duration;
 use beginnings::suppose_unit;
 use family_costs::FamilyCosts;
+use flashlab_analysis::priors;
 use map_cache::{MapCache, look_for_map_cache};
 use openings::openings;
 use orders::orders;

@@ -25,24 +25,24 @@
 mod bursts;
 mod held;
 mod landing;
-mod queue;
 mod single_writes;
 
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 
-use super::figures::{median, quantile};
 use super::flushes;
 use crate::halt::Halt;
-use crate::priors;
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
-use bursts::{Bursts, SMALL, SUSTAINED, WAITS, rest_for, write_behind};
+use bursts::{rest_for, write_behind};
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::bursts::{Bursts, SMALL, SUSTAINED, WAITS};
+use flashlab_analysis::signals::figures::{median, quantile};
+use flashlab_analysis::signals::queue::queue;
 use held::held;
 use landing::{Landed, Landing, landing};
-use queue::queue;
 use single_writes::jump;
 
 pub(crate) const PROBE: Probe = Probe {

@@ -22,15 +22,15 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
-use super::figures::median;
 use super::filling::io_size;
 use super::writes::{Buffer, buffer, costs_of, dies, filled_on_die, flushed, place, planes, writes};
 use crate::halt::Halt;
-use crate::priors;
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::median;
 
 pub(crate) const PROBE: Probe = Probe {
     name: "write-page",

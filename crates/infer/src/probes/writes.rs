@@ -9,11 +9,11 @@ use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Content, Location, Pattern};
 use flashlab_samples::Sample;
 
-use super::figures::median;
 use super::patterns::{ios, responses};
 use crate::halt::Halt;
 use crate::rule::FIRM;
 use crate::session::Session;
+use flashlab_analysis::signals::figures::median;
 
 /// The largest write buffer that is expected of a device that does not show it.
 const BUFFER_MOST: Bytes = Bytes::mib(16);

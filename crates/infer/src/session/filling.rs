@@ -8,8 +8,8 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_samples::ProbeStep;
 
 use super::Session;
-use crate::probes::layout::replay::Run;
 use crate::halt::Halt;
+use flashlab_analysis::layout::TimedRun;
 
 impl Session<'_, '_> {
     /// What is known of filling the device.
@@ -54,11 +54,11 @@ impl Session<'_, '_> {
     }
 
     /// Keeps the times of some writes that filled the device, for the probe that looks for pages and dies.
-    pub(crate) fn keep_row_writes(&mut self, runs: Vec<Run>) {
+    pub(crate) fn keep_row_writes(&mut self, runs: Vec<TimedRun>) {
         self.findings.inference.row_writes = runs;
     }
 
-    pub(crate) fn take_row_writes(&mut self) -> Vec<Run> {
+    pub(crate) fn take_row_writes(&mut self) -> Vec<TimedRun> {
         mem::take(&mut self.findings.inference.row_writes)
     }
 

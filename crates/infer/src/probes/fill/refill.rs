@@ -17,14 +17,14 @@ use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
 use crate::InferenceSettings;
-use crate::probes::cycles::{Cycle, cycles};
-use crate::probes::figures::{deviation, mean, median};
+use crate::halt::Halt;
 use crate::probes::filling::{LARGE_WRITES_SHARE, reserved, sequential_writes};
 use crate::probes::patterns::{ios, responses};
-use crate::probes::steps::{Lump, lump_distance, lump_worth};
-use crate::halt::Halt;
-use crate::priors;
 use crate::session::Session;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::cycles::{Cycle, cycles};
+use flashlab_analysis::signals::figures::{deviation, mean, median};
+use flashlab_analysis::signals::steps::{Lump, lump_distance, lump_worth};
 
 /// Pieces of the distance between two lumps, after each of which it is looked whether the region is full.
 const PIECES: usize = 8;

@@ -9,18 +9,17 @@
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Value};
 use flashlab_base::Bytes;
 
-use super::likely::Likely;
 use super::read_pages::Page;
-use super::replay::{Layout, Run, nanos};
 use super::traces::{FACTORS, Region, traces};
 use crate::caps;
-use crate::probes::figures::median;
 use crate::halt::Halt;
 use crate::knowledge::CONFIDENCE_LEAST;
-use crate::priors;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::{duration, times};
+use flashlab_analysis::layout::{FlashLayout, Likely, TimedRun, nanos};
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::median;
 
 /// Pages that are tried where they are not known.
 const PAGES: [u64; 5] = [2048, 4096, 8192, 16384, 32768];
@@ -65,14 +64,14 @@ struct Written {
 pub(crate) fn explained(
     session: &mut Session<'_, '_>,
     found: Option<&Page>,
-    row_writes: &[Run],
+    row_writes: &[TimedRun],
 ) -> Result<Option<Explained>, Halt> {
     let (page, crossings) = (found.map(|page| page.size), found.map(|page| &page.crossings));
     let pages: Vec<u64> = match page {
         Some(page) => vec![page.0],
         None => PAGES.map(|page| page.max(session.block().0)).to_vec(),
     };
-    let mut best: Option<((Region, f64), Vec<Run>, Likely)> = None;
+    let mut best: Option<((Region, f64), Vec<TimedRun>, Likely)> = None;
     let (mut least, mut searched) = (f64::INFINITY, 0);
     for (factor, region) in FACTORS.into_iter().flat_map(|factor| Region::ALL.map(|region| (factor, region)))
     {
@@ -135,8 +134,8 @@ fn unexplained(likely: &Likely, least: f64) -> f64 {
     likely.misfit * (likely.sigma / least).powi(2)
 }
 
-fn evidence(likely: &Likely, written: Option<&Likely>, runs: &[Run]) -> String {
-    let Layout { page, planes, chunk, dies, channels, cached, .. } = likely.best();
+fn evidence(likely: &Likely, written: Option<&Likely>, runs: &[TimedRun]) -> String {
+    let FlashLayout { page, planes, chunk, dies, channels, cached, .. } = likely.best();
     let [command, sense, transfer, link] = likely.times();
     let largest = runs.iter().flatten().map(|read| read.size).max().unwrap_or(0);
     let pages = if chunk == 1 { "page" } else { "pages" };
@@ -163,8 +162,8 @@ fn evidence(likely: &Likely, written: Option<&Likely>, runs: &[Run]) -> String {
     )
 }
 
-fn picture(runs: &[Run]) -> Picture {
-    let point = |run: &Run| (run.first().map_or(0.0, |read| read.size as f64), median(&nanos(run)));
+fn picture(runs: &[TimedRun]) -> Picture {
+    let point = |run: &TimedRun| (run.first().map_or(0.0, |read| read.size as f64), median(&nanos(run)));
     let mut points: Vec<(f64, f64)> = runs.iter().map(point).collect();
     // The runs of one at a time come first, by size.
     let alone = points.windows(2).position(|two| two[1].0 <= two[0].0).map_or(points.len(), |last| last + 1);
@@ -180,7 +179,7 @@ fn picture(runs: &[Run]) -> Picture {
 
 impl Explained {
     /// What is said, and how surely; none where nothing is likely.
-    fn says<T: PartialEq>(&self, likely: &Likely, what: impl Fn(&Layout) -> T) -> Option<(T, Rule)> {
+    fn says<T: PartialEq>(&self, likely: &Likely, what: impl Fn(&FlashLayout) -> T) -> Option<(T, Rule)> {
         let (value, chance) = likely.says(&what)?;
         let margin = likely.margin(&what, &value);
         let again = self.again.as_ref().map_or(f64::NEG_INFINITY, |again| again.margin(&what, &value));

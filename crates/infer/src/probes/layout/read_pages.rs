@@ -17,13 +17,13 @@ use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 
-use super::crossings::Crossings;
+use crate::halt::Halt;
 use crate::probes::patterns::in_turn;
 use crate::probes::reads::{Walk, compare_each, how_many_times, room};
-use crate::halt::Halt;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::times;
+use flashlab_analysis::layout::Crossings;
 
 /// The largest boundary that is looked at for a page.
 const BOUNDARY_MAX: Bytes = Bytes::kib(64);

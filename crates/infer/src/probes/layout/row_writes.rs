@@ -15,16 +15,15 @@ use flashlab_analysis::inference::Parameter;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern, Time};
 
-use super::fitting::SIGMA_MIN;
-use super::replay::{Run, nanos};
 use super::traces::run;
-use crate::probes::figures::{deviation, median, quantile};
+use crate::halt::Halt;
 use crate::probes::filling;
 use crate::probes::patterns::responses;
-use crate::probes::sizes::PAUSE;
 use crate::probes::writes::writes;
-use crate::halt::Halt;
 use crate::session::Session;
+use flashlab_analysis::layout::TimedRun;
+use flashlab_analysis::signals::figures::median;
+use flashlab_analysis::signals::sizes::PAUSE;
 
 /// The largest writes, the first for which there is room.
 const LARGEST: [Bytes; 3] = [Bytes::mib(1), Bytes::kib(512), Bytes::kib(256)];
@@ -39,8 +38,6 @@ const ODD_WRITES: u64 = 8;
 /// Turns, and the part of what is left of the device that they take at most.
 const TURNS: (u64, u64) = (2, 4);
 const PART_OF_REST: u64 = 3;
-/// Of a size with fewer writes the scatter is not known.
-const SCATTER_OF: usize = 12;
 
 /// Writes whole pages from where the device was filled to, and goes on to a multiple of `align`; none where they would tell
 /// nothing.
@@ -48,7 +45,7 @@ pub(crate) fn row_writes(
     session: &mut Session<'_, '_>,
     page: Option<Bytes>,
     align: Bytes,
-) -> Result<Vec<Run>, Halt> {
+) -> Result<Vec<TimedRun>, Halt> {
     let buffer = session.known().bytes(Parameter::WriteBufferSize);
     let Some(page) = page else { return Ok(Vec::new()) };
     let room = Bytes((session.capacity() - session.fill().until).0 / PART_OF_REST);
@@ -88,7 +85,7 @@ fn with_pauses(
     size: Bytes,
     count: u64,
     pause: &mut Nanos,
-) -> Result<Run, Halt> {
+) -> Result<TimedRun, Halt> {
     let (at, length) = (session.fill().until, size * count);
     let mut pattern = writes(Location::Sequential, size, count, at, length);
     if *pause > Nanos::ZERO {
@@ -102,35 +99,12 @@ fn with_pauses(
 }
 
 /// Writes to an empty buffer, which are done when it is empty again; none where the device refuses to flush it, or fails.
-fn with_flushes(session: &mut Session<'_, '_>, size: Bytes, count: u64) -> Result<Run, Halt> {
+fn with_flushes(session: &mut Session<'_, '_>, size: Bytes, count: u64) -> Result<TimedRun, Halt> {
     let (at, length) = (session.fill().until, size * count);
     let pattern = writes(Location::Sequential, size, count, at, length);
     let write_through = session.flush()?.is_some();
     let samples = session.run("rows", &Pattern { write_through, ..pattern })?;
     session.filled(length);
     let tells = write_through && samples.iter().all(|sample| sample.errno == 0);
-    Ok(if tells { run(&samples) } else { Run::new() })
-}
-
-/// What each byte of a write takes, in nanoseconds, from the smallest to the largest ones.
-pub(super) fn each_byte(runs: &[Run]) -> Option<f64> {
-    let size = |run: &&Run| run.first().map(|write| write.size);
-    let (small, large) = (runs.iter().min_by_key(size)?, runs.iter().max_by_key(size)?);
-    let bytes = size(&large)?.checked_sub(size(&small)?).filter(|&bytes| bytes > 0)?;
-    Some((median(&nanos(large)) - median(&nanos(small))) / bytes as f64)
-}
-
-/// By how much the logarithms of response times of one size scatter. Where only some writes make a row whole, other sizes
-/// tell.
-pub(super) fn scatter(runs: &[Run]) -> Option<f64> {
-    let mut sizes: Vec<u64> = runs.iter().flatten().map(|write| write.size).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    let of_size = |size: u64| {
-        let runs = runs.iter().filter(|run| run.first().is_some_and(|write| write.size == size));
-        let logs: Vec<f64> = runs.flat_map(nanos).map(|nanos| nanos.max(1.0).ln()).collect();
-        (logs.len() >= SCATTER_OF).then(|| deviation(&logs, median(&logs)))
-    };
-    let all: Vec<f64> = sizes.into_iter().filter_map(of_size).collect();
-    (!all.is_empty()).then(|| quantile(&all, 0.4).max(SIGMA_MIN))
+    Ok(if tells { run(&samples) } else { TimedRun::new() })
 }

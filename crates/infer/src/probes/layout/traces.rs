@@ -13,12 +13,13 @@ use flashlab_base::Bytes;
 use flashlab_plan::Location;
 use flashlab_samples::Sample;
 
-use super::replay::{Io, Run, nanos};
-use crate::probes::figures::median;
+use crate::halt::Halt;
 use crate::probes::patterns::responses;
 use crate::probes::reads::{Walk, room};
-use crate::halt::Halt;
 use crate::session::Session;
+use flashlab_analysis::inference::TimedIo;
+use flashlab_analysis::layout::{TimedRun, nanos};
+use flashlab_analysis::signals::figures::median;
 
 /// Pages where they are not known: for reads, and for regions.
 const PAGE: Bytes = Bytes::kib(4);
@@ -140,7 +141,7 @@ pub(crate) fn traces(
     region: Region,
     page: Option<Bytes>,
     factor: f64,
-) -> Result<Option<Vec<Run>>, Halt> {
+) -> Result<Option<Vec<TimedRun>>, Halt> {
     let block = session.block();
     let (whole, largest) = (page.unwrap_or(PAGE_LARGE).max(block), page.unwrap_or(PAGE_LARGEST).max(block));
     let page = page.unwrap_or(PAGE).max(block);
@@ -178,7 +179,7 @@ pub(crate) fn traces(
             }
             let mut count = 0;
             let mut wanted = COUNT_LEAST;
-            let mut kind: Vec<Run> = Vec::new();
+            let mut kind: Vec<TimedRun> = Vec::new();
             while count < wanted {
                 let (at, places) = pieces.take(slot, wanted - count);
                 let walk = Walk { offset: at + (unit - block), slot, size };
@@ -209,7 +210,7 @@ pub(crate) fn traces(
 }
 
 /// Whether reads of one kind are not all answered in the same way.
-fn is_mixed(run: &Run, factor: f64) -> bool {
+fn is_mixed(run: &TimedRun, factor: f64) -> bool {
     let times = nanos(run);
     let middle = median(&times);
     let off = times.iter().filter(|&&time| !(middle / factor..middle * factor).contains(&time)).count();
@@ -217,21 +218,21 @@ fn is_mixed(run: &Run, factor: f64) -> bool {
 }
 
 /// Runs one behind the other.
-fn in_a_row(runs: Vec<Run>) -> Run {
-    let mut all = Run::new();
+fn in_a_row(runs: Vec<TimedRun>) -> TimedRun {
+    let mut all = TimedRun::new();
     for run in runs {
         let begin = all.last().map_or(0.0, |read| read.at + read.nanos);
-        all.extend(run.into_iter().map(|read| Io { at: read.at + begin, ..read }));
+        all.extend(run.into_iter().map(|read| TimedIo { at: read.at + begin, ..read }));
     }
     all
 }
 
 /// Samples in the order in which they were submitted.
-pub(super) fn run(samples: &[Sample]) -> Run {
+pub(super) fn run(samples: &[Sample]) -> TimedRun {
     let mut samples: Vec<&Sample> = samples.iter().collect();
     samples.sort_by_key(|sample| (sample.submitted, sample.position));
     let begin = samples.first().map_or(0, |sample| sample.submitted.0);
-    let read = |sample: &&Sample| Io {
+    let read = |sample: &&Sample| TimedIo {
         at: (sample.submitted.0 - begin) as f64,
         nanos: sample.response().0 as f64,
         offset: sample.offset.0,

@@ -28,11 +28,11 @@ use flashlab_analysis::inference::{Parameter, Picture};
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
-use crate::probes::figures::median;
+use crate::halt::Halt;
 use crate::probes::patterns::responses;
 use crate::probes::writes::{Buffer, apart, buffer, dies_in_doubt, page_to_write, writes};
-use crate::halt::Halt;
 use crate::session::Session;
+use flashlab_analysis::signals::figures::median;
 
 /// Places of a pass; twice as many as a die has logs are enough, and more where they were too few.
 const PLACES: u64 = 40;

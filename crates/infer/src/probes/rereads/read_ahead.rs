@@ -9,13 +9,13 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 
 use super::reread::Reread;
-use crate::probes::figures::{median, ranked};
+use crate::halt::Halt;
 use crate::probes::no_faster::{is_faster, nothing};
 use crate::probes::reads::{Walk, how_many_times, in_order};
-use crate::halt::Halt;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
+use flashlab_analysis::signals::figures::{median, ranked};
 
 /// Read at once where the page is not known: whole pages of nearly any flash.
 const PIECE: Bytes = Bytes::kib(16);

@@ -17,11 +17,11 @@
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
-use super::full_logs::LOG_ROWS_LEAST;
-use crate::probes::figures::median;
-use crate::probes::writes::{costs_of, place, planes, writes};
 use crate::halt::Halt;
+use crate::probes::writes::{costs_of, place, planes, writes};
 use crate::session::Session;
+use flashlab_analysis::signals::figures::median;
+use flashlab_analysis::signals::full_logs::LOG_ROWS_LEAST;
 
 /// How often each is written.
 const TIMES: u64 = 4;

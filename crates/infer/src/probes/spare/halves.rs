@@ -19,15 +19,15 @@
 use flashlab_analysis::inference::{Parameter, ReclaimUnit};
 use flashlab_base::Bytes;
 
-use super::copied::{WINDOWS_MIN, few_copied};
 use super::overwriting::{Overwriting, PredictedCycle, begin};
-use super::row_cycles::CYCLES_MOST;
-use super::unit_rows::may_be_block;
-use crate::probes::cycles::Cycle;
-use crate::probes::figures::{mean, median};
-use crate::priors;
 use crate::rule::Rule;
 use crate::session::Session;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::copied::{WINDOWS_MIN, few_copied};
+use flashlab_analysis::signals::cycles::Cycle;
+use flashlab_analysis::signals::figures::{mean, median};
+use flashlab_analysis::signals::row_cycles::CYCLES_MOST;
+use flashlab_analysis::signals::unit_rows::may_be_block;
 
 /// Blocks of each die, at least, where blocks do not have the fewest rows.
 const BLOCKS_LEAST: u64 = 24;

@@ -13,12 +13,12 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
-use crate::probes::figures::median;
+use crate::halt::Halt;
 use crate::probes::patterns::ios;
 use crate::probes::space::{IO_SIZE, known_within, suppose_space};
-use crate::halt::Halt;
 use crate::rule::Rule;
 use crate::session::Session;
+use flashlab_analysis::signals::figures::median;
 
 /// The part of the capacity after which the count is looked at.
 const PARTS: u64 = 1024;

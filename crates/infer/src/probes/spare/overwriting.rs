@@ -7,7 +7,7 @@
 //!   from then on there is one for each block of each die;
 //! - where blocks are replaced, it comes at the end of each from the beginning on.
 //!
-//! Dies that fill their blocks together erase them together, so that these stalls come in groups ([`crate::probes::cycles`]), once
+//! Dies that fill their blocks together erase them together, so that these stalls come in groups ([`flashlab_analysis::signals::cycles`]), once
 //! for each erase block by its definition. So that this is a whole number of writes, a write is a row of pages of every die, as
 //! far as these are known, or a part of it by a power of two, in whole pages. The smaller it is, the more of them meet a die that
 //! erases. Where the row is known, the number of rows is told by all stalls from where room is made on ([`super::unit_rows`]),
@@ -27,17 +27,17 @@ use flashlab_analysis::inference::{Axis, Picture, Style};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 
-use super::late_cycles::late_cycle;
-use super::onset::{Onset, onset};
-use super::row_cycles::{CYCLES_MOST, Rows, cycles_of_blocks, without};
-use super::unit_rows::UnitOfRows;
-use crate::probes::cycles::{Cycle, is_by_the_clock, level};
-use crate::probes::figures::{mean, median, slowest};
+use crate::halt::Halt;
 use crate::probes::patterns::{in_turn, ios, responses, with_reads};
 use crate::probes::writes::{apart, page_to_write};
-use crate::halt::Halt;
-use crate::priors;
 use crate::session::Session;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::cycles::{Cycle, is_by_the_clock, level};
+use flashlab_analysis::signals::figures::{mean, median, slowest};
+use flashlab_analysis::signals::late_cycles::late_cycle;
+use flashlab_analysis::signals::onset::{Onset, onset};
+use flashlab_analysis::signals::row_cycles::{CYCLES_MOST, Rows, cycles_of_blocks, without};
+use flashlab_analysis::signals::unit_rows::UnitOfRows;
 
 /// The smallest writes, which are whole pages nearly always, and the most of them on the whole device.
 const IO_SIZE: Bytes = Bytes::kib(16);
@@ -123,11 +123,6 @@ impl PredictedCycle {
 }
 
 impl Overwriting {
-    /// Whether a cycle was seen and foretold stalls of writes that were done later.
-    pub(super) fn is_foretold(&self) -> bool {
-        self.seen.is_some_and(|seen| seen.stalled > 0)
-    }
-
     /// From when on there are more stalls: of writes, of the reads behind them, or of both together, whichever is likeliest.
     pub(super) fn more_stalls(&self) -> Option<Onset> {
         let reads = self.reads();

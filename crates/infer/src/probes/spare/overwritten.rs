@@ -3,12 +3,12 @@
 use flashlab_analysis::inference::{Finding, Parameter, Picture, ReclaimUnit};
 use flashlab_base::Bytes;
 
-use super::copied::few_copied;
 use super::overwriting::Overwriting;
-use super::unit_rows::{UnitOfRows, unit_of_rows};
-use crate::probes::figures::{folded, slowest};
 use crate::rule::Rule;
 use crate::session::Session;
+use flashlab_analysis::signals::copied::few_copied;
+use flashlab_analysis::signals::figures::{folded, slowest};
+use flashlab_analysis::signals::unit_rows::{UnitOfRows, unit_of_rows};
 
 /// How sure a unit is that shows from the beginning on, from later on, and from later on without being foretold.
 const SURE: Rule = Rule::likely("collection from the first write");

@@ -26,17 +26,17 @@ use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
-use super::full_logs::{
-    MANY, Regular, SLACK, Shared, is_on_grid, logs_of, regular, rise, waited_from, waits_at,
-};
-use crate::probes::figures::{mean, median, over_bytes, quantile};
+use crate::halt::{Halt, if_affordable};
 use crate::probes::patterns::{ios, responses};
 use crate::probes::writes::{
     Buffer, apart, buffer, dies_in_doubt, page_on_die, page_to_write, planes, shifted, writes,
 };
-use crate::halt::{Halt, if_affordable};
-use crate::priors;
 use crate::session::Session;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::{mean, median, over_bytes, quantile};
+use flashlab_analysis::signals::full_logs::{
+    MANY, Regular, SLACK, Shared, is_on_grid, logs_of, regular, rise, waited_from, waits_at,
+};
 
 /// Places in turns, more than a die has logs; writes to them beyond what a buffer holds, more than logs and merges that are put
 /// off; and of these the last ones count.

@@ -12,9 +12,9 @@
 
 use flashlab_analysis::inference::Parameter;
 
-use crate::probes::figures::median;
 use crate::probes::random_writes::{IO_SIZE, phases_of};
 use crate::session::Session;
+use flashlab_analysis::signals::figures::median;
 
 /// A run shows an oscillation that comes so often in it.
 const PERIODS: u64 = 8;

@@ -29,16 +29,16 @@ use flashlab_base::Nanos;
 use flashlab_plan::Time;
 use statrs::distribution::{Continuous, ContinuousCDF, StudentsT};
 
-use crate::probes::figures::{mean, medians, quantile, windows};
+use crate::halt::Halt;
 use crate::probes::patterns::responses;
 use crate::probes::random_writes::{is_page_map, random_writes};
-use crate::probes::steps::{Lump, lump};
 use crate::probes::writes::{Buffer, buffer};
-use crate::halt::Halt;
-use crate::priors;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::{mean, medians, quantile, windows};
+use flashlab_analysis::signals::steps::{Lump, lump};
 
 /// The part of a run that is under the influence of what was before, at least and at most, and p of a level that changes
 /// later.

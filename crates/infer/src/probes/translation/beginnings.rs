@@ -15,13 +15,13 @@ use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
-use crate::probes::figures::median;
+use crate::halt::{Halt, if_affordable};
 use crate::probes::patterns::in_turn;
 use crate::probes::writes::{Buffer, apart, buffer, page_to_write, writes};
-use crate::halt::{Halt, if_affordable};
-use crate::priors;
 use crate::rule::Rule;
 use crate::session::Session;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::median;
 
 /// Stripes that are looked at each time, and the most.
 const STRIPES: u64 = 32;

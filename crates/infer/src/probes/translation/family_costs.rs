@@ -15,13 +15,13 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern};
 use flashlab_samples::Sample;
 
-use crate::probes::figures::median;
+use crate::halt::Halt;
 use crate::probes::merges::MERGE;
 use crate::probes::patterns::responses;
 use crate::probes::writes::{Buffer, apart, buffer, pace, pace_of_groups, page_to_write, place, writes};
-use crate::halt::Halt;
-use crate::priors;
 use crate::session::Session;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::median;
 
 /// Of the device this share may be written.
 const SHARE: f64 = 0.12;

@@ -19,12 +19,12 @@ use flashlab_analysis::inference::{Family, Parameter};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
+use crate::halt::Halt;
 use crate::probes::patterns::{ios, responses};
 use crate::probes::writes::{apart, known_buffer, place};
-use crate::halt::Halt;
-use crate::priors;
 use crate::session::Session;
 use crate::words::times;
+use flashlab_analysis::priors;
 
 /// What was found.
 pub(super) enum MapCache {

@@ -19,13 +19,13 @@ use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
-use crate::probes::figures::{folded, mean, median, roundest};
+use crate::halt::{Halt, if_affordable};
 use crate::probes::patterns::{in_turn, ios, with_reads};
 use crate::probes::writes::{apart, buffer, page_to_write, shifted};
-use crate::halt::{Halt, if_affordable};
-use crate::priors;
 use crate::rule::Rule;
 use crate::session::Session;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::{folded, mean, median, roundest};
 
 /// Writes of each step, and the fewest.
 const WRITES: u64 = 128;

@@ -19,13 +19,13 @@ use flashlab_analysis::inference::Parameter;
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
-use crate::probes::figures::median;
+use crate::halt::{Halt, if_affordable};
 use crate::probes::merges::{CHEAP, MERGE};
 use crate::probes::patterns::{in_turn, responses};
 use crate::probes::writes::{apart, page_to_write, place, writes};
-use crate::halt::{Halt, if_affordable};
-use crate::priors;
 use crate::session::Session;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::median;
 
 /// Writes of each pattern, and so many of the first ones open logs.
 const WRITES: u64 = 96;

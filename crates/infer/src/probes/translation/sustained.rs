@@ -16,16 +16,16 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
-use super::depths::{Depths, GAIN_LEAST, Trace, UNITS_LEAST};
-use crate::probes::figures::quantile;
+use crate::halt::{Halt, if_affordable};
 use crate::probes::patterns::responses;
 use crate::probes::writes::{
     Buffer, apart, buffer, dies, dies_in_doubt, page_takes, page_to_write, shifted, writes,
 };
-use crate::halt::{Halt, if_affordable};
-use crate::priors;
 use crate::rule::Rule;
 use crate::session::Session;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::depths::{DepthTrace, Depths, GAIN_LEAST, UNITS_LEAST};
+use flashlab_analysis::signals::figures::quantile;
 
 /// Writes that are looked at, beside those that a buffer takes, and the fewest; and how many are done in a round.
 const WRITES: u64 = 256;
@@ -62,7 +62,7 @@ pub(super) struct Sustained {
     more_dies: f64,
     /// The unit in which they cost the more, the deeper they lie.
     pub(super) depths: Option<Depths>,
-    trace: Trace,
+    trace: DepthTrace,
 }
 
 /// Writes them; none where there is no budget for as many as tell, or the dies are not known. `alone` is what a page takes in
@@ -103,7 +103,7 @@ pub(super) fn sustained(
     let page_takes = page_takes(session, page, alone);
     // A quarter more was written than what is known of a buffer.
     let held = (buffer != Buffer::None).then_some(held as usize * 4 / 5);
-    let trace = Trace { addresses, costs, grain: page.0 as f64, window: window.0 as f64, held };
+    let trace = DepthTrace { addresses, costs, grain: page.0 as f64, window: window.0 as f64, held };
     // The second half is beyond all that hides merges.
     let late = &trace.costs[trace.costs.len() / 2..];
     let [usual, dear] = [0.5, 0.9].map(|share| quantile(late, share) / page_takes);

@@ -14,12 +14,13 @@
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
-use super::bursts::{SMALL, write_behind};
-use crate::probes::figures::off_grid;
-use crate::probes::patterns::ios;
+use super::bursts::write_behind;
 use crate::halt::Halt;
-use crate::priors;
+use crate::probes::patterns::ios;
 use crate::session::Session;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::bursts::SMALL;
+use flashlab_analysis::signals::figures::off_grid;
 
 /// How often it is looked at what is held.
 const LOOKS: usize = 16;

@@ -18,12 +18,13 @@ use flashlab_analysis::inference::Picture;
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 
-use super::bursts::{SMALL, rest_for, write_behind, write_one};
-use crate::probes::figures::{median, ranked};
-use crate::probes::patterns::{ios, responses};
+use super::bursts::{rest_for, write_behind, write_one};
 use crate::halt::Halt;
+use crate::probes::patterns::{ios, responses};
 use crate::session::Session;
 use crate::words::duration;
+use flashlab_analysis::signals::bursts::SMALL;
+use flashlab_analysis::signals::figures::{median, ranked};
 
 /// The sizes of the writes: whole pages, and whole rows of the most planes.
 const SIZES: [Bytes; 2] = [Bytes::kib(16), Bytes::kib(64)];

@@ -15,10 +15,10 @@
 use flashlab_base::Bytes;
 
 use super::bursts::{rest_for, write_one};
-use crate::probes::figures::median;
 use crate::halt::Halt;
 use crate::session::Session;
 use crate::words::duration;
+use flashlab_analysis::signals::figures::median;
 
 /// The largest page: what all sizes are multiples of at first.
 const WHOLE: Bytes = Bytes::kib(16);

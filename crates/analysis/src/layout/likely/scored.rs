@@ -1,0 +1,29 @@
+//! A layout with its best times and its loss, and how far the search goes.
+
+use crate::layout::fitting::LayoutTimes;
+use crate::layout::replay::FlashLayout;
+
+/// How often changes begin.
+pub(crate) const TURNS: usize = 5;
+
+/// What is so much less likely on a part of the reads is not tried on all.
+pub(crate) const FAR: f64 = 30.0;
+
+/// A layout, the times with which it fits best, and how unlikely it is, as a logarithm.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scored {
+    pub(crate) layout: FlashLayout,
+    pub(crate) times: LayoutTimes,
+    pub(crate) loss: f64,
+    /// Of that, how unusual it is before, and how unlikely what was seen besides.
+    pub(crate) prior: f64,
+}
+
+impl Scored {
+    /// Its times for pages of another size.
+    pub(crate) fn times_of(&self, page: u64) -> LayoutTimes {
+        let [command, sense, transfer, link] = self.times;
+        let ratio = page as f64 / self.layout.page as f64;
+        [command, sense, transfer * ratio, link * ratio]
+    }
+}

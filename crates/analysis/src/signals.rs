@@ -1,0 +1,24 @@
+//! Signals in the response times of equal IOs: levels, rises, cycles, stalls, lines over the size.
+//!
+//! The probes of an inference share them. Each is a pure function of the times, so that it is tested on made-up data.
+//!
+//! # Invariants
+//! - The same times give the same signals.
+
+pub mod bursts;
+pub mod cheap_beginning;
+pub mod copied;
+pub mod cycles;
+pub mod depths;
+pub mod figures;
+pub mod full_logs;
+pub mod kinds;
+pub mod late_cycles;
+pub mod onset;
+pub mod pass_level;
+pub mod queue;
+pub mod row_cycles;
+pub mod saturation;
+pub mod sizes;
+pub mod steps;
+pub mod unit_rows;

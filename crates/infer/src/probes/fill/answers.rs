@@ -1,0 +1,272 @@
+//! The answers of the fill: whether there is an SLC cache, how much it holds, and how much idle time frees.
+
+use flashlab_analysis::decide::ranks::mann_whitney;
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::{mean, over_bytes, slowest, windows};
+use flashlab_analysis::signals::steps::CostRise;
+use flashlab_base::{Bytes, Nanos};
+
+use super::refill::{Full, Refill, first_lump};
+use crate::probes::slc_region::{REGION, no_region};
+use crate::rule::Rule;
+use crate::session::Session;
+use crate::words::duration;
+
+/// The beginning of a fill is cheaper if its windows cost this many times less than the others.
+const RISE_LEAST: f64 = 1.1;
+/// What is made free, if it is more than this part, is all.
+const WHOLE: f64 = 0.93;
+/// So many blocks that are moved are shown.
+const MOVED_SHOWN: usize = 8;
+/// Fewer writes do not show that there is no region.
+const WRITES_LEAST: usize = 512;
+/// Windows in which a cheaper beginning would be seen, and the p from which there may be one.
+const EVEN_WINDOWS: usize = 128;
+/// How sure it is that what a region moves at a time are the blocks of all dies.
+const MOVED: Rule = Rule::likely("SLC relocation");
+/// How sure a region is, and that something that rises and does not come down is none.
+const FOUND: Rule = Rule::likely("rise and idle time");
+const EVEN_P: f64 = 0.01;
+/// How sure it is that there is no region where no beginning is cheaper, and where one may be, but no blocks are moved.
+const EVEN: Rule = Rule::strong("even fill");
+const UNEVEN: Rule = Rule::likely("uneven fill");
+const NO_CACHE: Rule = Rule::likely("rise without refill");
+
+/// The writes that filled the device.
+#[derive(Clone, Copy)]
+pub(super) struct Filled<'a> {
+    /// Where they begin.
+    pub(super) begin: Bytes,
+    /// The size of each.
+    pub(super) size: Bytes,
+    /// Their response times in nanoseconds.
+    pub(super) costs: &'a [f64],
+}
+
+/// Concludes that what is full is a write buffer, which a flush behind half of it took so long to write.
+pub(super) fn conclude_buffer(
+    session: &mut Session<'_, '_>,
+    filled: &Filled<'_>,
+    step: &CostRise,
+    place: usize,
+    took: Nanos,
+) {
+    let evidence = format!(
+        "{} But it is a write buffer, not an SLC cache: flushing half of what idle time frees takes {}, as long as writing it to the \
+         flash.",
+        first_words(filled, step, place),
+        duration(took.0 as f64)
+    );
+    let picture = picture_of_rise(filled, place);
+    if session.known().bytes(Parameter::WriteBufferSize) == Some(Bytes::ZERO) {
+        // It held all that was written and read back before.
+        for parameter in [Parameter::WriteBufferSize, Parameter::WriteBufferFlush] {
+            session.suppose(Finding::undetermined(parameter, evidence.clone()).with(picture.clone()));
+        }
+    }
+    no_region(session, NO_CACHE, evidence, Some(picture));
+}
+
+fn picture_of_rise(filled: &Filled<'_>, place: usize) -> Picture {
+    picture(filled).mark((filled.begin + filled.size * place as u64).0 as f64, "full")
+}
+
+fn picture(filled: &Filled<'_>) -> Picture {
+    let Filled { begin, size, costs } = *filled;
+    let moved = |(written, cost)| (begin.0 as f64 + written, cost);
+    Picture::new(
+        "Sequential writes, as means of stretches: the cost rises where an SLC cache is full.",
+        Axis::linear("address", "bytes"),
+        Axis::linear("response time", "ns"),
+    )
+    .draw("filling the device", Style::Line, over_bytes(size, costs).into_iter().map(moved).collect())
+}
+
+/// Whether no beginning is cheaper than the rest: where lumps are too rare to show a rise, windows show that there may be
+/// one.
+fn even(costs: &[f64]) -> bool {
+    let windows = windows(costs, costs.len().div_ceil(EVEN_WINDOWS));
+    let beginnings = (1..=5).map(|halvings| windows.len() >> halvings).filter(|&length| length >= 2);
+    let cheaper = |length: usize| {
+        let (first, others) = windows.split_at(length);
+        mean(others) > RISE_LEAST * mean(first) && mann_whitney(first, others).p_below < EVEN_P
+    };
+    !beginnings.into_iter().any(cheaper)
+}
+
+/// Nothing rises. Where some beginning is cheaper, or lumps may be blocks that are moved, that is not sure.
+pub(super) fn conclude_none(session: &mut Session<'_, '_>, filled: &Filled<'_>, full: &Full) {
+    let Filled { size, costs, .. } = *filled;
+    let (first, last) = costs.split_at(costs.len() / 2);
+    let evidence = format!(
+        "In a sequential fill of {} by writes of {size} the cost never rises: {} per write in the first half, and {} in the second.",
+        size * costs.len() as u64,
+        duration(mean(first)),
+        duration(mean(last)),
+    );
+    let (even, picture) = (even(costs), picture(filled));
+    // Of few great stalls nobody sees where they begin.
+    let may_hide_a_region = full.moves_blocks() && !(even && full.has_lumps());
+    if costs.len() < WRITES_LEAST || may_hide_a_region {
+        let refill = "It is unknown whether there is an SLC cache.";
+        session.suppose(Finding::undetermined(Parameter::SlcCacheSize, evidence).with(picture));
+        session.suppose(Finding::undetermined(Parameter::SlcCacheRefill, refill));
+        return;
+    }
+    let sure = if even { EVEN } else { UNEVEN };
+    no_region(session, sure, evidence, Some(picture));
+}
+
+/// A region that is too small for a rise of the mean cost: rests put lumps off.
+pub(super) fn conclude_lumps(
+    session: &mut Session<'_, '_>,
+    filled: &Filled<'_>,
+    full: &Full,
+    again: &Refill,
+) {
+    let Filled { begin, size, costs } = *filled;
+    let first = costs.iter().position(|&cost| full.lump.is(cost)).unwrap_or(0);
+    let evidence = format!(
+        "One sequential write of {size} in {} takes {}; the first of them comes after {}.",
+        full.distance,
+        duration(full.lump.usual + full.lump.excess),
+        begin + size * first as u64
+    );
+    conclude_region(session, filled, &evidence, first, full, again, picture(filled));
+}
+
+/// Concludes the size of a region, and what rests make free of it.
+fn conclude_region(
+    session: &mut Session<'_, '_>,
+    filled: &Filled<'_>,
+    evidence: &str,
+    place: usize,
+    full: &Full,
+    again: &Refill,
+    picture: Picture,
+) {
+    let Filled { begin, size, .. } = *filled;
+    // What the write buffer takes at first is not in the region yet; between two lumps it makes no difference.
+    let buffer = session.known().number(Parameter::WriteBufferSize).unwrap_or(0.0);
+    let bytes = |ios: usize| ios as f64 * size.0 as f64;
+    let (all, before) = (bytes(again.wait), bytes(place) - buffer);
+    let part = bytes(again.until_any) - bytes(full.distance);
+    // What is refilled wholly is free but for the blocks that were begun. Else what was written before the fill is still
+    // in it, or what was written before the rest. It holds no more than was written until it was full for the first time, and
+    // is not refilled by a part where that is as much as all of this.
+    let first = before + begin.0 as f64;
+    let whole =
+        again.whole.filter(|&whole| all <= WHOLE * first && bytes(whole) <= first + bytes(full.distance));
+    let (region, refill, held) = match whole {
+        Some(whole) => {
+            let whole = bytes(whole);
+            let held = format!(
+                "Some of the most recent writes are read faster, because they are still in the SLC cache: with them it holds {}.",
+                Bytes(whole as u64)
+            );
+            (whole, part, held)
+        }
+        None if all > WHOLE * before => {
+            let held = format!(
+                "None of the most recent writes are read faster: idle time freed the whole SLC cache, which holds {}.",
+                Bytes(all as u64)
+            );
+            (all, all, held)
+        }
+        None => {
+            let buffered = if buffer > 0.0 { ", minus the write buffer" } else { "" };
+            let held = format!(
+                "None of the most recent writes are read faster: the SLC cache holds all that was written until it was full, {} from \
+                 the beginning{buffered}.",
+                Bytes(first as u64)
+            );
+            (first, part, held)
+        }
+    };
+    let evidence = format!(
+        "{evidence} With idle time in between, the slow writes are {} apart (p = {:.1e}). {held}",
+        Bytes(all as u64),
+        again.p
+    );
+    for (parameter, value) in REGION.into_iter().zip([region, refill]) {
+        let found = Rule::found(parameter, Bytes(value.max(0.0) as u64), FOUND, evidence.clone());
+        session.suppose(found.with(picture.clone()));
+    }
+    let unit = Bytes(bytes(full.distance) as u64);
+    session.fill_mut().moving_logs = Some(full.logs_of_a_lump);
+    let evidence = format!(
+        "When the SLC cache is full, sequential writes wait once per {unit}: the device relocates a block of all dies."
+    );
+    let moving = moving(filled, place, full);
+    session.suppose(Rule::found(Parameter::EraseBlockSize, unit, MOVED, evidence).with(moving));
+}
+
+/// Single writes of some blocks that are moved, from one that begins to be on.
+fn moving(filled: &Filled<'_>, place: usize, full: &Full) -> Picture {
+    let Filled { size, costs, .. } = *filled;
+    let begin = first_lump(costs, place).min(costs.len());
+    let end = (begin + MOVED_SHOWN * full.distance).min(costs.len());
+    let unit = (size * full.distance as u64).0 as f64;
+    let picture = Picture::new(
+        "Sequential writes when the SLC cache is full: at a regular distance one write waits until a block is relocated.",
+        Axis::linear("written since the first slow one", "bytes"),
+        Axis::logarithmic("response time", "ns"),
+    )
+    .draw("writes", Style::Dots, slowest(size, &costs[begin..end]));
+    picture.mark(unit, Bytes(unit as u64).to_string())
+}
+
+/// Where the cost rises.
+fn first_words(filled: &Filled<'_>, step: &CostRise, place: usize) -> String {
+    let Filled { begin, size, .. } = *filled;
+    let behind =
+        if begin > Bytes::ZERO { format!(" The fill began after {begin} of bursts.") } else { String::new() };
+    format!(
+        "Sequential writes of {size} take {} until {} are written (between {} and {}), and {} afterwards.{behind}",
+        duration(step.before),
+        size * place as u64,
+        size * step.place.low as u64,
+        size * step.place.high as u64,
+        duration(step.after),
+    )
+}
+
+/// Concludes what a rise means. `is_early`: it may be one of memory.
+pub(super) fn conclude(
+    session: &mut Session<'_, '_>,
+    filled: &Filled<'_>,
+    full: &Full,
+    (step, place, is_early): (CostRise, usize, bool),
+    again: Option<&Refill>,
+) {
+    let picture = picture_of_rise(filled, place);
+    let first = first_words(filled, &step, place);
+    match again {
+        Some(again) if again.is_clear(full) => {
+            conclude_region(session, filled, &first, place, full, again, picture);
+        }
+        Some(_) => {
+            let evidence = format!(
+                "{first} Idle time of {} does not bring the low cost back: it is no cache.",
+                priors::BACKLOG_DONE
+            );
+            no_region(session, NO_CACHE, evidence, Some(picture));
+        }
+        None if is_early => conclude_none(session, filled, full),
+        None if !full.moves_blocks() => {
+            let evidence =
+                format!("{first} No later write takes as long as relocating a block: it is no cache.");
+            no_region(session, NO_CACHE, evidence, Some(picture));
+        }
+        None => {
+            for parameter in REGION {
+                let evidence = format!(
+                    "{first} After idle time of {} the cost does not rise again.",
+                    priors::BACKLOG_DONE
+                );
+                session.suppose(Finding::undetermined(parameter, evidence).with(picture.clone()));
+            }
+        }
+    }
+}
