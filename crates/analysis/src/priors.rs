@@ -33,6 +33,7 @@ pub const PROGRAM_MOST: f64 = 15e6;
 /// The fewest and the most multi-plane pages of an erase block (ONFI: 32 to 2304). Fewer rows come back as a row or a
 /// round of the dies does. Too high: small blocks are not found.
 pub const ROWS_LEAST: u64 = 16;
+/// The most multi-plane pages of an erase block (ONFI). Too low: large blocks are not found.
 pub const ROWS_MOST: u64 = 4096;
 /// The most dies of a device. A disk of 8 TB has 128 dies of 512 Gbit. Too low: its layout is not tried; too high: layouts
 /// cost time.
@@ -40,6 +41,7 @@ pub const DIES_MOST: u64 = 128;
 /// The most dies of usual devices, and those that are assumed where they are not known. Too low: on devices with more,
 /// waiting for a die is taken for a merge.
 pub const DIES_USUAL: u64 = 16;
+/// The number of dies that is assumed where it is not known.
 pub const DIES_UNKNOWN: f64 = 4.0;
 /// The most log blocks of a die. Too low: the logs of large devices stay undetermined.
 pub const LOGS_MOST: f64 = 256.0;

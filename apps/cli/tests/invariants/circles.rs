@@ -35,7 +35,7 @@ fn no_files_use_each_other_in_a_circle() {
 /// A probe is a file of `infer` that defines `PROBE`; its parts are in the folder of its name.
 #[test]
 fn no_probe_uses_another_probe() {
-    const PROBES: &str = "crates/infer/src/groups/";
+    const PROBES: &str = "crates/infer/src/probes/";
     let modules = modules("crates/infer");
     let is_probe = |module: &Module| module.code.iter().any(|(_, line)| line.contains("const PROBE: Probe"));
     let probes: BTreeSet<&str> = modules

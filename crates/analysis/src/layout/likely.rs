@@ -187,6 +187,7 @@ impl Likely {
         self.all[0].layout
     }
 
+    /// The times with which the best layout fits.
     pub fn times(&self) -> LayoutTimes {
         self.all[0].times
     }

@@ -28,7 +28,9 @@ pub struct FlashLayout {
     pub planes: u64,
     /// Pages of a chunk.
     pub chunk: u64,
+    /// The number of dies.
     pub dies: u64,
+    /// The number of channels.
     pub channels: u64,
     /// Whether a row is sensed while the last one is transferred.
     pub cached: bool,
@@ -246,7 +248,7 @@ mod tests {
                 for index in 0..60 {
                     let offset = (random.below(40_000) + 1) * layout.page / 2 - 512;
                     run.push(Io { at: 0.0, nanos: 1.0, offset, size });
-                    // The first that is done makes room for this one.
+                    // The first that is done collects blocks for this one.
                     let so_far = [run.clone()];
                     let mut ends: Vec<f64> = Vec::new();
                     ReadReplay::new(&so_far, layout, 1.0)

@@ -28,6 +28,7 @@ pub struct Bursts {
 }
 
 impl Bursts {
+    /// What bursts of equal length showed; each has the response times in nanoseconds, write by write.
     pub fn of(size: Bytes, runs: &[Vec<f64>]) -> Bursts {
         let costs = medians(runs);
         let done: Vec<f64> = costs

@@ -1,11 +1,11 @@
 //! How many IOs at the beginning of each of several runs are cheap, where of those after them only a part is dear.
 //!
 //! # Model
-//! What is put off as long as there is room for it is done from then on, and not with each IO: an IO is dear with one
+//! What is deferred as long as there is room for it is done from then on, and not with each IO: an IO is dear with one
 //! probability before that place and with a larger one behind it, the same ones in each run. A single run may show too few
 //! dear IOs, or take an outlier for one, but the place is the same in all runs, as each begins after a rest. So
 //! the runs are counted together: which IOs are dear, and from which place on, is what makes two probabilities likelier than
-//! one by the most nats. In each run the place is then the likeliest one between these two probabilities.
+//! one with the largest log-likelihood ratio. In each run the place is then the likeliest one between these two probabilities.
 //!
 //! # Invariants
 //! - each run shows a place of its own, and all of them but one show the same: what comes back every so many IOs begins
@@ -24,7 +24,7 @@ const LEAST: usize = 4;
 const MOST: f64 = 0.75;
 /// How many times as many dear IOs there are behind the place, at least.
 const RISE: f64 = 4.0;
-/// How much likelier the place is than none, in nats, in each run: dear IOs come in bunches, so that it is more than the best
+/// How much likelier the place is than none, as a log-likelihood ratio, in each run: dear IOs come in bunches, so that it is more than the best
 /// of all places is by chance.
 const GAIN: f64 = 10.0;
 /// Places are the same but for such a part, or one IO.
@@ -33,7 +33,7 @@ const SAME: f64 = 0.03;
 /// A place from which on IOs are dear more often.
 #[derive(Clone, Copy)]
 struct Rise {
-    /// In nats, of all runs together.
+    /// In log-likelihood ratios, of all runs together.
     gain: f64,
     place: usize,
     /// Dear is what costs more.

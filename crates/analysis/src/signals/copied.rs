@@ -20,7 +20,7 @@ use crate::priors;
 
 /// Stalls take so many times longer than the usual write, and no erase takes less than this; what takes far longer may be none of them.
 const LEVELS: [f64; 6] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0];
-/// More stalls have cycles that foretell themselves; the windows of all that are tried.
+/// More stalls have cycles that predict themselves; the windows of all that are tried.
 const TRIED_MOST: usize = 1 << 22;
 /// Windows that have to be seen, and the widest, as a part of a period.
 pub const WINDOWS_MIN: usize = 2;
@@ -28,7 +28,7 @@ const WIDTHS: [usize; 7] = [1, 2, 3, 4, 6, 8, 12];
 const WIDEST_PART: usize = 2;
 /// What is known of stalls by chance before: half a stall in so many writes.
 const BY_CHANCE: [f64; 2] = [0.5, 25.0];
-/// How much likelier it is than stalls by chance, in nats.
+/// How much likelier it is than stalls by chance, as a log-likelihood ratio.
 const GAIN_LEAST: f64 = 3.0;
 
 /// The likeliest cycle of one of these periods, the shortest one first, that begins after the first of them, if few stalls tell one.
@@ -74,7 +74,7 @@ impl Stalls {
         self.before.len() - 1
     }
 
-    /// How much likelier than stalls by chance only windows are, `width` writes in each period from a phase on, in nats.
+    /// How much likelier than stalls by chance only windows are, `width` writes in each period from a phase on, as a log-likelihood ratio.
     fn gain(&self, phase: usize, period: usize, width: usize) -> f64 {
         let (all, stalls) = (self.all(), self.places.len());
         let by_chance = |hits: usize, of: usize| {

@@ -23,7 +23,7 @@ use super::figures::{expensive, median, quantile};
 pub use cycle::Cycle;
 use fold::{Fold, PERIODS_MIN, distances, rounded};
 
-/// How much likelier than no cycle, in nats, beyond the logarithm of how many periods and phases so many writes have: for all
+/// How much likelier than no cycle, as a log-likelihood ratio, beyond the logarithm of how many periods and phases so many writes have: for all
 /// widths and levels that are tried.
 const GAIN_LEAST: f64 = 9.0;
 /// So many times likelier a cycle in time is that is not one in writes.

@@ -31,16 +31,17 @@ const AROUND: usize = 4;
 /// A write waits if it takes this part of what the last ones take, and so many times what those before it take.
 const WAITS: f64 = 0.2;
 const FREE: f64 = 3.0;
-/// A rounder unit may be less likely by so many nats.
+/// A rounder unit may be less likely by this log-likelihood ratio.
 const ROUNDER: f64 = 3.0;
-/// How much likelier than by chance a unit has to be, in nats, beyond what as many tries make likely.
+/// How much likelier than by chance a unit has to be, as a log-likelihood ratio, beyond what as many tries make likely.
 pub const GAIN_LEAST: f64 = 9.0;
 
 /// A unit that the costs tell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Depths {
+    /// The unit, in bytes.
     pub unit: f64,
-    /// How much likelier than none it is, in nats.
+    /// How much likelier than none it is, as a log-likelihood ratio.
     pub gain: f64,
     /// How much likelier than its half and its double.
     pub beyond: f64,
@@ -50,7 +51,9 @@ pub struct Depths {
 
 /// Single writes anywhere.
 pub struct DepthTrace {
+    /// The address of each write, in bytes.
     pub addresses: Vec<f64>,
+    /// The response time of each write, in nanoseconds.
     pub costs: Vec<f64>,
     /// What units are multiples of.
     pub grain: f64,
@@ -129,7 +132,7 @@ impl Ranked {
         Ranked(costs)
     }
 
-    /// How much likelier the ranks are if they rise with the place in a unit, in nats.
+    /// How much likelier the ranks are if they rise with the place in a unit, as a log-likelihood ratio.
     fn gain(&self, unit: f64) -> f64 {
         let (mut x, mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0, 0.0);
         for &(address, rank) in &self.0 {

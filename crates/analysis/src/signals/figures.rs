@@ -39,7 +39,7 @@ pub fn running<const KINDS: usize>(kinds: impl IntoIterator<Item = usize>) -> Ve
     all
 }
 
-/// How much likelier two sets of probabilities of kinds are than one, in nats: one of the first `at`, which are so many of each,
+/// How much likelier two sets of probabilities of kinds are than one, as a log-likelihood ratio: one of the first `at`, which are so many of each,
 /// and one of the rest of `all`.
 pub fn gain_of_two(before: &[f64], whole: &[f64], at: usize, all: usize) -> f64 {
     let (first, second) = (at as f64, (all - at) as f64);
@@ -86,7 +86,7 @@ pub fn off_grid(one: usize, other: usize, period: usize) -> usize {
     apart.min(period - apart)
 }
 
-/// Kullback and Leibler's divergence of two coins, in nats.
+/// Kullback and Leibler's divergence of two coins, as a log-likelihood ratio.
 pub fn divergence(a: f64, b: f64) -> f64 {
     let part = |a: f64, b: f64| if a == 0.0 { 0.0 } else { a * (a / b).ln() };
     part(a, b) + part(1.0 - a, 1.0 - b)

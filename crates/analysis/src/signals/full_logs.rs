@@ -1,10 +1,10 @@
 //! How many logs all blocks share, from the places of the stalls among single pages ([`super::single_pages`]).
 //!
 //! # Model
-//! From the first page that waits for a log to be emptied on, one waits each time that as many pages are written as a log takes:
+//! From the first page that waits for a log to be reclaimed on, one waits each time that as many pages are written as a log takes:
 //! to the page, on one die. Before it all logs were filled, so that their number is that of the pages before it by those of a
-//! log, without the pages that a buffer takes and the logs whose merges were put off. That this is a whole number is a test of
-//! what is known of both. Where several logs are emptied at once, they look like one: see [`super::emptied_together`].
+//! log, without the pages that a buffer takes and the logs whose merges were deferred. That this is a whole number is a test of
+//! what is known of both. Where several logs are reclaimed at once, they look like one: see [`super::emptied_together`].
 //!
 //! # Invariants
 //! - what is told was seen three times, as many pages apart.
@@ -16,6 +16,7 @@ use crate::priors;
 pub const LOG_ROWS_LEAST: usize = 14;
 /// So many stalls have to be equally far apart; more where others are elsewhere, and the share of all that may be there.
 const SEEN: usize = 3;
+/// The number of equally distant stalls that is enough where other stalls lie between them.
 pub const MANY: usize = 7;
 const ELSEWHERE: f64 = 0.34;
 /// Stalls that are tried as the first one, and those behind it as the second one.
@@ -26,7 +27,7 @@ const WAITING: usize = 16;
 const FREE_MOST: usize = 3;
 /// What lies before the first stall is a whole number of logs up to this share of one.
 const WHOLE: f64 = 0.06;
-/// A rise of the cost is one if it is so much likelier than none, in nats, and so large a share of what all but dear outliers cost;
+/// A rise of the cost is one if it is so much likelier than none, as a log-likelihood ratio, and so large a share of what all but dear outliers cost;
 /// kinds of costs that are told apart, and writes before it and behind it.
 const RISE_GAIN: f64 = 10.0;
 const RISE_LEAST: f64 = 0.03;
@@ -43,19 +44,22 @@ pub const SLACK: usize = 1;
 pub struct Shared {
     /// How many a die has.
     pub logs: u32,
-    /// The page that waits for the first one to be emptied, and how many pages a log takes.
+    /// The page that waits for the first one to be reclaimed, and how many pages a log takes.
     pub first: usize,
+    /// The pages that a log takes.
     pub period: usize,
-    /// Whether the logs hold exactly what was written before the first one was emptied.
+    /// Whether the logs hold exactly what was written before the first one was reclaimed.
     pub whole: bool,
-    /// For how many logs emptying was put off, if that is known.
-    pub put_off: Option<usize>,
+    /// For how many logs emptying was deferred, if that is known.
+    pub deferred: Option<usize>,
 }
 
 /// Stalls that are equally far apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Regular {
+    /// The first of them.
     pub first: usize,
+    /// The writes from one to the next.
     pub period: usize,
     /// Their level.
     pub level: f64,
@@ -96,12 +100,12 @@ pub fn is_on_grid(stall: usize, first: usize, period: usize) -> bool {
     off_grid(stall, first, period) <= SLACK
 }
 
-/// The logs that were full before the first stall, if so many are put off and a buffer holds one of these numbers of pages.
-pub fn logs_of(regular: &Regular, put_off: usize, buffered: &[usize]) -> Option<Shared> {
+/// The logs that were full before the first stall, if so many are deferred and a buffer holds one of these numbers of pages.
+pub fn logs_of(regular: &Regular, deferred: usize, buffered: &[usize]) -> Option<Shared> {
     let Regular { first, period, .. } = *regular;
     let slack = f64::max(WHOLE, 2.5 / period as f64);
     let of = |buffered: &usize| {
-        let logs = (first as f64 - *buffered as f64) / period as f64 - put_off as f64;
+        let logs = (first as f64 - *buffered as f64) / period as f64 - deferred as f64;
         let count = logs.round();
         (1.0..=priors::LOGS_MOST).contains(&count).then_some((count - logs, count))
     };
@@ -109,7 +113,7 @@ pub fn logs_of(regular: &Regular, put_off: usize, buffered: &[usize]) -> Option<
     let &(missing, count) = told.iter().min_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))?;
     let others = told.iter().any(|other| other.1 != count && other.0.abs() <= slack);
     let whole = missing.abs() <= slack && !others;
-    Some(Shared { logs: count as u32, first, period, whole, put_off: Some(put_off) })
+    Some(Shared { logs: count as u32, first, period, whole, deferred: Some(deferred) })
 }
 
 /// The stalls that are equally far apart, by so many pages of a row or more; some others may be among them.
@@ -164,20 +168,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_off_makes_writes_a_little_dearer() {
+    fn what_is_deferred_makes_writes_a_little_dearer() {
         for seed in 0..20 {
             let mut random = Prng::new(Seed(seed));
             let mut write = |share: f64| {
                 let outlier = if random.unit() < 0.01 { 10.0 } else { 1.0 };
                 1e6 * share * (0.95 + 0.1 * random.unit()) * outlier
             };
-            let owed: Vec<f64> = (0..500).map(|at| write(if at < 52 { 1.0 } else { 1.1 })).collect();
-            assert_eq!(rise(&owed, 500, 32), Some(52));
+            let deferred: Vec<f64> = (0..500).map(|at| write(if at < 52 { 1.0 } else { 1.1 })).collect();
+            assert_eq!(rise(&deferred, 500, 32), Some(52));
             let far: Vec<f64> = (0..500).map(|at| write(if at < 404 { 1.0 } else { 11.0 })).collect();
             assert_eq!(rise(&far, 500, 32), Some(404));
             let even: Vec<f64> = (0..500).map(|_| write(1.0)).collect();
             assert_eq!(rise(&even, 500, 32), None);
-            assert!(rise(&owed, 500, 1).is_some_and(|at| at.abs_diff(52) <= 2), "{seed}");
+            assert!(rise(&deferred, 500, 1).is_some_and(|at| at.abs_diff(52) <= 2), "{seed}");
             assert_eq!(rise(&even, 500, 1), None);
         }
     }

@@ -21,7 +21,7 @@ const FINE_PLACES: usize = 16;
 const BEGINNINGS: usize = 7;
 /// Periods that have to be seen.
 const PERIODS_MIN: usize = 3;
-/// How much likelier than one rate it is, in nats.
+/// How much likelier than one rate it is, as a log-likelihood ratio.
 const GAIN_LEAST: f64 = 22.0;
 /// A part of a period that explains so much of what it does is the period.
 const PART_GAIN: f64 = 0.85;

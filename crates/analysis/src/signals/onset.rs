@@ -1,11 +1,11 @@
-//! From when on a device makes room, seen from stalls that need not be regular.
+//! From when on a device collects blocks, seen from stalls that need not be regular.
 //!
 //! # Model
 //! Where every page may lie anywhere nothing has to be erased until the space beyond the capacity is used up; from then
 //! on there are erases, and where the device does not pick the emptiest blocks, copies. So an IO is a stall of one length
 //! or another with some probabilities before that place, and with other ones, higher in sum, behind it. Stalls count by
 //! their length from that of the shortest erase on ([`LENGTHS`]), which leaves out programs, and writing back a map. The place
-//! is where two sets of probabilities are likelier than one by the most nats, less what so many more of them are likelier
+//! is where two sets of probabilities are likelier than one with the largest log-likelihood ratio, less what so many more of them are likelier
 //! by chance (Akaike, IEEE TAC 19(6), 1974). Stalls come in bunches, as dies erase together: the gain is divided by how
 //! many times as much their counts scatter as Poisson numbers do.
 //!
@@ -23,11 +23,11 @@ const LENGTHS: [f64; 8] = [1.2e6, 2.2e6, 4e6, 7e6, 13e6, 30e6, 70e6, 160e6];
 const KINDS: usize = LENGTHS.len() + 1;
 /// There are so many more stalls behind the place at least.
 const RISE: f64 = 1.25;
-/// How much likelier it is than none, in nats: more than the best of all places is by chance; and how much more if it has been looked
+/// How much likelier it is than none, as a log-likelihood ratio: more than the best of all places is by chance; and how much more if it has been looked
 /// for among stalls of several lengths.
 const GAIN_LEAST: f64 = 6.0;
 const GAIN_OF_LENGTHS: f64 = 2.0;
-/// Places that are less likely by no more than this, in nats, may be the one.
+/// Places that are less likely by no more than this, as a log-likelihood ratio, may be the one.
 const AS_LIKELY: f64 = 2.0;
 /// Windows in which stalls are counted for how they scatter, and places that are looked at in each.
 const WINDOWS: usize = 256;
@@ -43,10 +43,11 @@ pub struct Onset {
     pub at: usize,
     /// It may be so many IOs from it.
     pub within: usize,
-    /// How much likelier it is than none, in nats.
+    /// How much likelier it is than none, as a log-likelihood ratio.
     pub gain: f64,
     /// The share of stalls before it, and behind it.
     pub before: f64,
+    /// The share of stalls behind it.
     pub after: f64,
 }
 

@@ -1,7 +1,7 @@
 //! What writes cost before a burst, and how many of those after it cost more.
 //!
 //! # Model
-//! Passes over the same addresses. Compared are means of stretches, each with those at its addresses before, so that lumps
+//! Passes over the same addresses. Compared are means of stretches, each with those at its addresses before, so that spikes
 //! which belong to addresses count for nothing. What chance does, the passes before say: each of them is compared with the others in
 //! the same way. Put behind the passes after the burst they are what is usual, and where the ranks of the whole series change, down,
 //! the writes are not slowed down any more: in the middle of a pass, between passes, or not before the usual ones begin. As neighbours
@@ -10,7 +10,7 @@
 //! The place is then told write by write: it is where the sum of what they cost beyond the middle of the two levels is largest.
 //!
 //! # Invariants
-//! - a lump that is an outlier, too, counts as a lump.
+//! - a spike that is an outlier, too, counts as a spike.
 
 use crate::decide::change::{Direction, change};
 use crate::decide::level::trimmed_mean;
@@ -18,7 +18,7 @@ use crate::decide::ranks::Interval;
 use crate::student::upper_p;
 
 use super::figures::{mean, windows};
-use super::steps::lump;
+use super::steps::spike;
 
 /// The most stretches of a pass; one of fewer writes has one for each.
 pub const STRETCHES: usize = 16;
@@ -26,7 +26,7 @@ pub const STRETCHES: usize = 16;
 pub const SLOWED: f64 = 1.1;
 /// A change is one if there is one by chance less often than this.
 const P: f64 = 1e-3;
-/// A stretch alone costs more if it is as rare as this, by Student's t: lumps are no normal figures.
+/// A stretch alone costs more if it is as rare as this, by Student's t: spikes are no normal figures.
 const P_OF_ONE: f64 = 3e-6;
 /// No figure of which logarithms are taken is less.
 const LEAST: f64 = 1e-3;
@@ -45,8 +45,8 @@ pub struct PassLevel {
 impl PassLevel {
     /// That of some passes, which are equally long: two at least.
     pub fn new(passes: &[Vec<f64>]) -> PassLevel {
-        let lump = lump(&passes.concat());
-        let most = if lump.excess > 0.0 { lump.usual + 2.0 * lump.excess } else { f64::INFINITY };
+        let spike = spike(&passes.concat());
+        let most = if spike.excess > 0.0 { spike.usual + 2.0 * spike.excess } else { f64::INFINITY };
         let over = |passes: &[&Vec<f64>]| -> Vec<f64> {
             let cost =
                 |index: usize| passes.iter().map(|pass: &&Vec<f64>| pass[index].min(most)).sum::<f64>();
@@ -135,7 +135,7 @@ impl PassLevel {
     }
 
     /// Whether a pass is cheaper than before, by more than is left of what counts as slowed down, in halves: most of its
-    /// stretches, and not only one that happens to have no lumps.
+    /// stretches, and not only one that happens to have no spikes.
     pub fn is_cheaper(&self, pass: &[f64]) -> bool {
         let series: Vec<f64> =
             self.relative(pass).iter().chain(&self.usual).map(|times| times.max(LEAST)).collect();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn lumps_and_outliers_are_no_slowdown() {
+    fn spikes_and_outliers_are_no_slowdown() {
         let mut random = Prng::new(Seed(1));
         let alarms = (0..300).filter(|_| {
             let level = PassLevel::new(&passes(&mut random, 3));
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_that_happens_to_have_few_lumps_is_not_cheaper() {
+    fn a_pass_that_happens_to_have_few_spikes_is_not_cheaper() {
         let mut random = Prng::new(Seed(5));
         let alarms =
             (0..300).filter(|_| PassLevel::new(&passes(&mut random, 3)).is_cheaper(&pass(&mut random)));

@@ -14,7 +14,7 @@ use super::bursts::{Bursts, SMALL};
 /// Units of [`SMALL`] of a row.
 const ROWS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 const DIES: [usize; 8] = [1, 2, 3, 4, 6, 8, 12, 16];
-/// The shortest and the longest time that programming a row takes, in nanoseconds: fast cells, and slow pages of dense
+/// The shortest and the longest time that programming a row takes, in nanoseconds: SLC cells, and slow pages of dense
 /// ones.
 const PROGRAM: (f64, f64) = (100e3, 5e6);
 /// Queues whose times are off by no more than this beside the best are as good.

@@ -1,4 +1,4 @@
-//! Cycles of rows of pages, which are shorter than a block: fast and slow rows, buffers that are emptied in pieces.
+//! Cycles of rows of pages, which are shorter than a block: fast and slow rows, buffers that are reclaimed in pieces.
 //!
 //! # Model
 //! They come from the beginning on, each of them with more stalls than there are erases. What they explain is taken away, so

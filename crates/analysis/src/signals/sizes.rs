@@ -24,6 +24,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 /// The line is defined by these sizes, and doublings between.
 pub const LINE_FROM: Bytes = Bytes::kib(64);
+/// The largest of the sizes that define the line.
 pub const LINE_TO: Bytes = Bytes::mib(1);
 /// The pause after an IO, as a share of what it takes: what it left to do is done when the next one comes.
 pub const PAUSE: f64 = 0.2;
@@ -41,6 +42,7 @@ const RIGHT: f64 = 0.03;
 /// By so much of what pauses make of A it may be off what lateness makes of it: without pauses and with them. In a pause a device
 /// may read ahead; a write it only ends.
 pub const READS_OFF: [f64; 2] = [0.1, 0.3];
+/// The same for writes.
 pub const WRITES_OFF: [f64; 2] = [0.0, 0.0];
 /// A line with an error so many times as large as that of the other one says nothing beside it.
 const VAGUE: f64 = 4.0;
@@ -60,6 +62,7 @@ pub enum LineOf {
 
 /// IOs of one size, one after the other.
 pub struct SizeCurve {
+    /// The size of each IO.
     pub size: Bytes,
     /// In nanoseconds.
     pub times: Vec<f64>,
@@ -93,6 +96,7 @@ pub struct LineFit {
     pub from: usize,
     /// The largest.
     pub to: usize,
+    /// The line.
     pub line: WeightedLine,
     /// Whether they lie on one; if not, it is that of the definition.
     pub is_line: bool,
@@ -210,6 +214,7 @@ impl FittedLine {
         self.fit.line.slope
     }
 
+    /// The line in words, as a clause.
     pub fn words(&self) -> String {
         let Interval { estimate, low, high } = self.fit.line.intercept;
         format!(
@@ -227,6 +232,7 @@ impl FittedLine {
 pub struct IoKind {
     /// After each IO, as a share of what it takes.
     pub pause: f64,
+    /// The IOs of each size, in ascending order of sizes.
     pub curves: Vec<SizeCurve>,
     /// Whether sizes below the definition's may tell A.
     pub smaller: bool,

@@ -1,17 +1,17 @@
 //! Where the cost of IOs rises, seen from IOs whose single costs say little.
 //!
 //! # Model
-//! Work that was put off is done in lumps: most IOs cost the same as before, and one in many costs tens of times
-//! as much. So what rises is the mean over windows of IOs. How rare the lumps are and how early the rise is are not
+//! Work that was deferred is done in spikes: most IOs cost the same as before, and one in many costs tens of times
+//! as much. So what rises is the mean over windows of IOs. How rare the spikes are and how early the rise is are not
 //! known: it is looked for in the beginning of the series, from all of it down to a 64th, and in windows that are from a
 //! 256th to a 32nd of that; the p is corrected for all of these looks.
 //!
-//! The place is then where the sum of what costs exceed the middle between the two means is lowest: the first lump, if there are lumps.
-//! With lumps of size `L` the sum goes up and down by `L`; so places where it is higher by not much more than that may be
-//! the place instead. (The variance of lumps is their size times their mean, which tells `L`.)
+//! The place is then where the sum of what costs exceed the middle between the two means is lowest: the first spike, if there are spikes.
+//! With spikes of size `L` the sum goes up and down by `L`; so places where it is higher by not much more than that may be
+//! the place instead. (The variance of spikes is their size times their mean, which tells `L`.)
 //!
-//! Lumps are what makes up half of all that costs exceed the usual cost, each with the IOs that wait behind it. One that happens to be an outlier, too, would be
-//! worth ten, and is cut. Where only a few lumps are missing in the beginning, windows do not show it, but the lumps
+//! Spikes are what makes up half of all that costs exceed the usual cost, each with the IOs that wait behind it. One that happens to be an outlier, too, would be
+//! worth ten, and is cut. Where only a few spikes are missing in the beginning, windows do not show it, but the spikes
 //! themselves may: if their distances are regular, one that is much longer at the beginning is no chance; and if they
 //! may lie anywhere, only a few of them in the first part of the IOs is none.
 //!
@@ -30,12 +30,12 @@ const WINDOWS: [usize; 4] = [256, 128, 64, 32];
 /// A rise is one if there is one by chance less often than this, all looks together.
 const P: f64 = 1e-4;
 
-/// The place may be where the sum is higher by so many lumps: three of their distances, 95 % if these are random.
-const LUMPS_OF_DOUBT: f64 = 1.5;
-/// The same for the places of lumps, which are more regular than chance.
-const P_OF_LUMPS: f64 = 1e-3;
-/// Lumps whose distances are compared with the first one's, at least,
-const LUMPS: usize = 4;
+/// The place may be where the sum is higher by so many spikes: three of their distances, 95 % if these are random.
+const SPIKES_OF_DOUBT: f64 = 1.5;
+/// The same for the places of spikes, which are more regular than chance.
+const P_OF_SPIKES: f64 = 1e-3;
+/// Spikes whose distances are compared with the first one's, at least,
+const SPIKES: usize = 4;
 /// which has to be longer than the median by so much that it is as rare as this, by Student's t.
 const P_OF_DISTANCE: f64 = 3e-6;
 /// Distances are not believed to scatter less than this part of their median, and are not regular if they scatter more
@@ -44,8 +44,8 @@ const SCATTER_LEAST: f64 = 0.1;
 const SCATTER_MOST: f64 = 0.3;
 /// An IO that takes so many times as long as usual waits for something.
 const SLOW: f64 = 2.0;
-/// No lump counts for more than so many.
-const LUMP_MOST: f64 = 2.0;
+/// No spike counts for more than so many.
+const SPIKE_MOST: f64 = 2.0;
 
 /// A rise of the mean cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,25 +67,25 @@ impl CostRise {
 
 /// The most likely rise of the costs, if there is one.
 pub fn rise(costs: &[f64]) -> Option<CostRise> {
-    let lump = lump(costs);
-    // A lump that is an outlier as well counts as a lump.
-    let clipped: Vec<f64> = costs.iter().map(|cost| cost.min(lump.usual + LUMP_MOST * lump.excess)).collect();
+    let spike = spike(costs);
+    // A spike that is an outlier as well counts as a spike.
+    let clipped: Vec<f64> = costs.iter().map(|cost| cost.min(spike.usual + SPIKE_MOST * spike.excess)).collect();
     by_windows(&clipped).or_else(|| {
-        let lumps: Vec<usize> = lump.places(costs).collect();
-        by_distances(&clipped, &lumps).or_else(|| by_rate(&clipped, &lumps))
+        let spikes: Vec<usize> = spike.places(costs).collect();
+        by_distances(&clipped, &spikes).or_else(|| by_rate(&clipped, &spikes))
     })
 }
 
-/// What a lump is among the costs.
+/// What a spike is among the costs.
 #[derive(Clone, Copy, Debug)]
-pub struct Lump {
+pub struct Spike {
     /// What most IOs cost.
     pub usual: f64,
     /// Half of all that costs exceed that is in IOs which exceed it by this much.
     pub excess: f64,
 }
 
-impl Lump {
+impl Spike {
     /// Whether an IO of this cost is one.
     pub fn is(self, cost: f64) -> bool {
         self.excess > 0.0 && cost - self.usual >= self.excess / 2.0
@@ -97,14 +97,14 @@ impl Lump {
     }
 }
 
-/// What the lumps are: those few that make up half of what is more than usual.
-pub fn lump(costs: &[f64]) -> Lump {
-    lump_worth(costs, f64::INFINITY)
+/// What the spikes are: those few that make up half of what is more than usual.
+pub fn spike(costs: &[f64]) -> Spike {
+    spike_worth(costs, f64::INFINITY)
 }
 
-/// What the lumps are: those few that make up half of what is more than usual, or half of so much, if that is less. The IOs
+/// What the spikes are: those few that make up half of what is more than usual, or half of so much, if that is less. The IOs
 /// behind one may have to wait as well and belong to it; the dearest of them is what it is known by.
-pub fn lump_worth(costs: &[f64], worth: f64) -> Lump {
+pub fn spike_worth(costs: &[f64], worth: f64) -> Spike {
     let usual = median(costs);
     let stalls = costs.chunk_by(|one, other| (*one > SLOW * usual) == (*other > SLOW * usual));
     let worth_of = |stall: &[f64]| {
@@ -118,48 +118,48 @@ pub fn lump_worth(costs: &[f64], worth: f64) -> Lump {
         sum += stall.0;
         sum >= half
     });
-    Lump { usual, excess: at_half.map_or(0.0, |stall| stall.1) }
+    Spike { usual, excess: at_half.map_or(0.0, |stall| stall.1) }
 }
 
-/// The rise at the lump before which there are the fewest, for what lies before it.
-fn by_rate(costs: &[f64], lumps: &[usize]) -> Option<CostRise> {
-    let all = lumps.len() as f64;
-    // Hoeffding's bound on so few lumps in that share of the IOs, if each may lie anywhere.
+/// The rise at the spike before which there are the fewest, for what lies before it.
+fn by_rate(costs: &[f64], spikes: &[usize]) -> Option<CostRise> {
+    let all = spikes.len() as f64;
+    // Hoeffding's bound on so few spikes in that share of the IOs, if each may lie anywhere.
     let term = |count: f64, share: f64| log_likelihood(count, all * share);
     let p = |before: usize| {
-        let share = lumps[before] as f64 / costs.len() as f64;
+        let share = spikes[before] as f64 / costs.len() as f64;
         let few = before as f64;
         if few >= all * share { 1.0 } else { (-term(few, share) - term(all - few, 1.0 - share)).exp() }
     };
-    let best = (0..lumps.len() / 2).min_by(|&a, &b| p(a).total_cmp(&p(b)))?;
+    let best = (0..spikes.len() / 2).min_by(|&a, &b| p(a).total_cmp(&p(b)))?;
     let p = p(best) * all;
-    (p <= P_OF_LUMPS).then(|| placed(costs, lumps[best]))
+    (p <= P_OF_SPIKES).then(|| placed(costs, spikes[best]))
 }
 
-/// The first lumps of those that are close together.
-fn groups(lumps: &[usize], ios: usize) -> Vec<usize> {
-    let apart = ios as f64 / lumps.len().max(1) as f64 / 2.0;
+/// The first spikes of those that are close together.
+fn groups(spikes: &[usize], ios: usize) -> Vec<usize> {
+    let apart = ios as f64 / spikes.len().max(1) as f64 / 2.0;
     let mut groups: Vec<usize> = Vec::new();
     let mut last = None;
-    for &lump in lumps {
-        if last.is_none_or(|last| (lump - last) as f64 >= apart) {
-            groups.push(lump);
+    for &spike in spikes {
+        if last.is_none_or(|last| (spike - last) as f64 >= apart) {
+            groups.push(spike);
         }
-        last = Some(lump);
+        last = Some(spike);
     }
     groups
 }
 
-/// From one group of these lumps to the next, typically; all IOs where there are no two.
-pub fn lump_distance(costs: &[f64], lump: Lump) -> usize {
-    let groups = groups(&lump.places(costs).collect::<Vec<_>>(), costs.len());
+/// From one group of these spikes to the next, typically; all IOs where there are no two.
+pub fn spike_distance(costs: &[f64], spike: Spike) -> usize {
+    let groups = groups(&spike.places(costs).collect::<Vec<_>>(), costs.len());
     let distances: Vec<f64> = groups.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
     if distances.is_empty() { costs.len() } else { median(&distances) as usize }
 }
 
-/// The rise at the end of the longest distance without lumps in the beginning, if the distances after it are regular.
-fn by_distances(costs: &[f64], lumps: &[usize]) -> Option<CostRise> {
-    let groups = groups(lumps, costs.len());
+/// The rise at the end of the longest distance without spikes in the beginning, if the distances after it are regular.
+fn by_distances(costs: &[f64], spikes: &[usize]) -> Option<CostRise> {
+    let groups = groups(spikes, costs.len());
     let distance = |index: usize| groups[index] - if index == 0 { 0 } else { groups[index - 1] };
     let first = (0..groups.len() / 4).max_by_key(|&index| (distance(index), usize::MAX - index))?;
     let distances: Vec<f64> = (first + 1..groups.len()).map(|index| distance(index) as f64).collect();
@@ -168,7 +168,7 @@ fn by_distances(costs: &[f64], lumps: &[usize]) -> Option<CostRise> {
     // Between two others one may have been missed.
     let usual = if first == 0 { typical } else { 2.0 * typical };
     let deviations = (distance(first) as f64 - usual) / scatter.max(SCATTER_LEAST * typical);
-    let regular = distances.len() >= LUMPS && scatter <= SCATTER_MOST * typical;
+    let regular = distances.len() >= SPIKES && scatter <= SCATTER_MOST * typical;
     let is_longer = upper_p(deviations, distances.len() as f64 - 1.0) <= P_OF_DISTANCE;
     let at = groups[first];
     let step = || CostRise {
@@ -222,8 +222,8 @@ fn placed(costs: &[f64], at: usize) -> CostRise {
     }
     let (before, after) = (mean(&costs[..place]), mean(&costs[place..]));
     let variance = mean(&costs[place..].iter().map(|cost| (cost - after).powi(2)).collect::<Vec<_>>());
-    let lump = variance / (after - before).max(f64::MIN_POSITIVE);
-    let possible = |at: &usize| sums[*at] <= sums[place] + LUMPS_OF_DOUBT * lump;
+    let spike = variance / (after - before).max(f64::MIN_POSITIVE);
+    let possible = |at: &usize| sums[*at] <= sums[place] + SPIKES_OF_DOUBT * spike;
     let low = (1..=place).find(possible).unwrap_or(place);
     let high = (place..costs.len()).rev().find(possible).unwrap_or(place);
     let place = Interval { estimate: place as f64, low: low as f64, high: high as f64 + 1.0 };
@@ -241,8 +241,8 @@ mod tests {
         let mut random = Prng::new(Seed(seed));
         let one = |i: usize| {
             let outlier = if random.unit() < 0.01 { 10.0 } else { 1.0 };
-            let lump = if i >= rise && random.unit() < 1.0 / 12.0 { 50.0 } else { 1.0 };
-            (1.0 + 0.1 * random.unit()) * f64::max(outlier, lump)
+            let spike = if i >= rise && random.unit() < 1.0 / 12.0 { 50.0 } else { 1.0 };
+            (1.0 + 0.1 * random.unit()) * f64::max(outlier, spike)
         };
         (0..count).map(one).collect()
     }

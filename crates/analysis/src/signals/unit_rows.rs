@@ -1,11 +1,11 @@
 //! How many rows of pages of all dies a unit has: from when an overwritten device stalls, by a model of all stalls at once.
 //!
 //! # Model
-//! A unit is a whole number of rows of pages of all dies, from sixteen on. So the writes from where room is made on are
+//! A unit is a whole number of rows of pages of all dies, from sixteen on. So the writes from where blocks are collected on are
 //! cut into units of each such size, and those into places of one row. Each place has a probability of its own to stall, the same
 //! one in each unit, of which nothing is known before but what is usual: it has a beta distribution, so that what its
 //! stalls are likely by is a beta-binomial number. Stalls count by kinds: of writes and of the reads between them, by how long they
-//! take. Kinds that say nothing of a size count for nothing, and those that are no more often than before room was made are left
+//! take. Kinds that say nothing of a size count for nothing, and those that are no more often than before blocks were collected are left
 //! out: rows that are slower than others, and maps that are written back.
 //!
 //! A multiple of the unit learns the same of more places, from fewer visits, and a part of it mixes places that differ: both are
@@ -36,21 +36,22 @@ const STALLS_MOST: usize = 600;
 const RISE: f64 = 1.5;
 /// What is usual counts as much as so many visits of a place.
 const USUAL: f64 = 1.0;
-/// A number of rows that is once more divisible by two is so much likelier, in nats, up to so many times.
+/// A number of rows that is once more divisible by two is so much likelier, as a log-likelihood ratio, up to so many times.
 const ROUNDER: f64 = 1.5;
 const ROUNDNESS_MOST: u32 = 4;
-/// How much likelier than none a unit is, in nats, to be told.
+/// How much likelier than none a unit is, as a log-likelihood ratio, to be told.
 const GAIN_LEAST: f64 = 20.0;
 
 /// A unit of so many rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnitOfRows {
+    /// The number of multi-plane pages of all dies in a unit.
     pub rows: usize,
     /// The first write of its first unit, as far as it is known: that from which on more of them stall, or of the cycle.
     pub from: usize,
-    /// How much likelier than none it is, in nats.
+    /// How much likelier than none it is, as a log-likelihood ratio.
     pub gain: f64,
-    /// Whether a unit of as many writes as was asked about is less likely, by how many nats.
+    /// Whether a unit of as many writes as was asked about is less likely, and its log-likelihood ratio.
     pub lead: f64,
 }
 
@@ -123,7 +124,7 @@ impl Stalls {
         Some(UnitOfRows { rows, from, gain: gained, lead: gained - other })
     }
 
-    /// How much likelier the stalls of a kind are, in nats, if each place of a unit of so many rows has a probability of
+    /// How much likelier the stalls of a kind are, as a log-likelihood ratio, if each place of a unit of so many rows has a probability of
     /// its own.
     fn gain_of(&self, kind: &[usize], rows: usize) -> f64 {
         if rows == 0 {

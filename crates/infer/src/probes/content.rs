@@ -35,7 +35,7 @@ use crate::session::Session;
 use crate::words::duration;
 use flashlab_analysis::priors;
 use flashlab_analysis::signals::figures::{median, ranked};
-use flashlab_analysis::signals::steps::lump;
+use flashlab_analysis::signals::steps::spike;
 
 pub(crate) const PROBE: Probe = Probe {
     name: "content",

@@ -18,14 +18,16 @@ pub struct Cycle {
     pub from: usize,
     /// How many writes that were.
     pub length: usize,
-    /// How much likelier it is than none, in nats.
+    /// How much likelier it is than none, as a log-likelihood ratio.
     pub gain: f64,
     /// Costs between these count as stalls.
     pub low: f64,
+    /// The upper end of these costs.
     pub high: f64,
 }
 
 impl Cycle {
+    /// Whether a write of this cost is a stall of the cycle.
     pub fn is_stall(&self, cost: f64) -> bool {
         cost > self.low && cost <= self.high
     }
@@ -49,9 +51,9 @@ impl Cycle {
         self.place(index) < self.width
     }
 
-    /// Whether it foretells the stalls of other costs, of which the first is the `begin`-th of the series: in how many
-    /// windows there should be some, in how many there are, and how much likelier that is than by chance, in nats.
-    pub fn foretells(&self, costs: &[f64], begin: usize) -> (usize, usize, f64) {
+    /// Whether it predicts the stalls of other costs, of which the first is the `begin`-th of the series: in how many
+    /// windows there should be some, in how many there are, and how much likelier that is than by chance, as a log-likelihood ratio.
+    pub fn predicts(&self, costs: &[f64], begin: usize) -> (usize, usize, f64) {
         let (mut windows, mut stalled, mut hit, mut inside, mut stalls) = (0, 0, false, 0, 0);
         let mut hits = 0;
         for (index, &cost) in costs.iter().enumerate() {

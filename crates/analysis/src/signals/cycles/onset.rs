@@ -7,9 +7,9 @@ use crate::signals::figures::{expensive, gain_of_two, median, quantile};
 const ALIKE: f64 = 1.6;
 /// Before the first window of a rule there are at most so many times as many stalls,
 const FEW: f64 = 0.4;
-/// and that is so much likelier than no change, in nats.
+/// and that is so much likelier than no change, as a log-likelihood ratio.
 const CHANGE_LEAST: f64 = 4.5;
-/// Stalls that are longer than these shares of all are counted apart, where that is likelier by so many nats: there are
+/// Stalls that are longer than these shares of all are counted apart, where that is likelier by this log-likelihood ratio: there are
 /// more frequencies to choose from.
 const LENGTHS: [f64; 6] = [0.0, 0.1, 0.2, 0.3, 0.45, 0.6];
 const LENGTH_LESS: f64 = 1.0;
@@ -58,7 +58,7 @@ impl Cycle {
     }
 }
 
-/// From which window on there are more stalls, and how much likelier that is than no change, in nats.
+/// From which window on there are more stalls, and how much likelier that is than no change, as a log-likelihood ratio.
 #[derive(Clone, Copy)]
 struct Change {
     at: usize,

@@ -43,7 +43,7 @@ fn the_period_and_the_beginning_are_found() {
         let begin = found.onset(&costs).expect("it begins later");
         assert!(begin.abs_diff(onset) <= period + 16, "{begin}, not {onset}");
         let fresh = self::costs(99 + seed as u64, 24 * period, period, onset);
-        let (windows, stalled, gain) = found.foretells(&fresh[9 * period..], 9 * period);
+        let (windows, stalled, gain) = found.predicts(&fresh[9 * period..], 9 * period);
         assert!(windows >= 6 && stalled + 1 >= windows && gain > 7.0, "{windows}, {stalled}, {gain}");
     }
 }
@@ -69,7 +69,7 @@ fn outliers_before_the_first_window_are_told_by_what_they_take() {
     for seed in 0..20 {
         let (period, onset) = (128, 27 * 128);
         let mut random = Prng::new(Seed(seed));
-        // A buffer is emptied at each place, which takes 6 to 7.4; from the onset on it takes 2 more, as a block is erased.
+        // A buffer is reclaimed at each place, which takes 6 to 7.4; from the onset on it takes 2 more, as a block is erased.
         let mut one = |at: usize| match at % period {
             40 => 6.0 + 1.4 * random.unit() + if at >= onset { 2.0 } else { 0.0 },
             _ => 1.0 + 0.1 * random.unit(),

@@ -24,7 +24,7 @@ use crate::session::Session;
 use flashlab_analysis::priors;
 use flashlab_analysis::signals::cycles::{Cycle, cycles};
 use flashlab_analysis::signals::figures::{deviation, mean, median};
-use flashlab_analysis::signals::steps::{Lump, lump_distance, lump_worth};
+use flashlab_analysis::signals::steps::{Spike, spike_distance, spike_worth};
 
 /// Pieces of the distance between two lumps, after each of which it is looked whether the region is full.
 const PIECES: usize = 8;

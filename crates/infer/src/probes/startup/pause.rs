@@ -38,7 +38,7 @@ use crate::session::Session;
 use crate::words::duration;
 use flashlab_analysis::priors;
 use flashlab_analysis::signals::figures::{mean, medians, quantile, windows};
-use flashlab_analysis::signals::steps::{Lump, lump};
+use flashlab_analysis::signals::steps::{Spike, spike};
 
 /// The part of a run that is under the influence of what was before, at least and at most, and p of a level that changes
 /// later.
