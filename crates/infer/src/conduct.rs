@@ -73,7 +73,7 @@ pub(crate) fn conduct(session: &mut Session<'_, '_>, probes: &'static [Probe]) -
 fn is_answered(session: &Session<'_, '_>, probe: &Probe) -> bool {
     let is_known = |&parameter| session.known().finding(parameter).is_some();
     probe.parameters.iter().all(|&parameter| session.is_concluded(parameter))
-        && (probe.supposes.is_empty() || probe.supposes.iter().any(is_known))
+        && (probe.hands_in.is_empty() || probe.hands_in.iter().any(is_known))
 }
 
 /// Runs a probe; returns why it could not go on, if so. It and the probes before it may write this share of the budget.
@@ -164,14 +164,14 @@ fn writes_left(session: &Session<'_, '_>, share: f64) -> Bytes {
 /// Concludes what a probe left.
 fn conclude_rest(session: &mut Session<'_, '_>, probe: &Probe, halt: Option<Halt>) {
     let reason = halt.map_or("The probes came to no decision.".to_owned(), |halt| halt.to_string());
-    for &parameter in probe.supposes {
+    for &parameter in probe.hands_in {
         if session.known().finding(parameter).is_none() {
-            session.suppose(Finding::undetermined(parameter, reason.clone()));
+            session.hand_in(Finding::undetermined(parameter, reason.clone()));
         }
     }
     for &parameter in probe.parameters {
         if !session.is_concluded(parameter) {
-            let provisional = session.supposed(parameter);
+            let provisional = session.provisional(parameter);
             session.conclude(provisional.unwrap_or_else(|| Finding::undetermined(parameter, reason.clone())));
         }
     }
@@ -193,7 +193,7 @@ fn plan_of(session: &mut Session<'_, '_>, probe: &Probe) -> Plan {
 
 /// What the plan of a probe does not show: the device's state, and what happened between its patterns.
 fn how_to_repeat(session: &Session<'_, '_>, experiments: &[Experiment]) -> String {
-    let Allowance { runs, rests, rested, on_data, .. } = session.allowance;
+    let Allowance { runs, idle_times, idle, on_data, .. } = session.allowance;
     let (state, option) = match on_data {
         true => ("which it had filled from end to end", " --state sequential"),
         false if session.fill().until > Bytes::ZERO => ("which it was filling", " --state sequential"),
@@ -203,9 +203,9 @@ fn how_to_repeat(session: &Session<'_, '_>, experiments: &[Experiment]) -> Strin
         0 => String::new(),
         more => format!(" {more} more runs repeated patterns of this plan."),
     };
-    let idle = match rests {
+    let idle = match idle_times {
         0 => String::new(),
-        rests => format!(" Between its runs the device was idle {rests} times, {rested} in all."),
+        idle_times => format!(" Between its runs the device was idle {idle_times} times, {idle} in all."),
     };
     format!(
         "Run by flashlab infer on a device {state}.{repeated}{idle} To run it alone: flashlab run PLAN TARGET{option} --repetitions 1"

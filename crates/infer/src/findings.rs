@@ -48,7 +48,7 @@ impl<'d> Findings<'d> {
         // A provisional finding was doubted when it was made.
         let was_provisional = self
             .known()
-            .supposed(finding.parameter)
+            .provisional(finding.parameter)
             .is_some_and(|before| before.evidence == finding.evidence);
         let finding = without_figures(Finding { bytes_written, ..finding }, allowance);
         let finding = if was_provisional { finding } else { allowance.doubt(finding) };
@@ -56,7 +56,7 @@ impl<'d> Findings<'d> {
     }
 
     /// Takes a finding for the answer until a later probe has looked again.
-    pub(crate) fn suppose(&mut self, finding: Finding, allowance: &mut Allowance) {
+    pub(crate) fn hand_in(&mut self, finding: Finding, allowance: &mut Allowance) {
         let bytes_written = self.take_written(finding.parameter, allowance);
         let finding = Finding { bytes_written, ..finding };
         self.inference.provisional.retain(|before| before.parameter != finding.parameter);
@@ -66,7 +66,7 @@ impl<'d> Findings<'d> {
 
     /// What was written for a parameter: since the last answer, and for its provisional finding.
     fn take_written(&mut self, parameter: Parameter, allowance: &mut Allowance) -> Bytes {
-        let before = self.known().supposed(parameter).map_or(Bytes::ZERO, |before| before.bytes_written);
+        let before = self.known().provisional(parameter).map_or(Bytes::ZERO, |before| before.bytes_written);
         before + mem::take(&mut allowance.written)
     }
 

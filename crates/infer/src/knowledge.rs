@@ -15,11 +15,11 @@ pub struct Knowledge<'a>(pub(crate) &'a Inference);
 impl Knowledge<'_> {
     /// The finding of a parameter, or else its provisional one.
     pub(crate) fn finding(&self, parameter: Parameter) -> Option<&Finding> {
-        self.0.get(parameter).or_else(|| self.supposed(parameter))
+        self.0.get(parameter).or_else(|| self.provisional(parameter))
     }
 
     /// The provisional finding of a parameter.
-    pub(crate) fn supposed(&self, parameter: Parameter) -> Option<&Finding> {
+    pub(crate) fn provisional(&self, parameter: Parameter) -> Option<&Finding> {
         self.0.provisional.iter().find(|finding| finding.parameter == parameter)
     }
 

@@ -25,16 +25,16 @@ list_probes! {
     large_writes
     segment_groups
     structure
-    rereads
+    read_cache
     queue_depth
     large_reads
-    spare
-    absorbed
+    over_provisioning
+    buffered_writes
     write_page
     translation
     erase_block
     open_blocks
-    physical
+    physical_capacity
     misalignment
     content
     startup

@@ -12,7 +12,7 @@ pub struct Probe {
     pub parameters: &'static [Parameter],
     /// Parameters that a later probe answers, but of which this one makes a provisional finding, even if only that it is
     /// undetermined. It may make more.
-    pub supposes: &'static [Parameter],
+    pub hands_in: &'static [Parameter],
     /// The share of the write budget that it may use, in addition to what the probes before it leave; 0: it only reads.
     pub write_share: f64,
 }

@@ -83,13 +83,17 @@ impl Rule {
         Rule { most: self.most.min(most), ..self }
     }
 
-    /// This rule, limited by the other one if that is weaker.
+    /// This rule, limited by the other one unless that is stronger. A limit leaves its mark, so that the calibration counts such
+    /// answers apart: what is strong limits nothing, and of two equal limits the first one is named.
     pub(crate) fn min(self, other: Rule) -> Rule {
         let capped = self.capped(other.most);
-        if other.strength >= self.strength {
+        let limit = other.limit.unwrap_or(other.name);
+        if other.is_strong() || other.strength > self.strength || limit == self.name {
             return capped;
         }
-        Rule { strength: other.strength, limit: Some(other.limit.unwrap_or(other.name)), ..capped }
+        let is_weaker = other.strength < self.strength;
+        let limit = if is_weaker { limit } else { self.limit.unwrap_or(limit) };
+        Rule { strength: other.strength, limit: Some(limit), ..capped }
     }
 
     /// The stronger one of both.
@@ -185,6 +189,11 @@ mod tests {
         assert_eq!(key(SEEN.min(Rule::likely("a").min(Rule::weak("b")))), "open_blocks/seen/b");
         assert_eq!(key(SEEN.of_chance(0.95)), "open_blocks/seen/probability below 99 %");
         assert_eq!(key(Rule::likely("a").max(SEEN)), "open_blocks/seen");
+        // Of equal strength, and what is stronger.
+        assert_eq!(key(Rule::likely("a").min(Rule::likely("b"))), "open_blocks/a/b");
+        assert_eq!(key(Rule::weak("a").min(Rule::weak("b")).min(Rule::weak("c"))), "open_blocks/a/b");
+        assert_eq!(key(Rule::likely("a").min(Rule::likely("a"))), "open_blocks/a");
+        assert_eq!(key(Rule::weak("a").min(Rule::likely("b"))), "open_blocks/a");
         assert_eq!(
             key(SEEN.min(Rule::premise(Parameter::TranslationFamily, None))),
             "open_blocks/seen/translation_family"

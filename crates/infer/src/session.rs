@@ -235,19 +235,19 @@ impl<'d, 's> Session<'d, 's> {
         bytes
     }
 
-    /// Lets the device rest.
+    /// Leaves the device idle.
     ///
     /// # Errors
     /// [`Halt::Interrupted`] and [`Halt::Rest`].
-    pub fn rest(&mut self, time: Nanos) -> Result<(), Halt> {
+    pub fn idle(&mut self, time: Nanos) -> Result<(), Halt> {
         // A short time limit is for the probes, not for idle times. Those of a probe that only reads are short anyway.
         let time = time.min(Nanos(self.settings.writing_time.0 / IDLE_PART).max(priors::BUFFER_DRAINED));
         let left = self.time_left();
         if time > left {
             return Err(self.short(Halt::Rest { needed: time, left }));
         }
-        self.allowance.rests += 1;
-        self.allowance.rested = self.allowance.rested.saturating_add(time);
+        self.allowance.idle_times += 1;
+        self.allowance.idle = self.allowance.idle.saturating_add(time);
         let until = self.lab.now().saturating_add(time);
         let Session { lab, settings, progress, .. } = self;
         let idle = lab.idle(until, settings.interrupt, &mut |left| progress.idle(left));
@@ -265,13 +265,13 @@ impl<'d, 's> Session<'d, 's> {
     }
 
     /// Takes this for the answer of a parameter until a later probe, whose it is, has looked at it again.
-    pub fn suppose(&mut self, finding: Finding) {
-        self.findings.suppose(finding, &mut self.allowance);
+    pub fn hand_in(&mut self, finding: Finding) {
+        self.findings.hand_in(finding, &mut self.allowance);
     }
 
     /// The provisional finding of a parameter.
-    pub fn supposed(&self, parameter: Parameter) -> Option<Finding> {
-        self.known().supposed(parameter).cloned()
+    pub fn provisional(&self, parameter: Parameter) -> Option<Finding> {
+        self.known().provisional(parameter).cloned()
     }
 
     pub(crate) fn is_concluded(&self, parameter: Parameter) -> bool {

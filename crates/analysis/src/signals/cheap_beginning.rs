@@ -19,7 +19,7 @@ const SHARES: [f64; 13] = [0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.
 /// What few of the cheap IOs cost more than.
 const FEW: f64 = 0.9;
 /// The fewest IOs of a cheap beginning, and the largest part of a run that it is. A single run tells no fewer than eight from chance;
-/// that all runs begin with as many cheap ones is none where they are as sure as `GAIN`.
+/// that all runs begin with as many cheap ones is none where the log-likelihood ratio is `GAIN`.
 const LEAST: usize = 4;
 const MOST: f64 = 0.75;
 /// How many times as many dear IOs there are behind the place, at least.

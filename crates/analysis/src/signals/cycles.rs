@@ -1,4 +1,4 @@
-//! Stalls that come back in groups: from the costs of equal writes, how many writes lie between two collections or merges.
+//! Periodic stalls in groups: from the costs of equal writes, how many writes lie between two collections or merges.
 //!
 //! # Model
 //! Where space is given out by units that several dies fill at the same time, at each end of a unit a few of the writes

@@ -4,7 +4,7 @@
 //! From the first page that waits for a log to be reclaimed on, one waits each time that as many pages are written as a log takes:
 //! to the page, on one die. Before it all logs were filled, so that their number is that of the pages before it by those of a
 //! log, without the pages that a buffer takes and the logs whose merges were deferred. That this is a whole number is a test of
-//! what is known of both. Where several logs are reclaimed at once, they look like one: see [`super::emptied_together`].
+//! what is known of both. Where several logs are reclaimed at once, they look like one: `infer` tells them apart.
 //!
 //! # Invariants
 //! - what is told was seen three times, as many pages apart.
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_are_counted_from_the_first_one_that_is_emptied() {
+    fn logs_are_counted_from_the_first_one_that_is_reclaimed() {
         for (seed, (logs, period, buffered)) in
             [(1, 16, 0), (4, 64, 0), (11, 96, 352), (16, 128, 9)].into_iter().enumerate()
         {

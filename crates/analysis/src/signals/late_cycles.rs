@@ -1,7 +1,7 @@
-//! Stalls that come back from some write on: the cycle and its beginning at once, from all writes.
+//! Stalls that are periodic from some write on: the cycle and its beginning at once, from all writes.
 //!
 //! # Model
-//! Before the space beyond the capacity is used up, stalls come by chance; from then on their rate depends on the place
+//! Before the over-provisioned space is used up, stalls come by chance; from then on their rate depends on the place
 //! in a unit. Few units may be left to be seen, and their stalls may lie anywhere in a part of the unit, as dies that fill their blocks
 //! together erase them one after the other. So a unit is cut into equal places, and of all beginnings and periods the one
 //! is taken for which stalls as Poisson numbers, with a rate for each place, are likeliest compared with one rate for all, less what so

@@ -1,7 +1,7 @@
 //! From when on a device collects blocks, seen from stalls that need not be regular.
 //!
 //! # Model
-//! Where every page may lie anywhere nothing has to be erased until the space beyond the capacity is used up; from then
+//! Where every page may lie anywhere nothing has to be erased until the over-provisioned space is used up; from then
 //! on there are erases, and where the device does not pick the emptiest blocks, copies. So an IO is a stall of one length
 //! or another with some probabilities before that place, and with other ones, higher in sum, behind it. Stalls count by
 //! their length from that of the shortest erase on ([`LENGTHS`]), which leaves out programs, and writing back a map. The place

@@ -69,7 +69,8 @@ impl CostRise {
 pub fn rise(costs: &[f64]) -> Option<CostRise> {
     let spike = spike(costs);
     // A spike that is an outlier as well counts as a spike.
-    let clipped: Vec<f64> = costs.iter().map(|cost| cost.min(spike.usual + SPIKE_MOST * spike.excess)).collect();
+    let clipped: Vec<f64> =
+        costs.iter().map(|cost| cost.min(spike.usual + SPIKE_MOST * spike.excess)).collect();
     by_windows(&clipped).or_else(|| {
         let spikes: Vec<usize> = spike.places(costs).collect();
         by_distances(&clipped, &spikes).or_else(|| by_rate(&clipped, &spikes))

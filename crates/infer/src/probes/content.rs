@@ -2,20 +2,20 @@
 //!
 //! # Model
 //! Programming a page of zeros or ones may take less time than one of random bits, or the controller may not write it
-//! at all. Writes of one page in sequence, of random content, zeros and ones in turns, each to fresh places of its own,
+//! at all. Writes of one page in sequence, of random content, zeros and ones alternating, each to fresh places of its own,
 //! differ in nothing else. Dies, planes and blocks come round in them, and with them costs: so writes are compared that
 //! stand at the same place of their runs, whose lengths are whole rounds of the usual numbers of dies and planes.
 //!
 //! Where contents differ, half of each 4 KiB is made random and half of it zeros (Figures 13 to 15 of the paper): that costs what lies
 //! between the two where each half is a page of its own, and what random content costs where both belong to one page.
-//! Now and then a write pays for a merge, which costs what its content costs, too: what the dear ones take is told beside the shares.
+//! Now and then a write pays for a merge, which costs what its content costs, too: what the slow ones take is told beside the shares.
 //!
 //! Where the page is not known, larger writes are whole pages as well: that their content makes no difference holds for one page, too.
 //!
 //! # Invariants
 //! - all runs of a half are one sequence, and each kind comes first, second and third as often, so that the device's state is
 //!   the same for all;
-//! - before each run the device rests, and does what it put off: else each write pays for a part of it;
+//! - before each run the device is idle, and does what it deferred: else each write pays for a part of it;
 //! - the second half is elsewhere: nothing is sure on which the halves do not agree;
 //! - what halves cost is no parameter, and decides nothing: it is told with the others;
 //! - a run's first half does not count: what a write buffer still holds of another content is written meanwhile;
@@ -41,7 +41,7 @@ pub(crate) const PROBE: Probe = Probe {
     name: "content",
     about: "sequential writes of random data, of zeros and of ones, alternating: does the content change the cost?",
     parameters: &[Parameter::ZerosProgramShare, Parameter::OnesProgramShare],
-    supposes: &[],
+    hands_in: &[],
     write_share: 0.015,
 };
 
@@ -102,7 +102,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     halves.map(drop)
 }
 
-/// What writes of three kinds cost, in turns, of at most so many bytes.
+/// What writes of three kinds cost, alternating, of at most so many bytes.
 fn in_turns(
     session: &mut Session<'_, '_>,
     kinds: [Kind; 3],
@@ -126,7 +126,7 @@ fn in_turns(
             begin += length;
         }
         let rest = priors::DIES_IDLE.min(session.time_left());
-        session.rest(rest)?;
+        session.idle(rest)?;
         let kind = (run + run / kinds.len()) % kinds.len();
         let (name, content) = kinds[kind];
         if begin + length > session.capacity() {
@@ -159,16 +159,16 @@ fn halves(session: &mut Session<'_, '_>, size: Bytes) -> Result<String, Halt> {
     ))
 }
 
-/// What the dear ones of random content, zeros and ones take, as a part of a sentence; nothing where there are none.
+/// What the slow ones of random content, zeros and ones take, as a part of a sentence; nothing where there are none.
 fn dear_ones(costs: [&[f64]; 3]) -> String {
-    let lumps = costs.map(lump);
-    if lumps.iter().any(|lump| lump.excess == 0.0) {
+    let spikes = costs.map(spike);
+    if spikes.iter().any(|spike| spike.excess == 0.0) {
         return String::new();
     }
     let listed: Vec<String> = KINDS
         .iter()
-        .zip(lumps)
-        .map(|((name, _), lump)| format!("{} ({name})", duration(lump.usual + lump.excess)))
+        .zip(spikes)
+        .map(|((name, _), spike)| format!("{} ({name})", duration(spike.usual + spike.excess)))
         .collect();
     format!(" Writes that wait for a merge or garbage collection take {}.", listed.join(", "))
 }

@@ -22,7 +22,7 @@ pub(crate) const PROBE: Probe = Probe {
     name: "erase-block",
     about: "no new IOs: the erase block follows from overwriting, log-block allocations and the family of the translation layer",
     parameters: &[Parameter::EraseBlockSize, Parameter::MappingGranularity],
-    supposes: &[],
+    hands_in: &[],
     // It concludes from what was written, and has no answer without.
     write_share: 0.0005,
 };
@@ -38,7 +38,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let begins_later = session.fill().unit.is_some_and(|unit| unit.onset.is_some());
     let hidden = known.word(Parameter::WriteBufferFlush) == Some("when-full") && !session.looks_through();
     let is_relocated = !hidden && known.has_slc_cache();
-    session.conclude(match session.supposed(Parameter::EraseBlockSize) {
+    session.conclude(match session.provisional(Parameter::EraseBlockSize) {
         Some(seen) if !maps_pages || begins_later || is_relocated => seen,
         Some(seen) => FROM_THE_BEGINNING.limits(seen),
         None => Finding::undetermined(

@@ -1,29 +1,29 @@
-//! The device is written once, one address after the other, but for a rest that the next group writes: the state from which
-//! other groups start. On the way it shows a region of fast cells (an SLC cache).
+//! The device is written once, one address after the other, but for idle time that the next group writes: the state from which
+//! other groups start. On the way it shows a SLC cache (an SLC cache).
 //!
 //! # Model
-//! Writes go to the fast region while there is room, and cost what fast cells cost. Then room has to be made for
-//! each write, and it costs more: the mean cost rises once, after as much as the region holds. When the host rests
-//! the device makes room again, all of it or a part. So after a rest the costs begin as low as in the beginning, and
+//! Writes go to the SLC cache while there is room, and cost what SLC cells cost. Then room has to be made for
+//! each write, and it costs more: the mean cost rises once, after as much as the region holds. When the host idle times
+//! the device reclaims blocks again, all of it or a part. So after idle time the costs begin as low as in the beginning, and
 //! rise to the same level as before; what was written till then is the refill.
 //!
 //! A write buffer does the same on a small scale. But what it takes does not wait for any flash, and costs less than a
-//! read; a rise from such costs is not told from one at the end of a fast region behind a buffer. A flush tells them: of what is in a
+//! read; a rise from such costs is not told from one at the end of a SLC cache behind a buffer. A flush tells them: of what is in a
 //! buffer the flash has everything to do yet.
 //!
 //! A rise alone is no proof: a device with little erased space left has one, too. It does not come down by resting
 //! ([`refill`]), and a region that is too small for its rise to be seen is found by that, too.
 //!
 //! What a region moves at a time are blocks of all dies. A map that is written back comes back as regularly, but sooner than a few
-//! pages of each die are written. The dies are known only when the filled device was read: so a region is supposed here, and
+//! pages of each die are written. The dies are known only when the filled device was read: so a region is handed in here, and
 //! concluded by the next group that writes.
 //!
 //! Where there may be a write buffer, a few writes first ask whether a flush waits for what it holds.
 //!
 //! # Invariants
 //! - what the write buffer's bursts have written from the beginning on is not written again: nothing is overwritten;
-//! - requests are small, as large ones may go past a fast region;
-//! - the device rests before it is filled, and not meanwhile.
+//! - requests are small, as large ones may go past a SLC cache;
+//! - the device is idle before it is filled, and not meanwhile.
 
 mod answers;
 mod refill;
@@ -46,18 +46,18 @@ use super::slc_region::REGION;
 use crate::halt::{Halt, if_affordable};
 use crate::probe::Probe;
 use crate::session::Session;
-use answers::{Filled, conclude, conclude_buffer, conclude_lumps, conclude_none};
-use refill::{Full, Refill, affordable, first_lump, refilled};
+use answers::{Filled, conclude, conclude_buffer, conclude_none, conclude_spikes};
+use refill::{Full, Refill, affordable, first_spike, refilled};
 
 pub(crate) const PROBE: Probe = Probe {
     name: "fill",
     about: "the whole device is filled sequentially: the state that later probes need; does an SLC cache fill up meanwhile?",
     parameters: &[],
-    supposes: &REGION,
+    hands_in: &REGION,
     write_share: 0.4625,
 };
 
-/// A smaller rise is no end of a fast region.
+/// A smaller rise is no end of a SLC cache.
 const RISE_LEAST: f64 = 1.1;
 /// What a write buffer may take of the fill's beginning, at least, in writes.
 const EVEN_LEAST: usize = 64;
@@ -91,7 +91,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         fill_up(session, size)?;
     }
     let begin = session.fill().until;
-    session.rest(priors::BACKLOG_DONE)?;
+    session.idle(priors::BACKLOG_DONE)?;
     let was_begun = mem::replace(&mut session.fill_mut().was_begun, true);
     let mut costs = Vec::with_capacity((length.0 / size.0) as usize);
     // What was interrupted goes on where it was.
@@ -115,19 +115,19 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let filled = Filled { begin, size, costs: &costs };
     match step {
         Some(step) => look_at_rise(session, &filled, step, read),
-        None => look_at_lumps(session, &filled, memory),
+        None => look_at_spikes(session, &filled, memory),
     }
 }
 
-/// The cost never rises for good: lumps may be a region that is too small for a rise to be seen.
-fn look_at_lumps(session: &mut Session<'_, '_>, filled: &Filled<'_>, memory: usize) -> Result<(), Halt> {
+/// The cost never rises for good: latency spikes may be a region that is too small for a rise to be seen.
+fn look_at_spikes(session: &mut Session<'_, '_>, filled: &Filled<'_>, memory: usize) -> Result<(), Halt> {
     let Filled { begin, size, costs } = *filled;
     let mut full = Full::after(costs, 0, 0);
     full.most = costs.len() / 4;
-    let again = if full.has_lumps() { refilled(session, size, &full)? } else { None };
+    let again = if full.has_spikes() { refilled(session, size, &full)? } else { None };
     let is_memory = |wait: usize| (wait as f64) < MEMORY_MOST * costs.len() as f64;
     match again.filter(|again| again.is_clear(&full) && !is_memory(again.wait)) {
-        Some(again) => conclude_lumps(session, filled, &full, &again),
+        Some(again) => conclude_spikes(session, filled, &full, &again),
         None => {
             let later = Filled { begin: begin + size * memory as u64, size, costs: &costs[memory..] };
             conclude_none(session, &later, &full);
@@ -144,7 +144,7 @@ fn look_at_rise(
     read: f64,
 ) -> Result<(), Halt> {
     let Filled { begin, size, costs } = *filled;
-    let place = first_lump(costs, step.place.estimate as usize);
+    let place = first_spike(costs, step.place.estimate as usize);
     let full = Full::after(costs, place, (begin.0 / size.0) as usize);
     let again = if full.moves_blocks() { refilled(session, size, &full)? } else { None };
     let may_be_buffer = again.as_ref().filter(|again| again.is_clear(&full) && needs_no_flash(&step, read));
@@ -159,8 +159,8 @@ fn look_at_rise(
     if_affordable(of_buffer).map(drop)
 }
 
-/// How long a flush takes behind half of what rests make cheap again, if that is as long as the flash takes for it beyond what the
-/// writes took: then it was in a write buffer. In a fast region all is on the flash.
+/// How long a flush takes behind half of what idle times make fast again, if that is as long as the flash takes for it beyond what the
+/// writes took: then it was in a write buffer. In a SLC cache all is on the flash.
 fn flush_of_buffer(
     session: &mut Session<'_, '_>,
     size: Bytes,
@@ -172,7 +172,7 @@ fn flush_of_buffer(
     if step.ratio() < FLUSHED_CONTRAST || length > affordable(session) || session.flush()?.is_none() {
         return Ok(None);
     }
-    session.rest(priors::BACKLOG_DONE)?;
+    session.idle(priors::BACKLOG_DONE)?;
     // Nothing of the region is overwritten.
     let place = Bytes(session.fill().until.0 / 2).round_down(size);
     sequential_writes(session, "before-a-flush", size, place, length)?;

@@ -30,7 +30,7 @@ pub(super) fn written(session: &Session<'_, '_>) -> Bytes {
 }
 
 /// What a write takes with a flush behind it, if that is much longer than a write and a flush of nothing: then it waits for what a
-/// buffer holds. One that outlasts a loss of power need not be emptied.
+/// buffer holds. One that outlasts a loss of power need not be reclaimed.
 pub(super) fn flushed_nanos(session: &mut Session<'_, '_>) -> Result<Option<f64>, Halt> {
     let size = ASKED.max(session.block());
     let write = |session: &mut Session<'_, '_>, name: &str, flush: bool| {

@@ -6,7 +6,7 @@
 //! without. What is read ahead meanwhile would show: a pause that makes reads faster is left out.
 //!
 //! # Probes
-//! 1. All sizes some times, up to saturation; then with pauses and without, in turns.
+//! 1. All sizes some times, up to saturation; then with pauses and without, alternating.
 //! 2. Turns of all that is not clear, each time from another place on: doublings until each is on one side of 2.5 %, and the
 //!    sizes of the line, each as long as it is of use, until A is exact enough or the time is used up.
 //!
@@ -35,7 +35,7 @@ pub(crate) const PROBE: Probe = Probe {
     name: "large-reads",
     about: "sequential reads of doubling size: what is the fixed cost of a read, and from which size do larger ones not help?",
     parameters: &[Parameter::ReadCostPerIo, Parameter::ReadSaturationSize],
-    supposes: &[],
+    hands_in: &[],
     write_share: 0.0,
 };
 
@@ -250,7 +250,7 @@ impl Reading {
     }
 }
 
-/// The first size from which doubling brings less, and no larger one more, and how sure it is.
+/// The first size from which doubling brings less, and no larger one more, and its rule.
 fn saturation(growths: &[Interval]) -> Option<(usize, Rule)> {
     let is_less = |growth: &Interval| growth.estimate < DOUBLING_GAIN;
     // In stairs a later doubling leads above the throughput of this size, clearly; one that makes good for a fall before it does not.

@@ -44,7 +44,7 @@ pub(crate) const PROBE: Probe = Probe {
     name: "large-writes",
     about: "sequential writes of doubling size: what is the fixed cost of a write, and from which size do larger ones not help?",
     parameters: &[Parameter::WriteCostPerIo, Parameter::WriteSaturationSize],
-    supposes: &[],
+    hands_in: &[],
     write_share: LARGE_WRITES_SHARE,
 };
 
@@ -308,7 +308,7 @@ impl Rest {
         let mut pattern = writes(Location::Sequential, curve.size, count + more, at, length);
         let pause = Nanos((*pause * median(&curve.times)) as u64);
         if pause > Nanos::ZERO {
-            session.rest(pause)?;
+            session.idle(pause)?;
             pattern.first.time = Time::Pause { pause };
         }
         let mut costs = costs_of(session, "sequential-writes", &pattern)?;

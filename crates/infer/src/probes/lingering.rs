@@ -1,17 +1,17 @@
 //! How long random writes linger in the reads after them.
 //!
 //! # Model
-//! uFLIP section 4.3: a device that puts work off does it while the host reads, and reads wait for it. It can put off
+//! uFLIP section 4.3: a device that puts work off does it while the host reads, and reads wait for it. It can deferred
 //! only so much: from some number of writes on, more of them do not make it last longer. So as many are written as the
 //! budget and its repetitions allow: reads before, writes, and reads after them until they are as before.
 //!
 //! A few reads wait for what the last writes set going on any device: that is no effect.
 //!
-//! A map of which only a part is in memory writes back what changed when it has to make room, so that the slow reads may be
+//! A map of which only a part is in memory writes back what changed when it has to reclaim blocks, so that the slow reads may be
 //! far behind the writes: there many more are looked at, and fewer writes than the memory has entries may not show it.
 //!
 //! # Invariants
-//! - the device rests before each experiment, so that the reads before are not slow themselves, and reads before the first
+//! - the device is idle before each experiment, so that the reads before are not slow themselves, and reads before the first
 //!   one, as what earlier probes left may be done by reads only (entries of a map that have to be written);
 //! - the time is told only if the experiments agree.
 
@@ -34,7 +34,7 @@ pub(crate) const PROBE: Probe = Probe {
     name: "lingering",
     about: "random reads before and after random writes: how long do the writes slow them down?",
     parameters: &[Parameter::LingeringTime],
-    supposes: &[],
+    hands_in: &[],
     write_share: 0.015,
 };
 
@@ -78,7 +78,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 
 fn experiment(session: &mut Session<'_, '_>, size: Bytes, writes: u64) -> Result<Experiment, Halt> {
     let read = |count: u64| ios(Mode::Read, Location::Random, size, count);
-    session.rest(priors::BACKLOG_DONE)?;
+    session.idle(priors::BACKLOG_DONE)?;
     let before = session.run("reads-before", &read(READS))?;
     let pattern = random_writes(session, writes);
     let written = session.run("random-writes", &pattern)?;

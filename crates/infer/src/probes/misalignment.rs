@@ -8,7 +8,7 @@
 //! The penalty is that of half a page. What other shifts cost stands beside it, for a person: where it is the same, a page is one unit.
 //!
 //! It writes more than the probes bear that look for blocks and logs, and so comes behind them. The first writes find logs of
-//! other addresses, whose merges are owed for long, and a map that is not at hand. They do not count: those that go round the open
+//! other addresses, whose merges are deferred for long, and a map that is not at hand. They do not count: those that go round the open
 //! blocks, where these are known; and as long as the later half of the turns shows another penalty than the earlier one, that is
 //! forgotten.
 //!
@@ -35,7 +35,7 @@ pub(crate) const PROBE: Probe = Probe {
     name: "misalignment",
     about: "writes of one page at random offsets in the first MiB, aligned and shifted by half a page: what does misalignment cost?",
     parameters: &[Parameter::MisalignmentPenalty],
-    supposes: &[],
+    hands_in: &[],
     write_share: 0.0065,
 };
 
@@ -141,7 +141,7 @@ fn other_shifts(
     Ok(found)
 }
 
-/// The turns until the blocks that are kept open were gone round twice, so that all they hold, and all that is owed for what
+/// The turns until the blocks that are kept open were gone round twice, so that all they hold, and all that is deferred for what
 /// they held, is of these addresses; as far as that is known.
 fn settled(session: &Session<'_, '_>, page: Bytes) -> Option<u64> {
     let known = session.known();

@@ -1,9 +1,9 @@
-//! How many blocks can be written to in turns: the log list (Sun and Zhang, section 4.3).
+//! How many blocks can be written to alternating: the log list (Sun and Zhang, section 4.3).
 //!
 //! # Model
 //! Where logs belong to one block each, it is the number of most recently written blocks that still have one (`recency`): any other
 //! block costs a merge, as in Table 2 of the paper. Logs that all blocks share (FAST) were counted when single pages filled them
-//! ([`super::spare`]).
+//! ([`super::over_provisioning`]).
 //!
 //! # Invariants
 //! - a number is found only if it was seen again.
@@ -23,7 +23,7 @@ pub(crate) const PROBE: Probe = Probe {
     name: "open-blocks",
     about: "single pages in many blocks of one die: in how many blocks can the device write without a merge?",
     parameters: &[Parameter::OpenBlocks],
-    supposes: &[],
+    hands_in: &[],
     write_share: 0.0495,
 };
 
@@ -38,7 +38,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let family = known.family();
     let family_rule = known.premise(Parameter::TranslationFamily);
     let is_shared = family == Some(Family::SharedLogBlock);
-    if is_shared && let Some(seen) = session.supposed(Parameter::OpenBlocks) {
+    if is_shared && let Some(seen) = session.provisional(Parameter::OpenBlocks) {
         session.conclude(family_rule.limits(seen));
         return Ok(());
     }

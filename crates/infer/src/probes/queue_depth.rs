@@ -3,7 +3,7 @@
 //! # Model
 //! The throughput of a run is what was completed in the time in which the queue was full, until the last read is
 //! submitted. Reads that are submitted together lie evenly over the dies and do not stay so: the beginning does not count. A run
-//! is cut into parts, each a figure. Depths are run in turns, and only those whose doubling is not yet known to bring
+//! is cut into parts, each a figure. Depths are run alternating, and only those whose doubling is not yet known to bring
 //! 2.5 % or not.
 //!
 //! Where the page is not known, small reads stand for it, and large ones have to agree.
@@ -26,7 +26,7 @@ pub(crate) const PROBE: Probe = Probe {
     name: "queue-depth",
     about: "random reads of one page with 1, 2, 4 and more in flight: from where does doubling add less than 2.5 %?",
     parameters: &[Parameter::UsefulQueueDepth],
-    supposes: &[],
+    hands_in: &[],
     write_share: 0.0,
 };
 

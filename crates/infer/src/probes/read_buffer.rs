@@ -16,17 +16,17 @@ pub(crate) const CACHED_MAP: Rule = Rule::likely("cached map");
 /// Concludes the buffer when the family of the translation layer is known: a map on the flash
 /// may have been cached instead of the data.
 pub(crate) fn conclude_buffer(session: &mut Session<'_, '_>) {
-    let Some(supposed) = session.supposed(Parameter::ReadBufferSize) else { return };
+    let Some(provisional) = session.provisional(Parameter::ReadBufferSize) else { return };
     let has_map = session.known().family() == Some(Family::DemandCachedPage);
     session.conclude(match has_map {
-        true if supposed.evidence.ends_with(MAYBE_THE_MAP) => {
+        true if provisional.evidence.ends_with(MAYBE_THE_MAP) => {
             let evidence = format!(
                 "{} The device keeps its map on the flash and reads it on demand, so it was the map.",
-                supposed.evidence
+                provisional.evidence
             );
             let rule = CACHED_MAP.min(session.known().premise(Parameter::TranslationFamily));
-            Rule::found(supposed.parameter, Bytes::ZERO, rule, evidence).seen_in(supposed.picture)
+            Rule::found(provisional.parameter, Bytes::ZERO, rule, evidence).seen_in(provisional.picture)
         }
-        _ => supposed,
+        _ => provisional,
     });
 }

@@ -5,7 +5,7 @@
 //! width. Two walks side by side, one read of each in turn, show what the two places have to do with each other: with
 //! one read at a time what going between them costs, with several in flight whether they wait for each other.
 //!
-//! What is compared is run in turns (A B A B ...), so that drift and state cannot decide, and each run gives one
+//! What is compared is run alternating (A B A B ...), so that drift and state cannot decide, and each run gives one
 //! figure: reads that are in flight together are not independent of each other, but runs are.
 
 use flashlab_analysis::decide::level::level;
@@ -32,7 +32,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// The walk over `length` bytes, in order, again and again, `count` reads with `depth` in flight.
+    /// The walk over `length` bytes, in order, repeatedly, `count` reads with `depth` in flight.
     pub(crate) fn pattern(self, length: Bytes, count: u64, depth: u32) -> Pattern {
         let mut pattern = ios(Mode::Read, Location::Sequential, self.size, count);
         pattern.first.slot_size = Some(self.slot.max(self.size));
@@ -63,7 +63,7 @@ pub(crate) fn in_order(samples: &[Sample], skip: usize) -> Vec<f64> {
     samples.iter().skip(skip).map(|sample| sample.response().0 as f64).collect()
 }
 
-/// Runs the patterns in turns, `rounds` times, and gives the median response time of each run, by pattern. What was
+/// Runs the patterns alternating, `rounds` times, and gives the median response time of each run, by pattern. What was
 /// in flight when a run began does not count.
 pub(crate) fn compare(
     session: &mut Session<'_, '_>,

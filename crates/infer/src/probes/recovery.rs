@@ -3,7 +3,7 @@
 //! # Model
 //! Ajwani et al., section 3.3.3 and appendices A and C: after a burst of random writes a device is busy with what they put
 //! off, or has lost the order of its blocks, and sequential writes cost more for a time: seconds, or until what lost its order is
-//! rewritten. Two regions side by side in the second half of the device are written again and again, each time sequentially: once so
+//! rewritten. Two regions side by side in the second half of the device are written repeatedly, each time sequentially: once so
 //! that they are in order, as is what bursts write randomly if the budget is enough for that, and some times for the level. After a burst of random writes in the first eighth only the first region is
 //! written, several times; what that costs more than for the level tells how long it is slowed down (`level.rs`).
 //!
@@ -15,11 +15,11 @@
 //! The paper's bursts take 5, 30 and 60 s, and its sequential writes are followed for two minutes. The time is that after 5 s;
 //! the longer bursts are done where the budget is enough for them, and ask whether it ends.
 //!
-//! Merges can be put off only as far as there are log blocks, so that a device which merges recovers at last, seen or not.
+//! Merges can be deferred only as far as there are log blocks, so that a device which merges recovers at last, seen or not.
 //!
 //! # Invariants
 //! - the random writes go to other addresses than the sequential ones, so that these do not rewrite what was written randomly;
-//! - what is cheaper at last than before the burst was not steady when it came: after a longer rest it is done again;
+//! - what is faster at last than before the burst was not steady when it came: after a longer rest it is done again;
 //! - a time is told only of a burst that was as long as it should be; that there is none, only where the costs after it are those
 //!   before for sure.
 
@@ -38,14 +38,14 @@ use super::patterns::{ios, responses};
 use crate::halt::{Halt, if_affordable};
 use crate::probe::Probe;
 use crate::session::Session;
-use after::{After, Before, End};
+use after::{After, BURST, Before, End, Sizes};
 use answers::{Experiment, answers};
 
 pub(crate) const PROBE: Probe = Probe {
     name: "recovery",
     about: "sequential writes before and after bursts of random writes: how long are they slower, and does rewriting help?",
     parameters: &[Parameter::RecoveryTime, Parameter::RecoveryEnds, Parameter::RewriteCures],
-    supposes: &[],
+    hands_in: &[],
     write_share: 0.02,
 };
 
@@ -53,8 +53,6 @@ pub(crate) const PROBE: Probe = Probe {
 const RANDOM_SIZE: Bytes = Bytes::kib(2);
 /// The size of the sequential writes.
 const IO_SIZE: Bytes = Bytes::kib(32);
-/// How long the bursts take.
-const BURST: Nanos = Nanos::from_secs(5);
 const LONG_BURSTS: [Nanos; 2] = [Nanos::from_secs(30), Nanos::from_secs(60)];
 /// The random writes go to this part of the device.
 const RANDOM_PART: u64 = 8;
@@ -71,23 +69,6 @@ const PASS_LEAST: u64 = 4;
 /// Parts of the budget: passes of both regions, of the first one after the burst, of the other one, two after rewriting; and the burst.
 const PARTS: u64 = 2 * (1 + PASSES_BEFORE as u64) + PASSES as u64 + 1 + 2 + BURST_PARTS;
 const BURST_PARTS: u64 = 2;
-
-/// What is written, and where.
-#[derive(Clone, Copy)]
-struct Sizes {
-    /// Writes of a pass of one region.
-    pass: u64,
-    /// The most random writes of the burst.
-    burst: u64,
-    random: Bytes,
-    sequential: Bytes,
-    /// Random writes go below this.
-    span: Bytes,
-    /// Whether it is written in order before the burst.
-    in_order: bool,
-    /// What is kept for rewriting all that was written randomly, where that is affordable.
-    rewriting: Bytes,
-}
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let (seen, halted) = experiment(session)?;
@@ -200,10 +181,10 @@ fn sizes(session: &Session<'_, '_>) -> Result<Sizes, Halt> {
     })
 }
 
-/// What the regions cost after a rest: so many passes, and more until the last ones are alike, as far as the budget
+/// What the regions cost after idle time: so many passes, and more until the last ones are alike, as far as the budget
 /// goes without what follows.
 fn before(session: &mut Session<'_, '_>, sizes: &Sizes, rest: Nanos, passes: usize) -> Result<Before, Halt> {
-    session.rest(rest)?;
+    session.idle(rest)?;
     let pass = sizes.sequential * sizes.pass;
     // The other region, and rewriting.
     let what_follows = sizes.random * sizes.burst + pass * (PASSES as u64 + 3) + sizes.rewriting;
@@ -221,7 +202,7 @@ fn before(session: &mut Session<'_, '_>, sizes: &Sizes, rest: Nanos, passes: usi
     Ok(Before { first: PassLevel::new(&first[last..]), other: PassLevel::new(&other[last..]) })
 }
 
-/// Whether the first of some passes is not dearer than the others, nor the last one cheaper.
+/// Whether the first of some passes is not slower than the others, nor the last one faster.
 fn are_alike(passes: &[Vec<f64>]) -> bool {
     let last = passes.len() - 1;
     PassLevel::new(&passes[1..]).slowed(&passes[0]) == 0
@@ -259,7 +240,7 @@ fn after(
     Ok(found)
 }
 
-/// Writes randomly for as long as a burst takes, in pieces that grow: the first writes after a rest may be cheap. How long it took,
+/// Writes randomly for as long as a burst takes, in pieces that grow: the first writes after idle time may be fast. How long it took,
 /// and how many it were.
 fn burst(session: &mut Session<'_, '_>, sizes: &Sizes, length: Nanos) -> Result<(Nanos, u64), Halt> {
     let (mut left, mut time, mut piece) = (sizes.burst, length.0 as f64, FIRST_PIECE);

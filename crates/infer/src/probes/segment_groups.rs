@@ -31,7 +31,7 @@ pub(crate) const PROBE: Probe = Probe {
     name: "segment-groups",
     about: "reads that alternate between two offsets: at which distance does a seek begin to cost time?",
     parameters: &[Parameter::SegmentGroups, Parameter::SegmentGroupSpan],
-    supposes: &[],
+    hands_in: &[],
     write_share: 0.0,
 };
 

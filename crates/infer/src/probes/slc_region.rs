@@ -12,14 +12,14 @@ pub(crate) const REGION: [Parameter; 2] = [Parameter::SlcCacheSize, Parameter::S
 
 /// Concludes the SLC cache when the dies are known: the blocks of all dies have [`priors::ROWS_LEAST`] pages on each of them, so that writes
 /// that are slow more often do not relocate whole blocks.
-pub(crate) fn conclude_supposed(session: &mut Session<'_, '_>) {
+pub(crate) fn conclude_provisional(session: &mut Session<'_, '_>) {
     let known = session.known();
-    let moved = known.supposed(Parameter::EraseBlockSize).and_then(Finding::number);
+    let moved = known.provisional(Parameter::EraseBlockSize).and_then(Finding::number);
     // Not a row of all planes: pages may be programmed one by one.
     let page_of_each = known.bytes(Parameter::ReadPageSize).zip(known.count(Parameter::ParallelUnits));
     let least = page_of_each.map_or(Bytes::ZERO, |(page, dies)| page * (dies * priors::ROWS_LEAST));
     let is_refuted = known.has_slc_cache() && moved.is_some_and(|moved| moved < least.0 as f64);
-    if let Some(region) = session.supposed(Parameter::SlcCacheSize).filter(|_| is_refuted) {
+    if let Some(region) = session.provisional(Parameter::SlcCacheSize).filter(|_| is_refuted) {
         let evidence = format!(
             "{} But a block of all dies holds at least {least}, and these slow writes come back sooner: the device does not relocate \
              blocks of an SLC cache.",
@@ -27,11 +27,11 @@ pub(crate) fn conclude_supposed(session: &mut Session<'_, '_>) {
         );
         no_region(session, REFUTED, evidence, region.picture);
         let unknown = "Slow sequential writes come back after less than a block of all dies, and so show no erase block.";
-        session.suppose(Finding::undetermined(Parameter::EraseBlockSize, unknown));
+        session.hand_in(Finding::undetermined(Parameter::EraseBlockSize, unknown));
     }
     for parameter in REGION {
-        if let Some(supposed) = session.supposed(parameter) {
-            session.conclude(supposed);
+        if let Some(provisional) = session.provisional(parameter) {
+            session.conclude(provisional);
         }
     }
 }
@@ -44,9 +44,9 @@ pub(crate) fn no_region(
     picture: Option<Picture>,
 ) {
     let found = Rule::found(Parameter::SlcCacheSize, Bytes::ZERO, sure, evidence);
-    session.suppose(found.seen_in(picture));
+    session.hand_in(found.seen_in(picture));
     let none = "There is no SLC cache.";
-    session.suppose(Rule::not_identifiable(Parameter::SlcCacheRefill, sure, none));
+    session.hand_in(Rule::not_identifiable(Parameter::SlcCacheRefill, sure, none));
 }
 
 /// The rule that there is no SLC cache where less is relocated at a time than blocks of all dies have.

@@ -18,7 +18,7 @@ pub(crate) const IO_SIZE: Bytes = Bytes::kib(16);
 
 /// Makes provisional findings of the physical capacity and the over-provisioning, `spare` bytes, by these rules; `None` where
 /// one is not reported.
-pub(crate) fn suppose_space(
+pub(crate) fn hand_in_space(
     session: &mut Session<'_, '_>,
     spare: f64,
     rules: [Option<Rule>; 2],
@@ -31,7 +31,7 @@ pub(crate) fn suppose_space(
             Some(rule) => Rule::found(parameter, value(parameter, capacity, spare), rule, evidence),
             None => Finding::undetermined(parameter, evidence),
         };
-        session.suppose(finding.with(picture.clone()));
+        session.hand_in(finding.with(picture.clone()));
     }
 }
 

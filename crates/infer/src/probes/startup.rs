@@ -2,25 +2,25 @@
 //! between them buy.
 //!
 //! # Model
-//! uFLIP section 4.2: work is put off as long as there is memory or there are spare blocks for it. So the first random
-//! writes after a rest are cheap, and the number of them is the same after each rest that is long enough. Then
+//! uFLIP section 4.2: work is deferred as long as there is memory or there are spare blocks for it. So the first random
+//! writes after idle time are fast, and the number of them is the same after each rest that is long enough. Then
 //! costs oscillate with a period, or at random. Each of several runs is looked at by `phases`; the median over the
 //! runs, write by write, shows a change of level that is smaller than what a single run scatters by; and where only a part of
-//! the writes is dear, all runs together show from which one on (`cheap_beginning`).
+//! the writes is slow, all runs together show from which one on (`cheap_beginning`).
 //!
 //! Behind each run about as many writes follow with pauses between them: the two kinds of runs take turns, so that drift does
 //! not decide what pauses buy, and all runs without pauses serve twice.
 //!
-//! A fast region that is full moves a block at a time. That is one oscillation, which lasts as many writes as the block has
-//! pages; and a region that was emptied meanwhile is full only after as many as it has. So the first run is longer than the
+//! A SLC cache that is full moves a block at a time. That is one oscillation, which lasts as many writes as the block has
+//! pages; and a region that was reclaimed meanwhile is full only after as many as it has. So the first run is longer than the
 //! others where the budget allows for one that fills the region; and what no run shows is known by the region (`full_region`).
 //!
 //! An oscillation of a few writes (fast and slow pages, rows of planes, dies in turn) is no regular one if it loses its step
-//! whenever room is made. All runs count: between two of them so many writes are done that where the oscillation has to be is
-//! known. One of a block of all dies is that of making room.
+//! whenever blocks are collected. All runs count: between two of them so many writes are done that where the oscillation has to be is
+//! known. One of a block of all dies is that of garbage collection.
 //!
 //! # Invariants
-//! - each run begins after a rest, and at places of its own;
+//! - each run begins after idle time, and at places of its own;
 //! - what most runs say decides; what none repeats is not said.
 
 mod full_region;
@@ -47,7 +47,7 @@ pub(crate) const PROBE: Probe = Probe {
     name: "random-writes",
     about: "random writes after idle time, then with pauses: how long is the start-up phase, do costs oscillate, do pauses help?",
     parameters: &[Parameter::StartupIos, Parameter::PeriodIos, Parameter::PauseBenefit],
-    supposes: &[],
+    hands_in: &[],
     write_share: 0.045,
 };
 
@@ -64,17 +64,17 @@ const RUN_MOST: Nanos = Nanos::from_secs(900);
 const OF_LONG_RUN: Rule = Rule::likely("long run");
 /// How sure one is that all runs share.
 const OF_ALL_RUNS: Rule = Rule::likely("all runs together");
-/// How sure it is that there is no period where one loses its step.
+/// The rule that there is no period where one loses its step.
 const OUT_OF_STEP: Rule = Rule::weak("out of step");
 /// How sure a period is of short runs on a page map, whose costs become steady only after more writes than the capacity.
 const NOT_STEADY: Rule = Rule::weak("page map not steady");
-/// How sure it is what a full fast region does that no run shows.
+/// The rule what a full SLC cache does that no run shows.
 const OF_REGION: Rule = Rule::weak("SLC cache");
-/// Runs of so many writes tell it themselves, if all but one of them do: in them room is made often enough.
+/// Runs of so many writes tell it themselves, if all but one of them do: in them blocks are collected often enough.
 const TELLING: usize = 8192;
 /// Runs keep step if the shapes of the oscillation in one and the next are so much alike, on average (a correlation).
 const IN_STEP: f64 = 0.5;
-/// How much longer than what fills the fast region a run has to be, and which part of all writes it may take.
+/// How much longer than what fills the SLC cache a run has to be, and which part of all writes it may take.
 const BEYOND_REGION: f64 = 1.5;
 const LONG_RUN: f64 = 0.6;
 /// A level this close to the other is none of its own.
@@ -112,7 +112,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 }
 
 /// The writes of the first run and of each of the others, of which `most` are affordable and `in_time` last long enough: the
-/// first one fills a fast region of so many pages if that leaves enough for the others.
+/// first one fills a SLC cache of so many pages if that leaves enough for the others.
 fn counts(most: u64, in_time: u64, fast_pages: f64) -> (u64, u64) {
     let usual = most.min(in_time).clamp(WRITES.0, WRITES.1);
     let (all, long) = (2 * RUNS as u64 * most, (BEYOND_REGION * fast_pages) as u64);
@@ -123,14 +123,14 @@ fn counts(most: u64, in_time: u64, fast_pages: f64) -> (u64, u64) {
     (long, usual.min((all - long) / (2 * RUNS as u64 - 1)).max(WRITES.0))
 }
 
-/// What a write takes: the mean of the dearest of more and more writes, `most` of them at most, as a buffer hides what the
+/// What a write takes: the mean of the slowest of more and more writes, `most` of them at most, as a buffer hides what the
 /// first ones cost.
 fn how_long(session: &mut Session<'_, '_>, most: u64) -> Result<f64, Halt> {
     let cost = |session: &mut Session<'_, '_>, count| {
         let pattern = random_writes(session, count);
         Ok::<_, Halt>(mean(&responses(&session.run("how-long", &pattern)?)).max(1.0))
     };
-    session.rest(priors::BACKLOG_DONE)?;
+    session.idle(priors::BACKLOG_DONE)?;
     let mut dearest = cost(session, WRITES.0)?;
     let (mut count, mut left) = (2 * WRITES.0, most);
     while count <= left && count as f64 * dearest < RUN_MOST.0 as f64 / 4.0 {
@@ -142,7 +142,7 @@ fn how_long(session: &mut Session<'_, '_>, most: u64) -> Result<f64, Halt> {
 }
 
 fn after_rest(session: &mut Session<'_, '_>, count: u64) -> Result<Vec<f64>, Halt> {
-    session.rest(priors::BACKLOG_DONE)?;
+    session.idle(priors::BACKLOG_DONE)?;
     let pattern = random_writes(session, count);
     Ok(responses(&session.run("after-a-rest", &pattern)?))
 }
@@ -160,7 +160,7 @@ fn most_say(figures: &[u64]) -> Option<(u64, usize)> {
     (2 * agree(most) >= figures.len()).then(|| (most, agree(most)))
 }
 
-/// The same of periods. One that as many runs do not show does not last, unless it is that of blocks which are `moved` out of a fast region.
+/// The same of periods. One that as many runs do not show does not last, unless it is that of blocks which are `moved` out of a SLC cache.
 fn lasting(periods: &[u64], moved: Option<u64>) -> Option<(u64, usize)> {
     let none = periods.iter().filter(|&&period| period == 0).count();
     let (period, runs) = most_say(periods)?;

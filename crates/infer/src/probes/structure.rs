@@ -25,18 +25,18 @@ pub(crate) const PROBE: Probe = Probe {
         Parameter::PlanesReadAtOnce,
         Parameter::Channels,
     ],
-    supposes: &[],
+    hands_in: &[],
     write_share: 0.0,
 };
 
-/// How sure it is of a page of no power of two that boundaries alone tell.
+/// The rule of a page of no power of two that boundaries alone tell.
 const UNEXPLAINED: Rule = Rule::likely("odd page");
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let writes = session.take_row_writes();
     let mut found = page(session)?;
     if let Ok(page) = &found {
-        session.suppose(page.finding.clone());
+        session.hand_in(page.finding.clone());
     }
     let mut explained = explained(session, found.as_ref().ok(), &writes)?;
     if explained.is_none()

@@ -4,7 +4,7 @@
 //! Writes of one page, with `1` for what they cost in sequence and `M` for a merge, which copies a block and costs tens to
 //! hundreds of times as much as a page:
 //!
-//! | family | one page again and again | the device's first page again and again | far apart on one die | anywhere |
+//! | family | one page repeatedly | the device's first page repeatedly | far apart on one die | anywhere |
 //! | --- | --- | --- | --- | --- |
 //! | block (writes that continue a block only) | M | M | M | M |
 //! | log-block (logs of one block each) | 1 | 1 | M | M |
@@ -16,19 +16,19 @@
 //! pages follow (FAST, Lee et al., ACM TECS 6(3), 2007, section 4), and what was there is merged with the rest of its
 //! block. The device's first page begins a block for sure.
 //!
-//! Log blocks of one block each are cheap anywhere until each of them has its block: what is written anywhere is looked at
+//! Log blocks of one block each are fast anywhere until each of them has its block: what is written anywhere is looked at
 //! only after more writes than a device has logs.
 //!
-//! A device may put merges off until a die rests, which a die does while others work. So places are looked at that lie on
+//! A device may defer merges until a die idle times, which a die does while others work. So places are looked at that lie on
 //! one die: addresses 24 MiB or a good part of it apart are on the same die, whatever the stripe (up to 16 dies, but for 5,
-//! 7 and the like). What is owed by one pattern is not the next one's: between them the device rests.
+//! 7 and the like). What is deferred by one pattern is not the next one's: between them the device is idle.
 //!
 //! A write buffer answers before it is known what a write costs, and gives its time to a later one. Where a flush waits for what it
 //! holds, each write is flushed, and all is as without a buffer ([`Session::look_through`]). Else behind one only the
 //! mean counts, after as many writes as it holds. Only what is on one die is compared then: writes in sequence have all.
 //!
-//! A buffer that keeps what it holds takes one page again and again without any flash. Then more pages than it holds are
-//! written instead, near each other, and the first page in turns with as much as pushes it out.
+//! A buffer that keeps what it holds takes one page repeatedly without any flash. Then more pages than it holds are
+//! written instead, near each other, and the first page alternating with as much as pushes it out.
 //!
 //! Unless it is clear from all of this that no page costs a merge, single pages are then written anywhere on one die, for so
 //! long that nothing hides what they cost (`sustained`): nearly each costs a merge in a block map and with logs of
@@ -40,10 +40,10 @@
 //! # Invariants
 //! - nothing is sure from costs between the two levels, however sure the difference is.
 
-mod beginnings;
 mod family_costs;
+mod first_pages;
+pub(super) mod log_allocations;
 mod map_cache;
-pub(super) mod openings;
 mod orders;
 mod sustained;
 
@@ -59,11 +59,11 @@ use crate::probe::Probe;
 use crate::rule::{FIRM, Rule};
 use crate::session::Session;
 use crate::words::duration;
-use beginnings::suppose_unit;
 use family_costs::FamilyCosts;
+use first_pages::hand_in_unit;
 use flashlab_analysis::priors;
+use log_allocations::openings;
 use map_cache::{MapCache, look_for_map_cache};
-use openings::openings;
 use orders::orders;
 use sustained::{Sustained, sustained};
 
@@ -71,7 +71,7 @@ pub(crate) const PROBE: Probe = Probe {
     name: "translation",
     about: "single pages in sequence, repeatedly to one offset, and at random: which of them cost a merge?",
     parameters: &[Parameter::TranslationFamily, Parameter::ReadBufferSize],
-    supposes: &[],
+    hands_in: &[],
     write_share: 0.06,
 };
 
@@ -103,24 +103,24 @@ const ALIKE: [Rule; 3] = [
     Rule::strong("each page merges"),
     Rule::weak("each page merges, against order"),
 ];
-/// How sure it is that nothing is merged where other patterns are dear, and few pages on one die are.
+/// The rule that nothing is merged where other patterns are slow, and few pages on one die are.
 const REFUTED: Rule = Rule::weak("merges refuted");
 /// What nothing hides.
 const VISIBLE: Rule = Rule::strong("visible");
 /// How sure a page map is if pages take longer than filling the device did, or those far apart than others, and nothing tells why;
 /// how sure a block map is of which only an order that it does not take told; and how sure merges are where it may be nothing but
-/// going from one place to another that is dear.
+/// going from one place to another that is slow.
 const SLOW: Rule = Rule::likely("slow pages");
 const NOT_IN_ANY_ORDER: Rule = Rule::strong("descending pages");
 const GOING: Rule = Rule::weak("seek");
 /// How sure a family is that was not looked at more closely.
 const UNSEEN: Rule = Rule::weak("first look");
-/// How sure anything is that fast cells may have taken: what lies behind them may be mapped in another way.
+/// How sure anything is that SLC cells may have taken: what lies behind them may be mapped in another way.
 const FAST: Rule = Rule::likely("SLC cache");
 /// A unit that is a segment group's span up to this part of it.
 const SPAN: f64 = 0.03;
 
-/// A level: as cheap as in sequence, or a merge, and whether that is sure.
+/// A level: as fast as in sequence, or a merge, and whether that is sure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Level {
     merges: bool,
@@ -141,12 +141,12 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 
 fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let parameter = Parameter::TranslationFamily;
-    if let Some(logs) = session.supposed(Parameter::OpenBlocks) {
+    if let Some(logs) = session.provisional(Parameter::OpenBlocks) {
         // The logs told the pages of a block; how many dies share it, if these are sure.
         if dies_in_doubt(session).len() > 1 {
-            suppose_unit(session)?;
+            hand_in_unit(session)?;
         }
-        // Pages of many blocks were merged before one write, again and again: no other family does so.
+        // Pages of many blocks were merged before one write, repeatedly: no other family does so.
         let evidence = format!("{} All blocks share these log blocks.", logs.evidence);
         let sure = LOGS_SEEN.min(session.known().premise(Parameter::OpenBlocks));
         session
@@ -175,7 +175,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     };
     sure = sure.min(visible);
     // Where a closer look fails, this remains.
-    session.suppose(Rule::found(parameter, family, sure.min(UNSEEN), evidence.clone()).with(seen.picture()));
+    session.hand_in(Rule::found(parameter, family, sure.min(UNSEEN), evidence.clone()).with(seen.picture()));
     let most = if session.known().has_slc_cache() { FAST } else { VISIBLE };
     let mut dear = seen.apart;
     let takes_long = seen.takes_long(session);
@@ -191,7 +191,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         (family, sure) = sustained.family((family, sure));
         dear = dear.max(sustained.took() / seen.base);
         if let Some(unit) = sustained.unit() {
-            session.suppose(unit);
+            session.hand_in(unit);
             session.conclude(Rule::found(parameter, family, sure.min(most), evidence).with(seen.picture()));
             return Ok(());
         }
@@ -203,15 +203,15 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     (family, sure, may_go) = look_at_orders(session, &seen, dear, (family, sure), &mut evidence)?;
     if family == Family::SharedLogBlock {
         // The first page's die may be collecting for another reason.
-        sure = if suppose_unit(session)? { sure.max(BEGINNINGS_SEEN) } else { sure.min(FIRST_ALONE) };
+        sure = if hand_in_unit(session)? { sure.max(BEGINNINGS_SEEN) } else { sure.min(FIRST_ALONE) };
     }
     if matches!(family, Family::Block | Family::LogBlock)
         && let Some(told) = openings(session)?.filter(|told| !is_segment(session, told.unit))
     {
-        // One log on each die takes two places in turns for what openings cost.
+        // One log on each die takes two places alternating for what openings cost.
         sure = sure.max(if may_go && family == Family::LogBlock { before } else { TOLD });
         let finding = told.finding(session);
-        session.suppose(finding);
+        session.hand_in(finding);
     }
     sure = sure.min(most);
     let page = session.inference().get(Parameter::WritePageSize);
@@ -240,7 +240,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
-/// The family and how sure it is, if it merges and no buffer hides in which orders; and whether going to places may be what costs.
+/// The family and its rule, if it merges and no buffer hides in which orders; and whether going to places may be what costs.
 /// `dear` is what places far apart cost.
 fn look_at_orders(
     session: &mut Session<'_, '_>,
@@ -261,7 +261,7 @@ fn look_at_orders(
 }
 
 impl Sustained {
-    /// The family, and how sure it is; `seen` is what other patterns tell.
+    /// The family, and its rule; `seen` is what other patterns tell.
     fn family(&self, seen: (Family, Rule)) -> (Family, Rule) {
         let [twice, alone, contrary] = ALIKE;
         match seen {
@@ -294,7 +294,7 @@ impl FamilyCosts {
         self.apart >= SLOW_APART * self.in_place.max(self.dies)
     }
 
-    /// The family, a page map kept on the flash counting as a page map, and how sure it is.
+    /// The family, a page map kept on the flash counting as a page map, and its rule.
     fn family(&self) -> (Family, Rule) {
         // Behind a buffer a page may seem to cost next to nothing, and what is many times as much no merge.
         let at_first = match self.first * self.base >= priors::MERGE_LEAST {
@@ -308,11 +308,11 @@ impl FamilyCosts {
         let far = !level(self.in_place / self.apart.max(1e-9), CHEAP, MERGE).merges;
         let beyond_dies = self.unbuffered || self.in_place >= MERGE * priors::DIES_USUAL as f64;
         let block = again.merges && far && (self.anywhere > MERGE || beyond_dies);
-        // A buffer, or a device that gives a page that is written again a new block, makes one place cheap. Shared logs make
-        // places far apart cheap as well.
+        // A buffer, or a device that gives a page that is written again a new block, makes one place fast. Shared logs make
+        // places far apart fast as well.
         let block_but_again = at_first.merges && apart.merges && busy.merges;
-        // Collecting on one die alone is dear as well, but not if it costs next to nothing on all of them.
-        // Merges that are put off are done while other dies work, so that anywhere they may cost little.
+        // Collecting on one die alone is slow as well, but not if it costs next to nothing on all of them.
+        // Merges that are deferred are done while other dies work, so that anywhere they may cost little.
         let log = apart.merges && (busy.merges || self.unbuffered && self.anywhere > CHEAP / 1.2);
         // Behind a buffer a log that is merged when it is full costs its die a few pages for each.
         let dear = (2.0 * MERGE).max(CHEAP * self.dies);
@@ -329,7 +329,7 @@ impl FamilyCosts {
                 Family::LogBlock,
                 all(&[again, at_first, apart, busy], "blocks far apart", "blocks far apart, unclear"),
             ),
-            // Merges that are put off make places far apart cheaper than one place, but not cheap.
+            // Merges that are deferred make places far apart faster than one place, but not fast.
             () if everywhere => (Family::Block, Rule::weak("merges everywhere")),
             () if block => (Family::Block, all(&[again, apart, busy], "one place", "one place, unclear")),
             () if busy.merges && again.merges => (Family::Block, Rule::weak("one place and in parallel")),

@@ -1,26 +1,26 @@
-//! The memory that takes writes before they are on the flash, and when it is emptied: what is seen of it while the device is
+//! The memory that takes writes before they are on the flash, and when it is reclaimed: what is seen of it while the device is
 //! filled.
 //!
 //! # Model
-//! Whether there is a buffer, and when it is emptied, tells what was just written when it is read back (`landing`).
+//! Whether there is a buffer, and when it is reclaimed, tells what was just written when it is read back (`landing`).
 //!
-//! A buffer that is emptied at once takes a write that it holds wholly at the link's speed, and lets a larger one wait
-//! ([`single_writes`]). Where no single write shows that, a burst of small ones may: after a rest they cost what the
+//! A buffer that is reclaimed in batches takes a write that it holds wholly at the link's speed, and lets a larger one wait
+//! ([`single_writes`]). Where no single write shows that, a burst of small ones may: after idle time they cost what the
 //! command and the link take, until the buffer is full; from then on each waits for earlier ones. The buffer is a queue in
 //! front of some dies: a page leaves it when it is programmed, and a page comes in when there is room. When the `n`-th write is
 //! done follows from the buffer, the pages that a die programs at once, and the number of dies, as what they do together is the
 //! sustained rate. Of all that are possible the queue is taken whose writes are done when those of the burst are
 //! (`queue`). Medians of bursts that are all alike have next to no noise.
 //!
-//! A buffer that is emptied when it is full still holds what was written last (`held`).
+//! A buffer that is reclaimed when it is full still holds what was written last (`held`).
 //!
 //! Where the flash is faster than the link a buffer never fills in this way. All is looked at again when pages are known
-//! ([`super::absorbed`]).
+//! ([`super::buffered_writes`]).
 //!
 //! # Invariants
 //! - writes go one behind the other from the device's beginning on, as a part of filling it: nothing is overwritten,
 //!   neither in the buffer nor on the flash;
-//! - before each burst the device rests longer than it would take to write all of the last one.
+//! - before each burst the device is idle longer than it would take to write all of the last one.
 
 mod bursts;
 mod held;
@@ -36,7 +36,7 @@ use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
-use bursts::{rest_for, write_behind};
+use bursts::{idle_after, write_behind};
 use flashlab_analysis::priors;
 use flashlab_analysis::signals::bursts::{Bursts, SMALL, SUSTAINED, WAITS};
 use flashlab_analysis::signals::figures::{median, quantile};
@@ -49,7 +49,7 @@ pub(crate) const PROBE: Probe = Probe {
     name: "write-buffer",
     about: "bursts of sequential writes after idle time, read back at once: is there a write buffer, and how large is it?",
     parameters: &[],
-    supposes: &[Parameter::WriteBufferSize, Parameter::WriteBufferFlush],
+    hands_in: &[Parameter::WriteBufferSize, Parameter::WriteBufferFlush],
     write_share: 0.1,
 };
 
@@ -129,7 +129,7 @@ fn flush_waits(session: &mut Session<'_, '_>) -> Result<Option<f64>, Halt> {
     flushes::flushed_nanos(session)
 }
 
-/// The size, how sure it is, and why; or why it is not known.
+/// The size, its rule, and why; or why it is not known.
 type Size = Result<(Bytes, Rule, String), String>;
 
 fn held_in_words(held: Option<Bytes>) -> Size {
@@ -197,9 +197,9 @@ fn run_bursts(session: &mut Session<'_, '_>, size: Bytes, length: u64) -> Result
     let mut rest = priors::PROGRAMMED;
     let mut runs: Vec<Vec<f64>> = Vec::new();
     for _ in 0..REPETITIONS {
-        session.rest(rest)?;
+        session.idle(rest)?;
         let costs = write_behind(session, "burst", size, length)?;
-        rest = rest_for(costs.iter().sum());
+        rest = idle_after(costs.iter().sum());
         runs.push(costs);
     }
     Ok(Bursts::of(size, &runs))
@@ -218,14 +218,14 @@ fn picture_of(bursts: &Bursts) -> Picture {
 /// Concludes what is known of a buffer that there is.
 fn conclude(session: &mut Session<'_, '_>, landed: &Landed, size: Size, picture: Picture) {
     let (size_is, flush_is) = (Parameter::WriteBufferSize, Parameter::WriteBufferFlush);
-    session.suppose(match size {
+    session.hand_in(match size {
         Ok((size, rule, why)) => Rule::found(size_is, size, rule, why)
             .with(picture.mark(size.0 as f64, "size of the write buffer")),
         Err(why) => Finding::undetermined(size_is, why).with(picture),
     });
     let policy = if landed.landing == Landing::Late { "when-full" } else { "immediately" };
     let flush = Rule::found(flush_is, policy, Rule::strong("landing"), landed.evidence.clone());
-    session.suppose(flush.with(landed.picture.clone()));
+    session.hand_in(flush.with(landed.picture.clone()));
 }
 
 /// Concludes that there is none.
@@ -246,9 +246,9 @@ fn conclude_none(session: &mut Session<'_, '_>, landed: &Landed) {
     let evidence =
         format!("{evidence} No write is answered before it is on the flash: there is no write buffer.");
     let none = Rule::found(Parameter::WriteBufferSize, Bytes::ZERO, sure, evidence);
-    session.suppose(none.with(landed.picture.clone()));
+    session.hand_in(none.with(landed.picture.clone()));
     let no_policy = Rule::not_identifiable(Parameter::WriteBufferFlush, sure, "There is no write buffer.");
-    session.suppose(no_policy);
+    session.hand_in(no_policy);
 }
 
 /// The buffer of the queue that fits, in writes.

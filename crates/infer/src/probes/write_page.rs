@@ -36,7 +36,7 @@ pub(crate) const PROBE: Probe = Probe {
     name: "write-page",
     about: "aligned sequential writes of doubling size: the page is the size that takes less time than its half",
     parameters: &[Parameter::WritePageSize],
-    supposes: &[],
+    hands_in: &[],
     write_share: 0.03,
 };
 
@@ -56,7 +56,7 @@ const FALL: f64 = 1.01;
 const OTHERS: f64 = 0.3;
 /// A write that takes so many times what filling the device took for as much, on one die, costs a merge.
 const MERGED: f64 = 3.0;
-/// How sure it is that flash is written by the pages that are read from it, where writes do not tell: the page is the
+/// The rule that flash is written by the pages that are read from it, where writes do not tell: the page is the
 /// unit of both, but a controller may put several together.
 const READ_PAGE: Rule = Rule::likely("read page");
 
@@ -98,7 +98,7 @@ fn odd(session: &Session<'_, '_>) -> u64 {
     (blocks >> blocks.trailing_zeros().min(63)).max(1)
 }
 
-/// Writes of these sizes in turns, each in sequence through fresh places from the share `part` of the device on.
+/// Writes of these sizes alternating, each in sequence through fresh places from the share `part` of the device on.
 fn alternate(session: &mut Session<'_, '_>, sizes: Vec<Bytes>, part: f64) -> Result<Vec<Timed>, Halt> {
     let budget = (session.writes_left().0 as f64 * PART) as u64;
     let all: u64 = sizes.iter().map(|size| size.0).sum();

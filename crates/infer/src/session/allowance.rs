@@ -42,8 +42,8 @@ pub(crate) struct Allowance {
     /// Whether the device was full of data when it began.
     pub(crate) on_data: bool,
     /// How often it let the device rest, and how long in all.
-    pub(crate) rests: u64,
-    pub(crate) rested: Nanos,
+    pub(crate) idle_times: u64,
+    pub(crate) idle: Nanos,
     /// Whether each of its writes is flushed.
     pub(crate) through: bool,
 }

@@ -194,7 +194,7 @@ impl InferenceProgress for Notes<'_> {
 }
 
 #[test]
-fn who_is_interrupted_when_a_group_has_told_what_it_supposes_begins_it_again() {
+fn who_is_interrupted_when_a_group_has_told_what_it_hands_in_begins_it_again() {
     let run = |interrupt_at: Option<u64>| {
         let (interrupt, count) = (AtomicBool::new(false), Cell::new(0));
         let mut device = Counting { inner: device(), interrupt: &interrupt, at: interrupt_at, count: &count };

@@ -5,7 +5,7 @@ use crate::signals::figures::divergence;
 /// What takes so many times what the stalls of a cycle take is none of them.
 const ANOTHER: f64 = 1.4;
 
-/// Stalls that come back.
+/// Periodic stalls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cycle {
     /// Writes from one window to the next.

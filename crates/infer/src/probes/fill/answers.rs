@@ -7,13 +7,13 @@ use flashlab_analysis::signals::figures::{mean, over_bytes, slowest, windows};
 use flashlab_analysis::signals::steps::CostRise;
 use flashlab_base::{Bytes, Nanos};
 
-use super::refill::{Full, Refill, first_lump};
+use super::refill::{Full, Refill, first_spike};
 use crate::probes::slc_region::{REGION, no_region};
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
 
-/// The beginning of a fill is cheaper if its windows cost this many times less than the others.
+/// The beginning of a fill is faster if its windows cost this many times less than the others.
 const RISE_LEAST: f64 = 1.1;
 /// What is made free, if it is more than this part, is all.
 const WHOLE: f64 = 0.93;
@@ -21,14 +21,14 @@ const WHOLE: f64 = 0.93;
 const MOVED_SHOWN: usize = 8;
 /// Fewer writes do not show that there is no region.
 const WRITES_LEAST: usize = 512;
-/// Windows in which a cheaper beginning would be seen, and the p from which there may be one.
+/// Windows in which a faster beginning would be seen, and the p from which there may be one.
 const EVEN_WINDOWS: usize = 128;
-/// How sure it is that what a region moves at a time are the blocks of all dies.
+/// The rule that what a region moves at a time are the blocks of all dies.
 const MOVED: Rule = Rule::likely("SLC relocation");
 /// How sure a region is, and that something that rises and does not come down is none.
 const FOUND: Rule = Rule::likely("rise and idle time");
 const EVEN_P: f64 = 0.01;
-/// How sure it is that there is no region where no beginning is cheaper, and where one may be, but no blocks are moved.
+/// The rule that there is no region where no beginning is faster, and where one may be, but no blocks are moved.
 const EVEN: Rule = Rule::strong("even fill");
 const UNEVEN: Rule = Rule::likely("uneven fill");
 const NO_CACHE: Rule = Rule::likely("rise without refill");
@@ -62,7 +62,7 @@ pub(super) fn conclude_buffer(
     if session.known().bytes(Parameter::WriteBufferSize) == Some(Bytes::ZERO) {
         // It held all that was written and read back before.
         for parameter in [Parameter::WriteBufferSize, Parameter::WriteBufferFlush] {
-            session.suppose(Finding::undetermined(parameter, evidence.clone()).with(picture.clone()));
+            session.hand_in(Finding::undetermined(parameter, evidence.clone()).with(picture.clone()));
         }
     }
     no_region(session, NO_CACHE, evidence, Some(picture));
@@ -83,7 +83,7 @@ fn picture(filled: &Filled<'_>) -> Picture {
     .draw("filling the device", Style::Line, over_bytes(size, costs).into_iter().map(moved).collect())
 }
 
-/// Whether no beginning is cheaper than the rest: where lumps are too rare to show a rise, windows show that there may be
+/// Whether no beginning is faster than the rest: where latency spikes are too rare to show a rise, windows show that there may be
 /// one.
 fn even(costs: &[f64]) -> bool {
     let windows = windows(costs, costs.len().div_ceil(EVEN_WINDOWS));
@@ -95,7 +95,7 @@ fn even(costs: &[f64]) -> bool {
     !beginnings.into_iter().any(cheaper)
 }
 
-/// Nothing rises. Where some beginning is cheaper, or lumps may be blocks that are moved, that is not sure.
+/// Nothing rises. Where some beginning is faster, or latency spikes may be blocks that are moved, that is not sure.
 pub(super) fn conclude_none(session: &mut Session<'_, '_>, filled: &Filled<'_>, full: &Full) {
     let Filled { size, costs, .. } = *filled;
     let (first, last) = costs.split_at(costs.len() / 2);
@@ -107,36 +107,36 @@ pub(super) fn conclude_none(session: &mut Session<'_, '_>, filled: &Filled<'_>, 
     );
     let (even, picture) = (even(costs), picture(filled));
     // Of few great stalls nobody sees where they begin.
-    let may_hide_a_region = full.moves_blocks() && !(even && full.has_lumps());
+    let may_hide_a_region = full.moves_blocks() && !(even && full.has_spikes());
     if costs.len() < WRITES_LEAST || may_hide_a_region {
         let refill = "It is unknown whether there is an SLC cache.";
-        session.suppose(Finding::undetermined(Parameter::SlcCacheSize, evidence).with(picture));
-        session.suppose(Finding::undetermined(Parameter::SlcCacheRefill, refill));
+        session.hand_in(Finding::undetermined(Parameter::SlcCacheSize, evidence).with(picture));
+        session.hand_in(Finding::undetermined(Parameter::SlcCacheRefill, refill));
         return;
     }
     let sure = if even { EVEN } else { UNEVEN };
     no_region(session, sure, evidence, Some(picture));
 }
 
-/// A region that is too small for a rise of the mean cost: rests put lumps off.
-pub(super) fn conclude_lumps(
+/// A region that is too small for a rise of the mean cost: idle times put latency spikes off.
+pub(super) fn conclude_spikes(
     session: &mut Session<'_, '_>,
     filled: &Filled<'_>,
     full: &Full,
     again: &Refill,
 ) {
     let Filled { begin, size, costs } = *filled;
-    let first = costs.iter().position(|&cost| full.lump.is(cost)).unwrap_or(0);
+    let first = costs.iter().position(|&cost| full.spike.is(cost)).unwrap_or(0);
     let evidence = format!(
         "One sequential write of {size} in {} takes {}; the first of them comes after {}.",
         full.distance,
-        duration(full.lump.usual + full.lump.excess),
+        duration(full.spike.usual + full.spike.excess),
         begin + size * first as u64
     );
     conclude_region(session, filled, &evidence, first, full, again, picture(filled));
 }
 
-/// Concludes the size of a region, and what rests make free of it.
+/// Concludes the size of a region, and what idle times make free of it.
 fn conclude_region(
     session: &mut Session<'_, '_>,
     filled: &Filled<'_>,
@@ -147,7 +147,7 @@ fn conclude_region(
     picture: Picture,
 ) {
     let Filled { begin, size, .. } = *filled;
-    // What the write buffer takes at first is not in the region yet; between two lumps it makes no difference.
+    // What the write buffer takes at first is not in the region yet; between two latency spikes it makes no difference.
     let buffer = session.known().number(Parameter::WriteBufferSize).unwrap_or(0.0);
     let bytes = |ios: usize| ios as f64 * size.0 as f64;
     let (all, before) = (bytes(again.wait), bytes(place) - buffer);
@@ -191,21 +191,21 @@ fn conclude_region(
     );
     for (parameter, value) in REGION.into_iter().zip([region, refill]) {
         let found = Rule::found(parameter, Bytes(value.max(0.0) as u64), FOUND, evidence.clone());
-        session.suppose(found.with(picture.clone()));
+        session.hand_in(found.with(picture.clone()));
     }
     let unit = Bytes(bytes(full.distance) as u64);
-    session.fill_mut().moving_logs = Some(full.logs_of_a_lump);
+    session.fill_mut().moving_logs = Some(full.logs_of_a_spike);
     let evidence = format!(
         "When the SLC cache is full, sequential writes wait once per {unit}: the device relocates a block of all dies."
     );
     let moving = moving(filled, place, full);
-    session.suppose(Rule::found(Parameter::EraseBlockSize, unit, MOVED, evidence).with(moving));
+    session.hand_in(Rule::found(Parameter::EraseBlockSize, unit, MOVED, evidence).with(moving));
 }
 
 /// Single writes of some blocks that are moved, from one that begins to be on.
 fn moving(filled: &Filled<'_>, place: usize, full: &Full) -> Picture {
     let Filled { size, costs, .. } = *filled;
-    let begin = first_lump(costs, place).min(costs.len());
+    let begin = first_spike(costs, place).min(costs.len());
     let end = (begin + MOVED_SHOWN * full.distance).min(costs.len());
     let unit = (size * full.distance as u64).0 as f64;
     let picture = Picture::new(
@@ -265,7 +265,7 @@ pub(super) fn conclude(
                     "{first} After idle time of {} the cost does not rise again.",
                     priors::BACKLOG_DONE
                 );
-                session.suppose(Finding::undetermined(parameter, evidence).with(picture.clone()));
+                session.hand_in(Finding::undetermined(parameter, evidence).with(picture.clone()));
             }
         }
     }

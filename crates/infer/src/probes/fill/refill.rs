@@ -1,16 +1,16 @@
-//! What a rest makes free of a region of fast cells that is full, and what of it still holds data then.
+//! What idle time makes free of a SLC cache that is full, and what of it still holds data then.
 //!
 //! # Model
-//! A region that is full makes room a block at a time: one write in many is a lump. With a rest between them two lumps are as
-//! much further apart as the rest made free. The chance of that is taken from the distances of lumps without a rest: as
+//! A region that is full reclaims blocks a block at a time: one write in many is a latency spike. With idle time between them two latency spikes are as
+//! much further apart as the rest made free. The chance of that is taken from the distances of latency spikes without idle time: as
 //! many of them are as long, or, of regular ones, by Cantelli's inequality for so many deviations. Of what the rest began to move
-//! only a part is left: the first lump after it may be smaller, and ends what the rest made free.
+//! only a part is left: the first latency spike after it may be smaller, and ends what the rest made free.
 //!
-//! What lies in fast cells is read faster, a little. If a rest empties the whole region, what was written last is read as
+//! What lies in SLC cells is read faster, a little. If idle time empties the whole region, what was written last is read as
 //! slowly as what was written long ago; else as much as is read faster is still in it.
 //!
 //! # Invariants
-//! - nothing of the region is overwritten, which would make room in it.
+//! - nothing of the region is overwritten, which would reclaim blocks in it.
 
 use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_base::{Bytes, Mode};
@@ -26,18 +26,18 @@ use flashlab_analysis::signals::cycles::{Cycle, cycles};
 use flashlab_analysis::signals::figures::{deviation, mean, median};
 use flashlab_analysis::signals::steps::{Spike, spike_distance, spike_worth};
 
-/// Pieces of the distance between two lumps, after each of which it is looked whether the region is full.
+/// Pieces of the distance between two latency spikes, after each of which it is looked whether the region is full.
 const PIECES: usize = 8;
-/// Rests at the most, until the chance that lumps are so far apart without them is as small as this;
+/// Rests at the most, until the chance that latency spikes are so far apart without them is as small as this;
 const RESTS: usize = 3;
 const CLEAR_P: f64 = 0.02;
-/// and a chance as large as this tells that rests make nothing free.
+/// and a chance as large as this tells that idle times make nothing free.
 const USUAL_P: f64 = 0.4;
-/// Where nothing tells when lumps begin, there are so many distances between them.
+/// Where nothing tells when latency spikes begin, there are so many distances between them.
 const DISTANCES_LEAST: usize = 8;
 /// Moving a block costs so many times as much as other writes, and so many nanoseconds, at least: sixteen pages and an erase.
-const LUMP_LEAST: f64 = 15.0;
-/// The first lump may be smaller, by this factor, and so many writes off.
+const SPIKE_LEAST: f64 = 15.0;
+/// The first latency spike may be smaller, by this factor, and so many writes off.
 const SMALLER: f64 = 0.15;
 const NEAR: usize = 2;
 /// A period so many times as long, or as short, is another one.
@@ -53,15 +53,15 @@ const FASTER_P: f64 = 1e-6;
 
 /// What writes cost when the region is full.
 pub(super) struct Full {
-    pub(super) lump: Lump,
-    /// By how much the logarithms of what writes take rise in all for each lump: those that wait for it count as well.
-    pub(super) logs_of_a_lump: f64,
-    /// Writes from one lump to the next, typically, and all of them.
+    pub(super) spike: Spike,
+    /// By how much the logarithms of what writes take rise in all for each latency spike: those that wait for it count as well.
+    pub(super) logs_of_a_spike: f64,
+    /// Writes from one latency spike to the next, typically, and all of them.
     pub(super) distance: usize,
     distances: Vec<usize>,
     /// How much they scatter.
     scatter: f64,
-    /// Until where lumps are looked for.
+    /// Until where latency spikes are looked for.
     pub(super) most: usize,
 }
 
@@ -69,31 +69,31 @@ impl Full {
     /// From what the fill took behind the place from which on the region is full, which held so many writes before it already.
     pub(super) fn after(costs: &[f64], place: usize, before: usize) -> Full {
         let (cheap, costs) = costs.split_at(place.min(costs.len()));
-        let lump = lump_behind(cheap, costs);
-        let distance = distance(costs, lump).max(PIECES);
-        let places: Vec<usize> = (0..costs.len()).filter(|&index| lump.is(costs[index])).collect();
+        let spike = spike_behind(cheap, costs);
+        let distance = distance(costs, spike).max(PIECES);
+        let places: Vec<usize> = (0..costs.len()).filter(|&index| spike.is(costs[index])).collect();
         let far = |pair: &[usize]| Some(pair[1] - pair[0]).filter(|far| 2 * far > distance);
         let distances: Vec<usize> = places.windows(2).filter_map(far).collect();
         let far: Vec<f64> = distances.iter().map(|&far| far as f64).collect();
         let scatter = deviation(&far, distance as f64).max(SCATTER_LEAST * distance as f64);
         let held = before + place;
         let level = |costs: &[f64]| mean(&costs.iter().map(|cost| cost.max(1.0).ln()).collect::<Vec<_>>());
-        let usual = if cheap.is_empty() { lump.usual.max(1.0).ln() } else { level(cheap) };
-        let logs_of_a_lump = ((level(costs) - usual) * distance as f64).max(0.0);
-        Full { logs_of_a_lump, lump, distance, distances, scatter, most: held + held / 4 + 2 * distance }
+        let usual = if cheap.is_empty() { spike.usual.max(1.0).ln() } else { level(cheap) };
+        let logs_of_a_spike = ((level(costs) - usual) * distance as f64).max(0.0);
+        Full { logs_of_a_spike, spike, distance, distances, scatter, most: held + held / 4 + 2 * distance }
     }
 
-    /// Whether lumps may be blocks that are moved.
+    /// Whether latency spikes may be blocks that are moved.
     pub(super) fn moves_blocks(&self) -> bool {
-        self.lump.excess > priors::RELOCATION_LEAST.max(LUMP_LEAST * self.lump.usual)
+        self.spike.excess > priors::RELOCATION_LEAST.max(SPIKE_LEAST * self.spike.usual)
     }
 
-    /// Whether there are so many lumps that they may be a region's, though nothing tells when they begin.
-    pub(super) fn has_lumps(&self) -> bool {
+    /// Whether there are so many latency spikes that they may be a region's, though nothing tells when they begin.
+    pub(super) fn has_spikes(&self) -> bool {
         self.distances.len() >= DISTANCES_LEAST && self.moves_blocks()
     }
 
-    /// The chance that there is no lump for so long.
+    /// The chance that there is no latency spike for so long.
     fn chance(&self, wait: usize) -> f64 {
         let as_long = self.distances.iter().filter(|&&distance| distance >= wait).count();
         let by_rank = (as_long + 1) as f64 / (self.distances.len() + 1) as f64;
@@ -102,55 +102,55 @@ impl Full {
     }
 }
 
-/// What the lumps behind a rise are: together they are worth the rise. Other stalls there may be before it as well.
-fn lump_behind(cheap: &[f64], costs: &[f64]) -> Lump {
+/// What the latency spikes behind a rise are: together they are worth the rise. Other stalls there may be before it as well.
+fn spike_behind(cheap: &[f64], costs: &[f64]) -> Spike {
     let worth =
         if cheap.is_empty() { f64::INFINITY } else { (mean(costs) - mean(cheap)) * costs.len() as f64 };
-    lump_worth(costs, worth)
+    spike_worth(costs, worth)
 }
 
-/// From one lump to the next: the likeliest period of stalls, if it is about as long as lumps are apart.
-fn distance(costs: &[f64], lump: Lump) -> usize {
-    let typical = lump_distance(costs, lump);
+/// From one latency spike to the next: the likeliest period of stalls, if it is about as long as latency spikes are apart.
+fn distance(costs: &[f64], spike: Spike) -> usize {
+    let typical = spike_distance(costs, spike);
     let alike =
         |cycle: &Cycle| (ALIKE.recip()..ALIKE).contains(&(cycle.period as f64 / typical.max(1) as f64));
     cycles(costs).into_iter().find(alike).map_or(typical, |cycle| cycle.period)
 }
 
-/// What rests make free.
+/// What idle times make free.
 pub(super) struct Refill {
-    /// Writes from a lump to the next one with a rest between them, the median of several.
+    /// Writes from a latency spike to the next one with idle time between them, the median of several.
     pub(super) wait: usize,
     /// The same to the first one that is smaller, as a part of its block had to be moved by the rest.
     pub(super) until_any: usize,
-    /// The chance that they are so many without a rest.
+    /// The chance that they are so many without idle time.
     pub(super) p: f64,
-    /// The whole region, if something is still in it after a rest.
+    /// The whole region, if something is still in it after idle time.
     pub(super) whole: Option<usize>,
 }
 
 impl Refill {
-    /// Whether rests make a block free at least, and that is no chance.
+    /// Whether idle times make a block free at least, and that is no chance.
     pub(super) fn is_clear(&self, full: &Full) -> bool {
         self.p <= CLEAR_P && 4 * self.wait >= 7 * full.distance
     }
 }
 
-/// The first lump, which is smaller where only a part of a block has to be moved.
-pub(super) fn first_lump(costs: &[f64], place: usize) -> usize {
+/// The first latency spike, which is smaller where only a part of a block has to be moved.
+pub(super) fn first_spike(costs: &[f64], place: usize) -> usize {
     if place >= costs.len() {
         return place;
     }
     let (cheap, full) = costs.split_at(place);
-    let lump = lump_behind(cheap, full);
-    let distance = distance(full, lump);
-    first_of_any(costs, place, lump, distance)
+    let spike = spike_behind(cheap, full);
+    let distance = distance(full, spike);
+    first_of_any(costs, place, spike, distance)
 }
 
-/// The first of the lumps of which that at `place` is the first whole one: a smaller one where there would be one before it.
-fn first_of_any(costs: &[f64], place: usize, lump: Lump, distance: usize) -> usize {
+/// The first of the latency spikes of which that at `place` is the first whole one: a smaller one where there would be one before it.
+fn first_of_any(costs: &[f64], place: usize, spike: Spike, distance: usize) -> usize {
     let Some(before) = place.checked_sub(distance).filter(|&before| before > NEAR) else { return place };
-    let least = lump.usual + SMALLER * lump.excess;
+    let least = spike.usual + SMALLER * spike.excess;
     let is_one = |index: &usize| costs.get(*index).is_some_and(|&cost| cost > least);
     (before - NEAR..before + NEAR + 1).find(is_one).unwrap_or(place)
 }
@@ -162,14 +162,14 @@ pub(super) fn affordable(session: &Session<'_, '_>) -> Bytes {
     Bytes(session.writes_left().0.saturating_sub(kept))
 }
 
-/// What rests make free; `None` if the region is not full again.
+/// What idle times make free; `None` if the region is not full again.
 pub(super) fn refilled(
     session: &mut Session<'_, '_>,
     size: Bytes,
     full: &Full,
 ) -> Result<Option<Refill>, Halt> {
     let (first, mut written) = until_full(session, size, full, Bytes::ZERO, 4 * full.distance)?;
-    let mut last = first.map(|[lump, _]| lump);
+    let mut last = first.map(|[spike, _]| spike);
     let (mut waits, mut until_any, mut p) = (Vec::new(), Vec::new(), 1.0);
     for _ in 0..RESTS {
         let most = full.most.min((affordable(session).0 / size.0) as usize);
@@ -177,13 +177,13 @@ pub(super) fn refilled(
         if enough {
             break;
         }
-        session.rest(priors::BACKLOG_DONE)?;
-        // Elsewhere: what is overwritten in the region makes room in it.
+        session.idle(priors::BACKLOG_DONE)?;
+        // Elsewhere: what is overwritten in the region reclaims blocks in it.
         let (first, more) = until_full(session, size, full, size * written as u64, most)?;
-        let Some([lump, any]) = first else { break };
+        let Some([spike, any]) = first else { break };
         let begun = last.map_or(0, |last| (written - last) % full.distance);
-        let wait = lump + begun;
-        (last, written) = (Some(written + lump), written + more);
+        let wait = spike + begun;
+        (last, written) = (Some(written + spike), written + more);
         p *= full.chance(wait);
         waits.push(wait as f64);
         until_any.push((any + begun) as f64);
@@ -196,21 +196,21 @@ pub(super) fn refilled(
     }
     let (wait, until_any) = (median(&waits) as usize, median(&until_any) as usize);
     let held = if p <= CLEAR_P { held(session, size, full, written)? } else { None };
-    // What a rest makes free, what is held, and what is left of the blocks that are begun: whole blocks.
+    // What idle time makes free, what is held, and what is left of the blocks that are begun: whole blocks.
     let begun = last.map_or(0, |last| (written - last) % full.distance);
     let blocks = held.map(|held| ((wait + held - begun.min(held)) as f64 / full.distance as f64).round());
     let whole = blocks.map(|blocks| blocks as usize * full.distance);
     Ok(Some(Refill { wait, until_any, p, whole }))
 }
 
-/// How many of the last writes are read faster than those before them, after a rest.
+/// How many of the last writes are read faster than those before them, after idle time.
 fn held(
     session: &mut Session<'_, '_>,
     size: Bytes,
     full: &Full,
     written: usize,
 ) -> Result<Option<usize>, Halt> {
-    session.rest(priors::BACKLOG_DONE)?;
+    session.idle(priors::BACKLOG_DONE)?;
     let end = size * written as u64;
     let length = end.min(size * 2 * full.most as u64);
     let reads = ios(Mode::Read, Location::Random, READ_SIZE.max(session.block()), READS);
@@ -225,7 +225,7 @@ fn held(
     Ok(held.filter(|&held| 2 * held > full.distance))
 }
 
-/// Writes sequentially from `begin` on until there are lumps; how many writes were before the first one, if there is
+/// Writes sequentially from `begin` on until there are latency spikes; how many writes were before the first one, if there is
 /// one, and before a smaller one, and how many there were. It ends with little of a new block begun.
 fn until_full(
     session: &mut Session<'_, '_>,
@@ -241,12 +241,12 @@ fn until_full(
         let written = costs.len();
         let place = begin + size * written as u64;
         costs.extend(sequential_writes(session, "after-a-rest", size, place, size * piece as u64)?);
-        if let Some(index) = (written..costs.len()).find(|&index| full.lump.is(costs[index])) {
-            // One lump alone may be an outlier.
+        if let Some(index) = (written..costs.len()).find(|&index| full.spike.is(costs[index])) {
+            // One latency spike alone may be an outlier.
             match last.filter(|last| index - last <= 2 * full.distance) {
                 Some(last) => {
                     return Ok((
-                        Some([last, first_of_any(&costs, last, full.lump, full.distance)]),
+                        Some([last, first_of_any(&costs, last, full.spike, full.distance)]),
                         costs.len(),
                     ));
                 }

@@ -178,7 +178,7 @@ fn picture(runs: &[TimedRun]) -> Picture {
 }
 
 impl Explained {
-    /// What is said, and how surely; none where nothing is likely.
+    /// What is said, and how clearly; none where nothing is likely.
     fn says<T: PartialEq>(&self, likely: &Likely, what: impl Fn(&FlashLayout) -> T) -> Option<(T, Rule)> {
         let (value, chance) = likely.says(&what)?;
         let margin = likely.margin(&what, &value);

@@ -214,7 +214,7 @@ fn verify(session: &mut Session<'_, '_>, places: Places, page: Bytes) -> Result<
         if half.low > 1.0 + 2.5 * HALF_MAX * (whole.estimate - 1.0) {
             return Ok(None);
         }
-        // Nothing, as far as can be seen; surely less than a transfer only where that can be told from it.
+        // Nothing, as far as can be seen; clearly less than a transfer only where that can be told from it.
         rule = Some(if half.high < limit {
             Rule::strong("boundary, half costs nothing")
         } else {

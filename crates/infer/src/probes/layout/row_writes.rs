@@ -9,7 +9,7 @@
 //! # Invariants
 //! - writes are whole pages one behind the other, aligned to their own size, and across the boundaries of all;
 //! - there are several turns of all sizes;
-//! - the device rests between writes; a buffer is empty when one comes, and holds all of it where its size is known.
+//! - the device is idle between writes; a buffer is empty when one comes, and holds all of it where its size is known.
 
 use flashlab_analysis::inference::Parameter;
 use flashlab_base::{Bytes, Nanos};
@@ -89,7 +89,7 @@ fn with_pauses(
     let (at, length) = (session.fill().until, size * count);
     let mut pattern = writes(Location::Sequential, size, count, at, length);
     if *pause > Nanos::ZERO {
-        session.rest(*pause)?;
+        session.idle(*pause)?;
         pattern.first.time = Time::Pause { pause: *pause };
     }
     let samples = session.run("rows", &pattern)?;

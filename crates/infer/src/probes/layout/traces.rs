@@ -93,7 +93,7 @@ impl Pieces {
         if one[0].1 == range || turns < 2 {
             return Pieces { all: one, next: 0, read: Bytes::ZERO };
         }
-        // The first group again and again, from another turn on for each region.
+        // The first group repeatedly, from another turn on for each region.
         let wanted = range.0.div_ceil(span.0).min(turns);
         let turn = |index: u64| (index + region.place) % turns;
         let piece = |index: u64| {

@@ -1,21 +1,21 @@
 //! How many log blocks a die has, from how long ago a block was written to.
 //!
 //! # Model
-//! A layer with logs of one block each is a cache of blocks: writing to a block that has a log is cheap, any other one
+//! A layer with logs of one block each is a cache of blocks: writing to a block that has a log is fast, any other one
 //! opens a log, and has the oldest one merged. So single pages go over many blocks of one die, up and up again, and down: of the
 //! last ones coming down, those that were written to last still have their logs, and their number is that of the logs
-//! (Mattson et al., IBM Systems Journal 9(2), 1970, section 4: distances on a stack). Then `n` blocks are written to in turns,
-//! and `n + 1`: with `n` logs the first are all cheap and the others all merges, whichever log makes room, the one that was
+//! (Mattson et al., IBM Systems Journal 9(2), 1970, section 4: distances on a stack). Then `n` blocks are written to alternating,
+//! and `n + 1`: with `n` logs the first are all fast and the others all merges, whichever log reclaims blocks, the one that was
 //! opened or that was used the longest ago.
 //!
-//! Each number of logs and either order says of each write whether it is a merge. Costs are dear or cheap, and one in 25 is the
+//! Each number of logs and either order says of each write whether it is a merge. Costs are slow or fast, and one in 25 is the
 //! other one for reasons of its own: that gives each number its likelihood. The first time up is not looked at: merges
-//! may be put off until so many are owed, and nobody knows which logs were open.
+//! may be deferred until so many are deferred, and nobody knows which logs were open.
 //!
 //! Behind a buffer a write waits for one that came as many writes earlier as the buffer holds: how many is one more unknown.
 //! Before and after, so many pages are written elsewhere that it is full; and between the two times up the last block is
-//! written to again, which is cheap however many logs there are: so it is seen how much later a write waits. After a write that
-//! takes much longer than any merge, a device that rested has done what it owed, and writes say nothing until one is dear again.
+//! written to again, which is fast however many logs there are: so it is seen how much later a write waits. After a write that
+//! takes much longer than any merge, a device that rested has done what it deferred, and writes say nothing until one is slow again.
 //!
 //! # Invariants
 //! - the size of a unit is not needed, only that blocks are smaller than the distance of the places, and that they lie on one die;
@@ -42,7 +42,7 @@ const PLACES_LEAST: u64 = 6;
 const TOO_MANY: u64 = 3;
 /// Where the size of a unit is not known: no device has fewer units by much.
 const FEW: u64 = 21;
-/// How often blocks are written to in turns, and the last one again between the two times up.
+/// How often blocks are written to alternating, and the last one again between the two times up.
 const ROUNDS: u64 = 4;
 /// Passes.
 const PASSES: usize = 6;
@@ -50,16 +50,16 @@ const PASSES: usize = 6;
 const DEAR: f64 = 1.0 / 3.0;
 /// Merges take so many times what other writes take at least.
 const CONTRAST: f64 = 4.0;
-/// What takes so many times as long as a merge does is a rest.
+/// What takes so many times as long as a merge does is idle time.
 const IDLE_OF_MERGE: f64 = 4.0;
 /// ln of the odds that a write costs what it should.
 const RIGHT: f64 = 3.2;
-/// So much likelier than any other number, in nats, is sure; and this much is likely.
+/// So much likelier than any other number, as a log-likelihood ratio, is sure; and this much is likely.
 const SURE: f64 = 12.0;
 const LIKELY: f64 = 5.0;
 /// In a pass that tells a number so large a share of the writes may cost what they should not.
 const WRONG: f64 = 0.12;
-/// So many of the writes that fill a buffer behind them are looked at, which are cheap.
+/// So many of the writes that fill a buffer behind them are looked at, which are fast.
 const BEHIND: usize = 12;
 /// A buffer may hold so many times what is known of it: parts of pages wait, and those on their way to the flash.
 const HELD: f64 = 2.3;
@@ -68,7 +68,7 @@ const FULL_MOST: u64 = 6000;
 /// What is told of the number of logs.
 pub(super) struct Told {
     pub logs: u64,
-    /// So much likelier than any other number, in nats.
+    /// So much likelier than any other number, as a log-likelihood ratio.
     pub margin: f64,
     /// Whether a pass that was made for it agrees.
     pub confirmed: bool,
@@ -78,7 +78,7 @@ pub(super) struct Told {
     pub picture: Picture,
 }
 
-/// Which log makes room.
+/// Which log reclaims blocks.
 #[derive(Clone, Copy)]
 enum Room {
     OpenedFirst,
@@ -190,7 +190,7 @@ impl Places {
             nats.iter_mut().zip(&of_pass).for_each(|(sum, of_pass)| *sum += of_pass);
             let (logs, margin) = likeliest(&nats).unwrap_or((0, 0.0));
             if logs == 0 {
-                // What was put off, or the device did meanwhile, may hide it once.
+                // What was deferred, or the device did meanwhile, may hide it once.
                 if pass > 0 {
                     return Ok(None);
                 }
@@ -214,7 +214,7 @@ impl Places {
         Ok(told)
     }
 
-    /// Up, the last block again, up again, down, and then blocks in turns: as many as the number that is looked at, and one more.
+    /// Up, the last block again, up again, down, and then blocks alternating: as many as the number that is looked at, and one more.
     fn pass(&self, session: &mut Session<'_, '_>, pass: u64, candidate: u64) -> Result<Trace, Halt> {
         let all = |up| Run { from: 0, count: self.count, up, rounds: 1 };
         let in_turns = |count: u64| Run { from: 1, count, up: false, rounds: ROUNDS };
@@ -282,7 +282,7 @@ impl Places {
     }
 }
 
-/// The likeliest number of logs, and by how many nats; 0 logs: all writes are alike.
+/// The likeliest number of logs, and by how many log-likelihood ratios; 0 logs: all writes are alike.
 fn likeliest(nats: &[f64]) -> Option<(usize, f64)> {
     let best = (0..nats.len()).max_by(|&a, &b| nats[a].total_cmp(&nats[b]))?;
     let second = (0..nats.len()).filter(|&logs| logs != best).map(|logs| nats[logs]).fold(f64::MIN, f64::max);
@@ -295,7 +295,7 @@ impl Trace {
         self.places[self.begin.min(self.places.len())..].iter().flatten().count()
     }
 
-    /// What is dear: merges are by far the longest, and more of them are seen than places.
+    /// What is slow: merges are by far the longest, and more of them are seen than places.
     fn dear(&self) -> f64 {
         let late = &self.costs[self.begin.min(self.costs.len())..];
         let mut costs = late.to_vec();
@@ -304,7 +304,7 @@ impl Trace {
         median(&costs) * DEAR
     }
 
-    /// How many times as long as the others dear writes take.
+    /// How many times as long as the others slow writes take.
     fn contrast(&self) -> f64 {
         let dear = self.dear();
         let late = self.costs[self.begin.min(self.costs.len())..].iter().copied();
@@ -312,7 +312,7 @@ impl Trace {
         median(&long) / median(&short).max(1.0)
     }
 
-    /// The writes behind one that took much longer than a merge, until one is dear again: what was owed, or was in a buffer, was done
+    /// The writes behind one that took much longer than a merge, until one is slow again: what was deferred, or was in a buffer, was done
     /// meanwhile.
     fn silent(&self, dear: &[bool]) -> Vec<bool> {
         let long: Vec<f64> =
@@ -327,7 +327,7 @@ impl Trace {
     }
 
     /// By the number of logs: the logarithm of its likelihood, but for a constant. The first one is that of writes that are all
-    /// alike. `None` if no writes are dear.
+    /// alike. `None` if no writes are slow.
     fn nats(&self, most: u64) -> Option<Vec<f64>> {
         let dear: Vec<bool> = {
             let least = self.dear();
@@ -352,7 +352,7 @@ impl Trace {
             };
             (0..=self.latest).map(of_shift).min().unwrap_or(seen)
         };
-        // With fewer logs than places more writes are dear than places.
+        // With fewer logs than places more writes are slow than places.
         let none = vec![false; all];
         let of_places: Vec<bool> = self.places.iter().map(Option::is_some).collect();
         let dears = dear[self.begin.min(all)..].iter().filter(|dear| **dear).count() as u64;

@@ -6,10 +6,29 @@
 //! written since, distinguishes the two.
 
 use flashlab_analysis::signals::pass_level::{PassLevel, SLOWED};
-use flashlab_base::Nanos;
+use flashlab_base::{Bytes, Nanos};
 
+/// How long the bursts take.
+pub(super) const BURST: Nanos = Nanos::from_secs(5);
 /// A burst is as long as it should be if it is this part of it.
 const LONG_ENOUGH: f64 = 0.9;
+
+/// What is written, and where.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    /// Writes of a pass of one region.
+    pub(super) pass: u64,
+    /// The most random writes of the burst.
+    pub(super) burst: u64,
+    pub(super) random: Bytes,
+    pub(super) sequential: Bytes,
+    /// Random writes go below this.
+    pub(super) span: Bytes,
+    /// Whether it is written in order before the burst.
+    pub(super) in_order: bool,
+    /// What is kept for rewriting all that was written randomly, where that is affordable.
+    pub(super) rewriting: Bytes,
+}
 
 /// What the regions cost before a burst.
 pub(super) struct Before {
@@ -39,7 +58,7 @@ pub(super) enum End {
     ByItself,
     /// They are, but for those that rewrite what was rewritten since.
     WhereRewritten,
-    /// They become cheaper, but were not followed until the end.
+    /// They become faster, but were not followed until the end.
     OnItsWay,
     /// They go on being slowed down, each pass for sure.
     NotSeen,
@@ -95,7 +114,7 @@ impl After {
         &self.costs[self.costs.len() - writes..]
     }
 
-    /// Whether the last pass is cheaper than before the burst.
+    /// Whether the last pass is faster than before the burst.
     pub(super) fn is_cheaper(&self, before: &Before) -> bool {
         before.first.is_cheaper(self.last(before.first.writes()))
     }

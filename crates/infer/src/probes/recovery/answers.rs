@@ -5,8 +5,7 @@ use flashlab_analysis::signals::figures::windows;
 use flashlab_analysis::signals::pass_level::SLOWED;
 use flashlab_base::{Bytes, Nanos};
 
-use super::after::{After, Before, End};
-use super::{BURST, Sizes};
+use super::after::{After, BURST, Before, End, Sizes};
 use crate::rule::Rule;
 use crate::words::{duration, times};
 

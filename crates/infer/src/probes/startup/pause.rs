@@ -1,26 +1,26 @@
 //! What pauses between random writes buy.
 //!
 //! # Model
-//! A device may do put-off work while the host rests. With pauses as long as the writes themselves take it has half
-//! of the time for it; what a write costs then, relative to without pauses, is what they buy: 1 where it rests, too.
-//! Runs with and without pauses take turns, each after a rest: with pauses just as long as the writes, a buffer that the
+//! A device may do put-off work while the host idle times. With pauses as long as the writes themselves take it has half
+//! of the time for it; what a write costs then, relative to without pauses, is what they buy: 1 where it idle times, too.
+//! Runs with and without pauses take turns, each after idle time: with pauses just as long as the writes, a buffer that the
 //! other kind of run had filled would stay full for thousands of writes. The beginning of each does not count, as it is under
 //! the influence of the rest. That is a third of a run, or more where the level changes later than that.
 //!
-//! What is rare and dear makes the means uncertain: how much, batches of writes show. Outliers are such as well, and no doing of
-//! the device: where blocks are merged with many of the writes, what is several times as dear as that and rare is an outlier. Where
-//! merges or collections are rare themselves, only what is several times as dear as they are does not count.
+//! What is rare and slow makes the means uncertain: how much, batches of writes show. Outliers are such as well, and no doing of
+//! the device: where blocks are merged with many of the writes, what is several times as slow as that and rare is an outlier. Where
+//! merges or collections are rare themselves, only what is several times as slow as they are does not count.
 //!
-//! Where nothing is put off pauses buy nothing at all, so 1 is more likely than any other figure near it; how much more depends on
+//! Where nothing is deferred pauses buy nothing at all, so 1 is more likely than any other figure near it; how much more depends on
 //! whether there is memory for writes. What else is likely is a share of the cost. The two hypotheses are weighed by Bayes' rule, with Student's t for
 //! the error, as the batches are few: figures that neither explains leave what is likely beforehand.
 //!
-//! Where what is rare and dear leaves the mean open, the other writes may not: if most of them take the same with pauses and
-//! without, wherever the line between these and the dear ones is drawn, none of them finds less to wait for after a pause.
+//! Where what is rare and slow leaves the mean open, the other writes may not: if most of them take the same with pauses and
+//! without, wherever the line between these and the slow ones is drawn, none of them finds less to wait for after a pause.
 //! That says nothing of page maps, which do not collect yet.
 //!
 //! # Invariants
-//! - the mean counts, as lumps of work are what it is about;
+//! - the mean counts, as latency spikes of work are what it is about;
 //! - the confidence is the chance that the value is as near as [`NEAR`].
 
 use flashlab_analysis::decide::change::{Direction, change};
@@ -46,9 +46,9 @@ const SETTLING: (f64, f64) = (0.3, 0.75);
 const P: f64 = 1e-4;
 /// Batches of a run.
 const BATCHES: usize = 4;
-/// Outliers are ten times and more as much as a lump; several lumps at once are not.
-const LUMPS_MOST: f64 = 4.0;
-/// No more than such a part of the writes are outliers, and these take no more than such a part of the time; lumps are frequent if they
+/// Outliers are ten times and more as much as a latency spike; several latency spikes at once are not.
+const SPIKES_MOST: f64 = 4.0;
+/// No more than such a part of the writes are outliers, and these take no more than such a part of the time; latency spikes are frequent if they
 /// are such a part.
 const OUTLIERS: f64 = 0.02;
 const OF_OUTLIERS: f64 = 0.25;
@@ -62,31 +62,31 @@ const RISE_MOST: f64 = 1.5;
 const NEAR: f64 = 0.03;
 /// How likely it is that pauses buy nothing: without memory for writes, where that is not known, and with it.
 const NOTHING: [f64; 3] = [0.75, 0.4, 0.1];
-/// What else is likely is between 0 and this: where every page may lie anywhere pauses make no write dearer, and where blocks
+/// What else is likely is between 0 and this: where every page may lie anywhere pauses make no write slower, and where blocks
 /// are merged they may.
 const ELSE: [f64; 2] = [1.0, 1.5];
 /// As batches of one run are not independent, so many of them count for one more than the errors have degrees of freedom.
 const BATCHES_PER_DEGREE: f64 = 2.0;
-/// The shares of the writes that are not the dearest, which take the same if pauses buy nothing; and how sure that is.
+/// The shares of the writes that are not the slowest, which take the same if pauses buy nothing; and how sure that is.
 const TYPICAL: [f64; 3] = [0.9, 0.95, 0.98];
 const OF_TYPICAL: Rule = Rule::weak("typical writes");
 /// What is less likely right than this is not said, and nothing is surer than that.
 const SAID: f64 = 0.45;
-const SUREST: Rule = Rule::likely("mean of batches");
-/// How sure it is at most that they buy something of a page map: costs become steady only after more writes than the
+const STRONGEST: Rule = Rule::likely("mean of batches");
+/// The rule at most that they buy something of a page map: costs become steady only after more writes than the
 /// capacity, which there is no budget for.
 const NOT_STEADY: Rule = Rule::weak("page map not steady");
 
 /// `count` random writes with pauses as long as those of the runs without take, once these are settled.
 pub(super) fn run(session: &mut Session<'_, '_>, without: &[Vec<f64>], count: u64) -> Result<Vec<f64>, Halt> {
     let pause = mean(&settled(without).concat());
-    session.rest(priors::BACKLOG_DONE)?;
+    session.idle(priors::BACKLOG_DONE)?;
     let mut paused = random_writes(session, count);
     paused.first.time = Time::Pause { pause: Nanos(pause as u64) };
     Ok(responses(&session.run("with-pauses", &paused)?))
 }
 
-/// What of each run is not under the influence of the rest before it, behind which writes become dearer. The median over the
+/// What of each run is not under the influence of the rest before it, behind which writes become slower. The median over the
 /// runs shows from which write on.
 fn settled(runs: &[Vec<f64>]) -> Vec<&[f64]> {
     let changes =
@@ -107,35 +107,35 @@ fn batches(runs: &[&[f64]], most: f64) -> Vec<f64> {
     runs.iter().flat_map(of_run).collect()
 }
 
-/// What no write costs that is not an outlier. Where every page may lie anywhere collecting is rare, and all that is dear.
+/// What no write costs that is not an outlier. Where every page may lie anywhere collecting is rare, and all that is slow.
 fn most(costs: &[f64], is_page_map: bool) -> f64 {
-    let usually = most_of_lumps(lump(costs));
-    let frequent = if is_page_map { None } else { most_of_frequent_lumps(costs) };
+    let usually = most_of_spikes(spike(costs));
+    let frequent = if is_page_map { None } else { most_of_frequent_spikes(costs) };
     frequent.map_or(usually, |frequent| frequent.min(usually))
 }
 
-/// By what lumps there are.
-fn most_of_lumps(lump: Lump) -> f64 {
-    LUMPS_MOST * (lump.usual + lump.excess)
+/// By what latency spikes there are.
+fn most_of_spikes(spike: Spike) -> f64 {
+    SPIKES_MOST * (spike.usual + spike.excess)
 }
 
-/// Where lumps are frequent, by the writes that are not the dearest: these would be taken for the lumps. `None` where they
+/// Where latency spikes are frequent, by the writes that are not the slowest: these would be taken for the latency spikes. `None` where they
 /// are not frequent, or where more is beyond it than outliers are.
-fn most_of_frequent_lumps(costs: &[f64]) -> Option<f64> {
+fn most_of_frequent_spikes(costs: &[f64]) -> Option<f64> {
     let dearest = quantile(costs, 1.0 - OUTLIERS);
     let others: Vec<f64> = costs.iter().copied().filter(|&cost| cost <= dearest).collect();
-    let lump = lump(&others);
-    let most = most_of_lumps(lump);
+    let spike = spike(&others);
+    let most = most_of_spikes(spike);
     let outliers: Vec<f64> = costs.iter().copied().filter(|&cost| cost > most).collect();
-    let lumps = others.iter().filter(|&&cost| lump.is(cost)).count() as f64;
+    let spikes = others.iter().filter(|&&cost| spike.is(cost)).count() as f64;
     // With nothing but what is usual each write is one.
-    let frequent = lump.excess == 0.0 || lumps >= FREQUENT * others.len() as f64;
+    let frequent = spike.excess == 0.0 || spikes >= FREQUENT * others.len() as f64;
     let rare = outliers.len() as f64 <= OUTLIERS * costs.len() as f64;
     let cheap = outliers.iter().sum::<f64>() <= OF_OUTLIERS * costs.iter().sum::<f64>();
     (frequent && rare && cheap).then_some(most)
 }
 
-/// Whether all but the dearest writes take the same with pauses and without.
+/// Whether all but the slowest writes take the same with pauses and without.
 fn typical_are_the_same([with, without]: [&[&[f64]]; 2]) -> bool {
     let all = [with.concat(), without.concat()].concat();
     TYPICAL.iter().all(|&share| {
@@ -216,9 +216,9 @@ pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with
         duration(mean(&without)),
         with.len(),
     );
-    let surest = if is_page_map(session) && value < 1.0 { NOT_STEADY } else { SUREST };
+    let strongest = if is_page_map(session) && value < 1.0 { NOT_STEADY } else { STRONGEST };
     let finding = if right >= SAID {
-        Rule::found(Parameter::PauseBenefit, value, surest.of_chance(right), evidence)
+        Rule::found(Parameter::PauseBenefit, value, strongest.of_chance(right), evidence)
     } else if same && !is_page_map(session) {
         let evidence = format!("{evidence} All but the slowest writes take the same time in both.");
         Rule::found(Parameter::PauseBenefit, 1.0, OF_TYPICAL, evidence)
@@ -267,9 +267,9 @@ mod tests {
 
     #[test]
     fn rare_lumps_leave_what_the_other_writes_take() {
-        let run = |level: f64, lump: u32| -> Vec<f64> {
+        let run = |level: f64, spike: u32| -> Vec<f64> {
             let usual = |index: u32| level * (1.0 + 0.1 * f64::from(index % 7));
-            (0..400).map(|index| if index == lump { 900.0 } else { usual(index) }).collect()
+            (0..400).map(|index| if index == spike { 900.0 } else { usual(index) }).collect()
         };
         let (one, other, cheap) = (run(1.0, 50), run(1.0, 999), run(0.7, 999));
         assert!(typical_are_the_same([&[&one, &other], &[&other, &other]]));
@@ -287,15 +287,18 @@ mod tests {
         let some =
             run(&|index| if index % 400 == 52 { 1000.0 } else { [100.0, 1.0, 1.0, 1.0][index as usize % 4] });
         for costs in [&each, &some] {
-            let most = most_of_frequent_lumps(costs);
+            let most = most_of_frequent_spikes(costs);
             assert!(most.is_some_and(|most| (100.0..1000.0).contains(&most)), "{most:?}");
-            assert!(most_of_lumps(lump(&each)) > 1000.0);
+            assert!(most_of_spikes(spike(&each)) > 1000.0);
         }
-        // One in a hundred is a lump, and takes most of the time.
-        assert_eq!(most_of_frequent_lumps(&run(&|index| if index % 100 == 50 { 1000.0 } else { 1.0 })), None);
-        // One in thirty is a lump, behind lesser ones.
+        // One in a hundred is a latency spike, and takes most of the time.
+        assert_eq!(
+            most_of_frequent_spikes(&run(&|index| if index % 100 == 50 { 1000.0 } else { 1.0 })),
+            None
+        );
+        // One in thirty is a latency spike, behind lesser ones.
         let rare = run(&|index| if index % 30 == 7 { 300.0 } else { 1.0 + f64::from(index % 10) });
-        assert_eq!(most_of_frequent_lumps(&rare), None);
+        assert_eq!(most_of_frequent_spikes(&rare), None);
     }
 
     #[test]

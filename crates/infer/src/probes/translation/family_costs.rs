@@ -3,10 +3,10 @@
 //! # Model
 //! Without a write buffer the median tells what the usual write costs. Behind one only the pace does, after as many writes as it
 //! holds; what is then compared with writes in sequence, which keep all dies busy, is on one die. A buffer that
-//! keeps what it holds is shown more pages near each other than it can keep, again and again: at first logs are opened for them.
+//! keeps what it holds is shown more pages near each other than it can keep, repeatedly: at first logs are opened for them.
 //!
 //! # Invariants
-//! - what is owed by one pattern is not the next one's: between them the device rests;
+//! - what is deferred by one pattern is not the next one's: between them the device is idle;
 //! - writes in sequence are taken after those anywhere, in the same state, so that a page map collects for both.
 
 use flashlab_analysis::decide::ranks::mann_whitney;
@@ -35,15 +35,15 @@ const DEPTH: u32 = 32;
 /// How far apart places are, where there are so many of them: more than a die has log blocks.
 const FAR: [Bytes; 5] = [Bytes::mib(24), Bytes::mib(12), Bytes::mib(6), Bytes::mib(3), Bytes::kib(1536)];
 const PLACES: u64 = 32;
-/// More writes than the merges that are put off.
-const PUT_OFF: u64 = 48;
-/// A page again and again that takes no more than so many times what it takes in sequence may be kept in a buffer, which
+/// More writes than the merges that are deferred.
+const DEFERRED: u64 = 48;
+/// A page repeatedly that takes no more than so many times what it takes in sequence may be kept in a buffer, which
 /// holds up to so many times as much as it takes at first without anybody's waiting: a part is for what is on its way.
 const KEPT: f64 = 1.5;
 const KEEPS: u64 = 3;
 /// A page on one die takes so large a part at least of what it takes in sequence by as many dies.
 const ON_ONE_DIE: f64 = 0.7;
-/// A page that takes less than so large a part of what large requests took for as much is in a buffer, or in fast cells.
+/// A page that takes less than so large a part of what large requests took for as much is in a buffer, or in SLC cells.
 const HIDDEN: f64 = 0.5;
 /// The fewest pages near each other that no buffer keeps.
 const NEAR_LEAST: u64 = 12;
@@ -58,9 +58,9 @@ const LONGEST: Nanos = Nanos::from_secs(300);
 pub(super) struct FamilyCosts {
     pub size: Bytes,
     pub base: f64,
-    /// One page again and again; the cheaper of two.
+    /// One page repeatedly; the faster of two.
     pub in_place: f64,
-    /// The device's first page again and again.
+    /// The device's first page repeatedly.
     pub first: f64,
     /// Anywhere with many in flight, relative to those in sequence in the same way.
     pub anywhere: f64,
@@ -103,7 +103,7 @@ impl Probing<'_, '_, '_> {
         most: u64,
         pattern: impl Fn(u64) -> Pattern,
     ) -> Result<(f64, Vec<Sample>), Halt> {
-        self.session.rest(priors::WRITES_DONE)?;
+        self.session.idle(priors::WRITES_DONE)?;
         let (mut done, mut first, mut last) = (0, Vec::new(), f64::INFINITY);
         loop {
             let samples = self.session.run(name, &pattern(done))?;
@@ -155,7 +155,7 @@ impl Probing<'_, '_, '_> {
             let offset = size * (3 + begin / count * rounds);
             writes(incr, size, count, offset, distance * places)
         };
-        let (cost, first) = self.cost("far-apart", self.full + PUT_OFF + count, pattern)?;
+        let (cost, first) = self.cost("far-apart", self.full + DEFERRED + count, pattern)?;
         let times = responses(&first);
         let dear = |pair: &[f64]| pair.iter().all(|&time| time > cost / 2.0);
         let free = times.windows(2).position(dear).unwrap_or(times.len()) as u64;
@@ -230,7 +230,7 @@ impl Probing<'_, '_, '_> {
 }
 
 /// Whether a page takes less in sequence than large requests in the end, which nothing undercuts for long: then a buffer takes it, though none
-/// was found, or fast cells.
+/// was found, or SLC cells.
 fn undercuts(session: &Session<'_, '_>, size: Bytes, base: f64) -> bool {
     base < HIDDEN * session.fill().nanos_per_byte * size.0 as f64
 }
@@ -268,7 +268,7 @@ impl FamilyCosts {
         let mut first = probing.again("first-page", Bytes::ZERO)?;
         first = first.min(probing.again("first-page", Bytes::ZERO)?);
         let (mut apart, free) = probing.far_apart()?;
-        // A buffer may keep the one page, which is then as cheap as can be.
+        // A buffer may keep the one page, which is then as fast as can be.
         // One that lets whole pages pass shows what they take on one die; what is less was kept.
         let passes = probing.session.known().word(Parameter::WriteBufferFlush) == Some("immediately")
             && in_place >= ON_ONE_DIE * dies * base;

@@ -6,7 +6,7 @@
 //! where they lie is forgotten, and so is what any buffer holds; then they are read again. The same pages lie at the same
 //! places both times: what the second time takes more is looking them up.
 //!
-//! A page is brought to mind by writing it, which also makes a buffer for reads forget it. But what lies in fast cells is
+//! A page is brought to mind by writing it, which also makes a buffer for reads forget it. But what lies in SLC cells is
 //! found by another map, and is forgotten when it is moved from there. So other pages are only read, and then as many as a
 //! read buffer holds, which are fewer than any such map remembers.
 //!
@@ -108,7 +108,7 @@ fn compare(
             session.run("push-out", &others)?;
         }
         if by.is_write() {
-            session.rest(priors::BUFFER_DRAINED)?;
+            session.idle(priors::BUFFER_DRAINED)?;
         }
         known.extend(responses(&session.run("few-pages-read", &few(Mode::Read))?));
         let large = LARGE.min(capacity);

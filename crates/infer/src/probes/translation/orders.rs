@@ -1,13 +1,13 @@
-//! Whether what is dear are merges, and whether blocks take their pages in any order.
+//! Whether what is slow are merges, and whether blocks take their pages in any order.
 //!
 //! # Model
 //! Two patterns of which a device with several logs of one block each takes both for what pages cost:
 //!
-//! - two places far apart in turns, each of which goes on in order. Of the families that merge only what has one open block pays
+//! - two places far apart alternating, each of which goes on in order. Of the families that merge only what has one open block pays
 //!   for it; so it shows what going from one place to another costs on any device, be it for a jump or for another segment group. What
-//!   is dear far apart and no cheaper here may be nothing but that;
-//! - a few pages of one block and die downwards, none next to the one before, again and again: a log takes pages in any order,
-//!   but what takes only pages that continue it, or adjoin what it holds, merges for nearly each. One page again and again may
+//!   is slow far apart and no faster here may be nothing but that;
+//! - a few pages of one block and die downwards, none next to the one before, repeatedly: a log takes pages in any order,
+//!   but what takes only pages that continue it, or adjoin what it holds, merges for nearly each. One page repeatedly may
 //!   cost it an erase only.
 //!
 //! The block of the second pattern begins with the device, as a block does for sure; elsewhere the pages may belong to two.
@@ -36,7 +36,7 @@ const GAP: u64 = 2;
 
 /// What the patterns cost.
 pub(super) struct Orders {
-    /// Two places in turns, and a block's pages downwards, relative to pages in sequence.
+    /// Two places alternating, and a block's pages downwards, relative to pages in sequence.
     pub(super) turns: f64,
     downwards: Option<f64>,
     base: f64,
@@ -45,7 +45,7 @@ pub(super) struct Orders {
 /// Writes both patterns; none where they are not affordable.
 pub(super) fn orders(session: &mut Session<'_, '_>, base: f64) -> Result<Option<Orders>, Halt> {
     let page = page_to_write(session);
-    if if_affordable(session.rest(priors::BACKLOG_DONE))?.is_none() {
+    if if_affordable(session.idle(priors::BACKLOG_DONE))?.is_none() {
         return Ok(None);
     }
     let usual = |session: &mut Session<'_, '_>, name, pattern| {
@@ -90,14 +90,14 @@ fn gap(session: &Session<'_, '_>, page: Bytes) -> Option<Bytes> {
 }
 
 impl Orders {
-    /// Whether pages of one block have to be in order: against the order they cost a merge, and one of them again and again does not.
+    /// Whether pages of one block have to be in order: against the order they cost a merge, and one of them repeatedly does not.
     pub(super) fn need_order(&self, in_place: f64) -> bool {
         self.downwards.is_some_and(|downwards| {
             downwards * self.base >= priors::MERGE_LEAST && downwards >= MERGE * in_place.max(1.0)
         })
     }
 
-    /// Whether what is so dear far apart, relative to pages in sequence, may be going there only.
+    /// Whether what is so slow far apart, relative to pages in sequence, may be going there only.
     pub(super) fn is_going(&self, dear: f64) -> bool {
         self.turns > CHEAP && self.turns * CHEAP > dear
     }

@@ -2,7 +2,7 @@
 //!
 //! # Model
 //! A block map and logs of one block each merge a block for nearly each page that is written anywhere. A write buffer hides it
-//! until it is full, logs until all are open, and a device that puts merges off until it owes as many as it can. So pages are
+//! until it is full, logs until all are open, and a device that defers merges until it defers as many as it can. So pages are
 //! written to one die, more than all of these take, and the last ones tell: most of them cost a merge, or few do, as where every
 //! page may lie anywhere and shared logs only some pay for many. What a page takes on its die is at most what filling the
 //! device took for as much, times the dies and planes that it kept busy.
@@ -31,8 +31,8 @@ use flashlab_analysis::signals::figures::quantile;
 const WRITES: u64 = 256;
 const WRITES_LEAST: u64 = 96;
 const ROUND: u64 = 32;
-/// More merges than are put off.
-const PUT_OFF: u64 = 32;
+/// More merges than are deferred.
+const DEFERRED: u64 = 32;
 /// From round to round pages are so much further on: no neighbours, which leave a buffer together.
 const APART: u64 = 3;
 /// The addresses lie in so many of the shortest units; and in so many where the dies are not known.
@@ -41,7 +41,7 @@ const UNITS_UNKNOWN: u64 = 8192;
 /// Merges, relative to what a page takes on its die at most: a merge copies sixteen pages or more, but the link or a
 /// channel may have been what filling the device waited for. Slow rows take no more than half of this.
 const MERGED: f64 = 3.0;
-/// A sawtooth counts where writes are as dear as this, as what copies makes them.
+/// A sawtooth counts where writes are as slow as this, as what copies makes them.
 const COPIES: f64 = 2.0;
 /// How sure a unit is that the depths of pages in it told.
 const TOLD: Rule = Rule::strong("depth in block");
@@ -80,11 +80,11 @@ pub(super) fn sustained(
     let window = (shortest * units).min(session.capacity()).round_down(slot);
     let held = buffer.most(session).0 / page.0;
     let enough = WRITES_LEAST + held;
-    let count = (WRITES + PUT_OFF + 2 * held).min(session.writes_left().0 / page.0 / 2);
+    let count = (WRITES + DEFERRED + 2 * held).min(session.writes_left().0 / page.0 / 2);
     if count < enough || window < shortest.max(slot) * UNITS_LEAST {
         return Ok(None);
     }
-    session.rest(priors::WRITES_DONE)?;
+    session.idle(priors::WRITES_DONE)?;
     let (mut addresses, mut costs) = (Vec::new(), Vec::new());
     for round in 0..count.div_ceil(ROUND) {
         let places = ROUND.min(count - round * ROUND).min(window.0 / slot.0);

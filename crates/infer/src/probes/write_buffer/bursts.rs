@@ -9,7 +9,7 @@ use crate::session::Session;
 use flashlab_analysis::priors;
 
 /// The idle time after a burst that took `cost` nanoseconds.
-pub(crate) fn rest_for(cost: f64) -> Nanos {
+pub(crate) fn idle_after(cost: f64) -> Nanos {
     priors::PROGRAMMED.max(Nanos(cost as u64) * REST_FACTOR)
 }
 

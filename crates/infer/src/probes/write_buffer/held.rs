@@ -1,4 +1,4 @@
-//! How much a write buffer holds that is emptied only when it is full, from what comes fast when it is read back.
+//! How much a write buffer holds that is reclaimed only when it is full, from what comes fast when it is read back.
 //!
 //! # Model
 //! Written one address after the other, what was written last is held, back to some place; all before it is on the
@@ -58,7 +58,7 @@ pub(super) fn held(session: &mut Session<'_, '_>, slow: f64, guess: Bytes) -> Re
             break;
         }
         write_behind(session, "held", unit, count)?;
-        session.rest(priors::PROGRAMMED)?;
+        session.idle(priors::PROGRAMMED)?;
         written += count as usize;
         let held = look_back(session, session.fill().until, unit, slow)?;
         looks.push(Look { written, held });

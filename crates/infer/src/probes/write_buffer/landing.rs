@@ -1,11 +1,11 @@
 //! When what was written lands on the flash: before its write is answered, behind it, or only when there is need.
 //!
 //! # Model
-//! A die that programs cannot read. So what was just written is read back at once, and after a rest:
+//! A die that programs cannot read. So what was just written is read back at once, and after idle time:
 //!
 //! - a write that waited for the flash left its die idle: both reads take the same;
-//! - of a buffer that is emptied at once the write is answered while the die begins to program: the read at once waits for it;
-//! - of a buffer that is emptied when it is full the page is still there, and both reads are faster than those of what was
+//! - of a buffer that is reclaimed in batches the write is answered while the die begins to program: the read at once waits for it;
+//! - of a buffer that is reclaimed when it is full the page is still there, and both reads are faster than those of what was
 //!   written long before.
 //!
 //! # Invariants
@@ -18,7 +18,7 @@ use flashlab_analysis::inference::Picture;
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 
-use super::bursts::{rest_for, write_behind, write_one};
+use super::bursts::{idle_after, write_behind, write_one};
 use crate::halt::Halt;
 use crate::probes::patterns::{ios, responses};
 use crate::session::Session;
@@ -57,10 +57,10 @@ pub(super) struct Landed {
     pub(super) landing: Landing,
     pub(super) evidence: String,
     pub(super) picture: Picture,
-    /// Reads of [`SMALL`] of what was written last, after a rest, and of what was written before.
+    /// Reads of [`SMALL`] of what was written last, after idle time, and of what was written before.
     pub(super) rested: Vec<f64>,
     pub(super) older: Vec<f64>,
-    /// Writes of the smaller of the sizes after a rest, and reads of as much.
+    /// Writes of the smaller of the sizes after idle time, and reads of as much.
     pub(super) writes: Vec<f64>,
     pub(super) reads: Vec<f64>,
 }
@@ -84,7 +84,7 @@ pub(super) fn landing(session: &mut Session<'_, '_>) -> Result<Landed, Halt> {
             at_once.extend(seen.first().map(|&seen| (cost, seen)));
             let place = session.fill().until;
             write_one(session, "piece", size)?;
-            session.rest(rest_for(cost))?;
+            session.idle(idle_after(cost))?;
             rested.extend(responses(&session.run("read-after-a-rest", &last(place))?));
             // Each place once: what was read may be in a buffer, too; and after a read as near as in the case before.
             let old = Bytes(place.0 / 4).round_down(small);
@@ -153,7 +153,7 @@ fn displaced(session: &mut Session<'_, '_>) -> Result<Vec<f64>, Halt> {
     let more = MORE.min(Bytes(session.capacity().0 / 50)).min(session.writes_left()).0 / size.0;
     if more > 0 {
         write_behind(session, "more", size, more)?;
-        session.rest(rest_for(0.0))?;
+        session.idle(idle_after(0.0))?;
     }
     // In pairs, of which the first only goes there.
     let apart = Bytes(end.0 / (TRIALS as u64 * 8)).round_down(small).max(small * 2);

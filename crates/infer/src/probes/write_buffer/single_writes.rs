@@ -9,12 +9,12 @@
 //! when they are known.
 //!
 //! # Invariants
-//! - before each write the device rests longer than it would take to write all of the last one;
+//! - before each write the device is idle longer than it would take to write all of the last one;
 //! - all goes one behind the other from the device's beginning on, as a part of filling it.
 
 use flashlab_base::Bytes;
 
-use super::bursts::{rest_for, write_one};
+use super::bursts::{idle_after, write_one};
 use crate::halt::Halt;
 use crate::session::Session;
 use crate::words::duration;
@@ -117,7 +117,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Writes a size after rests; the median of its times.
+    /// Writes a size after idle times; the median of its times.
     fn median(&mut self, session: &mut Session<'_, '_>, size: Bytes, times: usize) -> Result<f64, Halt> {
         for _ in 0..times {
             align(session)?;
@@ -153,9 +153,9 @@ fn align(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
-/// A single write behind all others, and a rest after it; what it took.
+/// A single write behind all others, and idle time after it; what it took.
 fn write(session: &mut Session<'_, '_>, size: Bytes, name: &str) -> Result<f64, Halt> {
     let cost = write_one(session, name, size)?;
-    session.rest(rest_for(cost))?;
+    session.idle(idle_after(cost))?;
     Ok(cost)
 }

@@ -45,7 +45,7 @@ fn the_logs_are_counted_whichever_makes_room_and_behind_a_buffer() {
 
 #[test]
 fn how_much_later_a_write_waits_is_seen_without_knowing_the_logs() {
-    // One log is looked at, so that the writes in turns are cheap with two: as if all came earlier with one.
+    // One log is looked at, so that the writes alternating are fast with two: as if all came earlier with one.
     for (seed, room) in [Room::OpenedFirst, Room::UsedFirst].into_iter().enumerate() {
         let gains = trace(seed as u64, 2, 1, 33, room).nats(24).unwrap();
         assert!(gains[2] >= gains[0].max(gains[1]) + LIKELY, "{gains:?}");
@@ -55,7 +55,7 @@ fn how_much_later_a_write_waits_is_seen_without_knowing_the_logs() {
 #[test]
 fn what_was_put_off_is_done_while_a_write_takes_long() {
     let mut trace = trace(3, 5, 5, 0, Room::UsedFirst);
-    // Twice a merge takes ten times as long, and the next ones are put off.
+    // Twice a merge takes ten times as long, and the next ones are deferred.
     let merges: Vec<usize> = (trace.begin..trace.places.len()).filter(|&at| trace.costs[at] > 15e6).collect();
     for long in [3, 25] {
         trace.costs[merges[long]] *= 10.0;
@@ -63,7 +63,7 @@ fn what_was_put_off_is_done_while_a_write_takes_long() {
     }
     let (told, margin) = likeliest(&trace.nats(24).unwrap()).unwrap();
     assert!(told == 5 && margin >= LIKELY, "{told} {margin}");
-    // But what is cheap without that says that a log was there.
+    // But what is fast without that says that a log was there.
     let wrong = -trace.nats(24).unwrap()[5] / RIGHT;
     trace.costs[merges[40]] /= 20.0;
     assert!(-trace.nats(24).unwrap()[5] / RIGHT > wrong);

@@ -1,14 +1,14 @@
-//! The filled device overwritten by halves: each second row of pages of all dies, so that making room means to copy.
+//! The filled device overwritten by halves: each second row of pages of all dies, so that garbage collection means to copy.
 //!
 //! # Model
-//! What is overwritten in order becomes invalid block by block, so that making room costs an erase only, which a write buffer
+//! What is overwritten in order becomes invalid block by block, so that garbage collection costs an erase only, which a write buffer
 //! hides. Where each second row is overwritten instead, half of each block stays valid: from where the space beyond the
 //! capacity is used up, each block that is erased has half of its rows copied first, which takes longer than what any
 //! buffer holds. How much space is used up is told by what was written, wherever it went.
 //!
-//! A block of which half is copied makes room for half a block, so that the device comes to it twice in each unit that is
+//! A block of which half is copied reclaims blocks for half a block, so that the device comes to it twice in each unit that is
 //! written. Where rows that are copied go to open blocks of their own, a block is free again only when two were
-//! emptied, at once: then it is once in each unit. Which of them it is is not seen; so only devices are overwritten by halves that
+//! reclaimed, at once: then it is once in each unit. Which of them it is is not seen; so only devices are overwritten by halves that
 //! have so few rows that blocks have fewer than two times the fewest rows: what comes back sooner than a block of the fewest
 //! rows ends is half a unit, and what does not is a unit. These are also the devices of which so few units can be
 //! overwritten in order that erases tell nothing.
@@ -39,7 +39,7 @@ const APART: Rule = Rule::likely("every second row, whole block");
 const SLOW: f64 = 2.5;
 const OUTLIER: f64 = 4.0;
 
-/// Nothing is overwritten yet: by halves, if pages are likely to lie anywhere, rows are few, and there is no fast region, which
+/// Nothing is overwritten yet: by halves, if pages are likely to lie anywhere, rows are few, and there is no SLC cache, which
 /// takes what is written first; else in order.
 pub(super) fn begin_usual(session: &Session<'_, '_>) -> Overwriting {
     let in_order = begin(session);
@@ -63,7 +63,7 @@ fn by_halves_if_few(session: &Session<'_, '_>, in_order: Overwriting) -> Overwri
 
 impl Overwriting {
     /// Whether it takes much longer than it took to fill the device: rows that are left out are copied at once, so that blocks
-    /// are replaced and no room is made from some place on.
+    /// are replaced and no blocks are collected from some place on.
     pub(super) fn is_slow(&self, nanos_per_byte: f64) -> bool {
         let usual = median(&self.writes);
         let cut: Vec<f64> = self.writes.iter().map(|cost| cost.min(OUTLIER * usual)).collect();
@@ -90,7 +90,7 @@ impl Overwriting {
         self.one_in > 1 && self.unit().is_some_and(|unit| unit.onset.is_some())
     }
 
-    /// Supposes the unit that was seen by halves.
+    /// Hands in the unit that was seen by halves.
     pub(super) fn tell_unit_of_halves(&self, session: &mut Session<'_, '_>) {
         let (Some(seen), Some(row)) = (self.unit(), self.row) else { return };
         let comes_back = Bytes(seen.size.0 / self.one_in);
@@ -109,6 +109,6 @@ impl Overwriting {
         );
         let sure = if apart { APART } else { SURE };
         let finding = Rule::found(Parameter::EraseBlockSize, size, sure, evidence);
-        session.suppose(finding.with(self.picture_of_unit(&seen)));
+        session.hand_in(finding.with(self.picture_of_unit(&seen)));
     }
 }

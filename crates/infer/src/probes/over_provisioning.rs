@@ -1,23 +1,23 @@
-//! How much flash there is beyond the capacity: from when on the overwritten device makes room.
+//! How much flash there is beyond the capacity: from when on the overwritten device reclaims blocks.
 //!
 //! # Model
 //! After the whole device was written in order, every page of data is in its place and the space beyond is free. The device
 //! is overwritten in order ([`overwriting`]). Where every page may lie anywhere, each write takes of the free space; the
 //! first erase comes when it is used up, and what was written until then is that space, less what is always kept free.
 //! (Published drives: what is filled in and what is written until the onset add up to the same within 0.8 %, whatever the
-//! fill.) It is seen twice: as the place from which on room is made once in each unit; and as the place from which on there are
+//! fill.) It is seen twice: as the place from which on blocks are collected once in each unit; and as the place from which on there are
 //! more stalls ([`onset`]), as a device may choose blocks with no regard to their order, and copy what is valid in
 //! them. The first is more exact, the second one less often wrong: it decides where it is clear and they are apart, unless the first
-//! foretold itself and there are many stalls before the second one as well.
+//! predicted itself and there are many stalls before the second one as well.
 //!
-//! If room is made from the beginning on, or the dies do not take single rows in turns, units may be replaced as a whole, and logs of
-//! them are looked for by single pages ([`single_pages`]): shared ones are filled, and are the space beyond the capacity. How many of
-//! them are emptied at once, what is replaced as a whole tells ([`emptied_together`]).
+//! If blocks are collected from the beginning on, or the dies do not take single rows alternating, units may be replaced as a whole, and logs of
+//! them are looked for by single pages ([`single_pages`]): shared ones are filled, and are the over-provisioned space. How many of
+//! them are reclaimed in batches, what is replaced as a whole tells ([`log_batches`]).
 //!
 //! A device of few rows is overwritten by halves instead ([`halves`]).
 //!
-//! What all of this means depends on the translation layer, which is not known yet: it is supposed here, and concluded
-//! later ([`super::physical`]).
+//! What all of this means depends on the translation layer, which is not known yet: it is handed in here, and concluded
+//! later ([`super::physical_capacity`]).
 //!
 //! Single pages take of the free space, too. Where it is not used up,
 //! and the device has several dies, one that leaves pages on their dies has used up so much of one die only, and nothing of
@@ -26,8 +26,8 @@
 //! # Invariants
 //! - what was written over since the device was filled, and before, was written to the free space as well.
 
-mod emptied_together;
 mod halves;
+mod log_batches;
 mod media;
 mod overwriting;
 mod overwritten;
@@ -37,18 +37,18 @@ use flashlab_analysis::inference::{Parameter, ReclaimUnit};
 use flashlab_base::Bytes;
 
 use super::slc_region;
-use super::space::{SPACE, known_within, suppose_space};
+use super::space::{SPACE, hand_in_space, known_within};
 use super::writes::{Buffer, buffer, dies, planes};
 use crate::halt::{Halt, if_affordable};
 use crate::probe::Probe;
 use crate::rule::{LIKELY_LEAST, Rule};
 use crate::session::Session;
 use crate::words::{duration, times};
-use emptied_together::emptied_at_once;
 use flashlab_analysis::signals::figures::median;
 use flashlab_analysis::signals::full_logs::Shared;
 use flashlab_analysis::signals::onset::Onset;
 use halves::begin_usual;
+use log_batches::batch_size;
 use media::counted;
 use overwriting::{Overwriting, begin, overwrite};
 use single_pages::{Logs, SinglePages};
@@ -57,7 +57,7 @@ pub(crate) const PROBE: Probe = Probe {
     name: "over-provisioning",
     about: "the filled device is overwritten sequentially: after how much does garbage collection begin?",
     parameters: &slc_region::REGION,
-    supposes: &SPACE,
+    hands_in: &SPACE,
     write_share: 0.11,
 };
 
@@ -65,7 +65,7 @@ pub(crate) const PROBE: Probe = Probe {
 const LOGS_FULL: Rule = Rule::strong("full logs");
 const LOGS_FULL_EARLY: Rule = Rule::likely("full logs, not empty before");
 const UNIT_OF_LOGS: Rule = Rule::strong("unit of full logs");
-/// How sure both are where a buffer may have taken some of the pages, and where several logs may be emptied at once.
+/// How sure both are where a buffer may have taken some of the pages, and where several logs may be reclaimed in batches.
 const BUFFERED: Rule = Rule::weak("buffered pages");
 const LOGS_TOGETHER: Rule = Rule::likely("logs reclaimed together");
 /// The share of the device that single pages may take at first, and that of what may be written.
@@ -73,15 +73,15 @@ const FEW: f64 = 0.12;
 const PAGES_PART: f64 = 0.85;
 /// What is overwritten before a cycle from the beginning on is believed, as a share of the device: some of the largest blocks.
 const ENOUGH: f64 = 0.13;
-/// The first stall of a cycle that foretold itself, where there are more stalls from there on as well, or not clearly.
+/// The first stall of a cycle that predicted itself, where there are more stalls from there on as well, or not clearly.
 const SEEN_TWICE: Rule = Rule::likely("collection and stalls");
 const SEEN_ONCE: Rule = Rule::likely("collection");
 /// A place with more stalls behind it is this much likelier than none, as a log-likelihood ratio.
 const CLEAR: f64 = 12.0;
-/// How sure it is that space beyond the capacity does not put off merges that are seen from the first writes on.
+/// The rule that over-provisioned space does not deferred merges that are seen from the first writes on.
 const MERGES: Rule = Rule::strong("merges from the first write");
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    slc_region::conclude_supposed(session);
+    slc_region::conclude_provisional(session);
     // Blocks that can be erased at once are not, as long as there are others.
     let since_fill =
         |session: &Session<'_, '_>| Ok::<_, Halt>(session.written_since_fill()? + session.fill().in_place);
@@ -96,7 +96,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let mut told = Logs::Unclear;
     if !session.known().is_likely_to_map_pages() {
         told = look(session, &mut pages, few)?;
-        if supposed_logs(session, &pages, told)? {
+        if hand_in_logs(session, &pages, told)? {
             return Ok(());
         }
     }
@@ -123,7 +123,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         overwriting.tell(session);
         session.fill_mut().unit = overwriting.unit().map(|unit| ReclaimUnit { onset: None, ..unit });
         session.wrote_in_place(overwriting.written());
-        supposed_logs(session, &pages, told)?;
+        hand_in_logs(session, &pages, told)?;
         return Ok(());
     }
     if early.is_none_or(|unit| unit.onset.is_none()) {
@@ -138,7 +138,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         if overwriting.copies() && look(session, &mut pages, Bytes::ZERO)? == Logs::Merged {
             overwriting.tell(session);
             session.fill_mut().unit = seen.map(|seen| ReclaimUnit { onset: None, ..seen });
-            supposed_logs(session, &pages, Logs::Merged)?;
+            hand_in_logs(session, &pages, Logs::Merged)?;
             return Ok(());
         }
         if overwriting.is_doubtful() {
@@ -151,11 +151,11 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             .more_stalls()
             .is_some_and(|stalls| stalls.gain >= CLEAR && place.abs_diff(stalls.at as u64) <= slack(&stalls));
         let rule = if is_confirmed { SEEN_TWICE } else { SEEN_ONCE };
-        suppose_in_order(session, &overwriting, before.used(onset), rule);
+        hand_in_in_order(session, &overwriting, before.used(onset), rule);
         return Ok(());
     }
     if let more @ Logs::Shared(_) = look(session, &mut pages, session.capacity())? {
-        supposed_logs(session, &pages, more)?;
+        hand_in_logs(session, &pages, more)?;
     } else {
         undecided(session, &overwriting);
     }
@@ -177,8 +177,8 @@ struct Before {
 impl Before {
     /// So much was written, with these single pages.
     fn new(written: Bytes, pages: Option<&SinglePages>) -> Before {
-        let rests = pages.map_or(Bytes::ZERO, SinglePages::rests);
-        Before { first: written + rests, pages: taken(pages), part: Bytes::ZERO, between: Bytes::ZERO }
+        let idle_times = pages.map_or(Bytes::ZERO, SinglePages::rests);
+        Before { first: written + idle_times, pages: taken(pages), part: Bytes::ZERO, between: Bytes::ZERO }
     }
 
     /// After so much in order more single pages followed.
@@ -206,8 +206,8 @@ fn look(session: &mut Session<'_, '_>, pages: &mut Option<SinglePages>, most: By
     pages.look(session, most, more)
 }
 
-/// Supposes what logs mean that single pages told; whether they told any.
-fn supposed_logs(
+/// Hands in what logs mean that single pages told; whether they told any.
+fn hand_in_logs(
     session: &mut Session<'_, '_>,
     pages: &Option<SinglePages>,
     told: Logs,
@@ -217,21 +217,21 @@ fn supposed_logs(
         Logs::Unclear => return Ok(false),
         Logs::Merged => merged(session, pages),
         Logs::Shared(shared) => {
-            suppose_shared(session, pages, &shared, None);
-            if shared.put_off.is_none_or(|logs| logs == 0)
+            hand_in_shared(session, pages, &shared, None);
+            if shared.deferred.is_none_or(|logs| logs == 0)
                 && let Some(Some(at_once)) =
-                    if_affordable(emptied_at_once(session, pages.unit(&shared), shared.period))?
-                && let Some(seen) = pages.emptied_together(session, &shared, at_once)
+                    if_affordable(batch_size(session, pages.unit(&shared), shared.period))?
+                && let Some(seen) = pages.log_batches(session, &shared, at_once)
             {
-                suppose_shared(session, pages, &seen, Some(at_once));
+                hand_in_shared(session, pages, &seen, Some(at_once));
             }
         }
     }
     Ok(true)
 }
 
-/// Where the device makes room in order for the first time, to the block.
-fn suppose_in_order(
+/// Where the device reclaims blocks in order for the first time, to the block.
+fn hand_in_in_order(
     session: &mut Session<'_, '_>,
     overwriting: &Overwriting,
     (spare, pages): (Bytes, Bytes),
@@ -244,7 +244,7 @@ fn suppose_in_order(
     );
     let picture = overwriting.picture().mark(spare.0 as f64, "garbage collection begins");
     let rules = known_within(session.capacity(), spare.0 as f64, more_of_pages(session, pages), rule);
-    suppose_space(session, spare.0 as f64, rules, &evidence, &picture);
+    hand_in_space(session, spare.0 as f64, rules, &evidence, &picture);
 }
 
 /// How much more single pages may have used: as much of each die, if they used up one only; and rows of pages, if it is not sure
@@ -255,8 +255,8 @@ fn more_of_pages(session: &Session<'_, '_>, taken: Bytes) -> f64 {
     (taken * (dies(session) * rows - 1)).0 as f64
 }
 
-/// Logs that all blocks share are full: they are whole units, of which so many are emptied at once, if that was seen.
-fn suppose_shared(
+/// Logs that all blocks share are full: they are whole units, of which so many are reclaimed in batches, if that was seen.
+fn hand_in_shared(
     session: &mut Session<'_, '_>,
     pages: &SinglePages,
     shared: &Shared,
@@ -293,10 +293,10 @@ fn suppose_shared(
     let dies = session.known().premise(Parameter::ParallelUnits);
     let of_unit = UNIT_OF_LOGS.min(dies).min(most);
     let of_unit = Rule::found(Parameter::EraseBlockSize, unit, of_unit, evidence.clone());
-    session.suppose(of_unit.with(picture.clone()));
+    session.hand_in(of_unit.with(picture.clone()));
     let of_logs = Rule::found(Parameter::OpenBlocks, u64::from(logs), sure, evidence.clone());
-    session.suppose(of_logs.with(picture.clone()));
-    suppose_space(session, spare.0 as f64, [Some(sure.min(dies)); 2], &evidence, &picture);
+    session.hand_in(of_logs.with(picture.clone()));
+    hand_in_space(session, spare.0 as f64, [Some(sure.min(dies)); 2], &evidence, &picture);
 }
 
 /// Each single page costs a merge.
@@ -311,7 +311,7 @@ fn merged(session: &mut Session<'_, '_>, pages: &SinglePages) {
     );
     for parameter in SPACE {
         let finding = Rule::not_identifiable(parameter, MERGES, evidence.clone());
-        session.suppose(finding.with(pages.picture()));
+        session.hand_in(finding.with(pages.picture()));
     }
 }
 
@@ -321,7 +321,7 @@ fn undecided(session: &mut Session<'_, '_>, overwriting: &Overwriting) {
         "After sequential overwriting of {} there is still no point from which garbage collection runs or more IOs wait.",
         overwriting.written(),
     );
-    suppose_space(session, 0.0, [None; 2], &evidence, &overwriting.picture());
+    hand_in_space(session, 0.0, [None; 2], &evidence, &overwriting.picture());
 }
 
 #[cfg(test)]

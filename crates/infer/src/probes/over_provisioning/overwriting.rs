@@ -1,27 +1,27 @@
-//! The filled device written once more from its beginning on: how often it has to make room, and from when on.
+//! The filled device written once more from its beginning on: how often it has to reclaim blocks, and from when on.
 //!
 //! # Model
 //! What was written in order becomes invalid in order: block by block, wholly. So nothing has to be moved, and what is left
-//! of making room is the erase, or the merge that replaces a whole block:
-//! - where every page may lie anywhere, the first erase comes when the space beyond the capacity is used up, to the block;
+//! of garbage collection is the erase, or the merge that replaces a whole block:
+//! - where every page may lie anywhere, the first erase comes when the over-provisioned space is used up, to the block;
 //!   from then on there is one for each block of each die;
 //! - where blocks are replaced, it comes at the end of each from the beginning on.
 //!
 //! Dies that fill their blocks together erase them together, so that these stalls come in groups ([`flashlab_analysis::signals::cycles`]), once
 //! for each erase block by its definition. So that this is a whole number of writes, a write is a row of pages of every die, as
 //! far as these are known, or a part of it by a power of two, in whole pages. The smaller it is, the more of them meet a die that
-//! erases. Where the row is known, the number of rows is told by all stalls from where room is made on ([`super::unit_rows`]),
+//! erases. Where the row is known, the number of rows is told by all stalls from where blocks are collected on ([`super::unit_rows`]),
 //! and goes before a cycle that is much less likely.
 //!
 //! Behind a buffer nobody waits for an erase; but a flush does. So where one shows what a buffer holds each write is a row and is flushed,
 //! and what both take is looked at. Elsewhere, who reads waits as well, if he reads from that die: each write is followed by
 //! a read of a row anywhere, and what both take is looked at, and what the writes take.
 //!
-//! Fast and slow rows, and buffers that are emptied in pieces make cycles as well, from the beginning on. They are shorter
+//! Fast and slow rows, and buffers that are reclaimed in pieces make cycles as well, from the beginning on. They are shorter
 //! than a block of sixteen rows on each die, as far as rows and dies are known. So nothing shorter is an erase block.
 //!
 //! # Invariants
-//! - a cycle counts only if it foretells the stalls of writes that were done after it was found.
+//! - a cycle counts only if it predicts the stalls of writes that were done after it was found.
 
 use flashlab_analysis::inference::{Axis, Picture, Style};
 use flashlab_base::{Bytes, Mode};
@@ -56,9 +56,9 @@ const LATER: f64 = 0.03;
 const LATER_GAIN: f64 = 0.05;
 /// Different periods that are tried on fresh writes.
 const TRIED: usize = 8;
-/// In this share of the windows it has to be right, and so much likelier than by chance, in nats.
-const FORETOLD: f64 = 0.7;
-const FORETOLD_GAIN: f64 = 7.0;
+/// In this share of the windows it has to be right, and so much likelier than by chance, as a log-likelihood ratio.
+const PREDICTED: f64 = 0.7;
+const PREDICTED_GAIN: f64 = 7.0;
 /// Copying blocks as large as those that are written makes writes at least so many times as expensive, on average. No write
 /// counts for more than so many usual ones.
 const COPIES: f64 = 1.5;
@@ -89,7 +89,7 @@ pub(super) struct Overwriting {
     pub room_from: Option<usize>,
 }
 
-/// A cycle that foretold itself.
+/// A cycle that predicted itself.
 #[derive(Clone, Copy)]
 pub(super) struct PredictedCycle {
     pub cycle: Cycle,
@@ -105,7 +105,7 @@ pub(super) struct PredictedCycle {
 }
 
 impl PredictedCycle {
-    /// A cycle that has not foretold itself.
+    /// A cycle that has not predicted itself.
     pub(super) fn unconfirmed(
         cycle: Cycle,
         rows: [Option<Rows>; CYCLES_MOST],
@@ -176,7 +176,7 @@ impl Overwriting {
         if self.through { "write and flush" } else { "write and read" }
     }
 
-    /// A cycle that begins later, of which too few units were seen for it to be foretold: that has stalls in few writes of a
+    /// A cycle that begins later, of which too few units were seen for it to be predicted: that has stalls in few writes of a
     /// unit, or in a part of it. Where each write is a row, whole blocks of few rows are told by few stalls, if there will be no more.
     fn look_for_late(&mut self, shortest: usize, later: usize, is_last: bool) {
         let of = |of_writes| {
@@ -267,7 +267,7 @@ pub(super) fn begin(session: &Session<'_, '_>) -> Overwriting {
     }
 }
 
-/// Overwrites the device from where it was on until a cycle that begins later foretells itself, or until `enough` is overwritten and
+/// Overwrites the device from where it was on until a cycle that begins later predicts itself, or until `enough` is overwritten and
 /// something is left to others; more than that if there may be such a cycle soon. In order only at the last, when no more will
 /// follow (`enough` is none), few stalls may tell one.
 pub(super) fn overwrite(
@@ -320,13 +320,14 @@ fn look_for_cycle(
             }
             other => other?,
         }
-        let foretold = |seen: &PredictedCycle| {
+        let predicted = |seen: &PredictedCycle| {
             let costs = without(&seen.rows, &found.costs(seen.of_writes)[known..], known);
-            let (windows, stalled, gain) = seen.cycle.foretells(&costs, known);
-            let right = windows >= 1 && stalled as f64 >= FORETOLD * windows as f64 && gain >= FORETOLD_GAIN;
+            let (windows, stalled, gain) = seen.cycle.predicts(&costs, known);
+            let right =
+                windows >= 1 && stalled as f64 >= PREDICTED * windows as f64 && gain >= PREDICTED_GAIN;
             right.then_some(PredictedCycle { windows, stalled, ..*seen })
         };
-        let mut confirmed: Vec<PredictedCycle> = candidates.iter().filter_map(foretold).collect();
+        let mut confirmed: Vec<PredictedCycle> = candidates.iter().filter_map(predicted).collect();
         confirmed.retain(|seen| {
             let costs = without(&seen.rows, found.costs(seen.of_writes), 0);
             !is_by_the_clock(&seen.cycle, &costs, &found.both)

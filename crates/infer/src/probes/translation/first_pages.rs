@@ -3,12 +3,12 @@
 //! # Model
 //! A page that begins a block goes to a log of its own, in the hope that the others follow, and what was in it before is merged
 //! (FAST, Lee et al., ACM TECS 6(3), 2007, section 4). All other pages go to the shared logs and cost what a page costs. The
-//! device's first page begins a block for sure: it is written in turns with a page of each stripe, up the addresses. Where the
-//! other one is as dear, a block begins on the first die, which it does once in each unit of all dies. What is put off stays
-//! put off as far as it can be, because every second write is a merge.
+//! device's first page begins a block for sure: it is written alternating with a page of each stripe, up the addresses. Where the
+//! other one is as slow, a block begins on the first die, which it does once in each unit of all dies. What is deferred stays
+//! deferred as far as it can be, because every second write is a merge.
 //!
 //! # Invariants
-//! - a unit has two of its multiples dear at least, and few pages elsewhere are;
+//! - a unit has two of its multiples slow at least, and few pages elsewhere are;
 //! - nothing is told behind a write buffer.
 
 use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
@@ -28,22 +28,22 @@ const STRIPES: u64 = 32;
 const STRIPES_MOST: u64 = 2048;
 /// A merge takes so many times what a page takes.
 const MERGE: f64 = 5.0;
-/// Multiples of a unit that have to be seen, and the share of them that is dear.
+/// Multiples of a unit that have to be seen, and the share of them that is slow.
 const MULTIPLES: usize = 2;
 const DEAR: f64 = 0.75;
-/// The share of the other stripes that may be dear, as outliers are.
+/// The share of the other stripes that may be slow, as outliers are.
 const ELSEWHERE: f64 = 0.08;
 /// The share of what may be written that is used.
 const SHARE: f64 = 0.5;
 /// Multiples that are looked at again.
 const FRESH: u64 = 6;
-/// More merges than a device puts off.
-const PUT_OFF: u64 = 32;
-/// How sure it is.
+/// More merges than a device defers.
+const DEFERRED: u64 = 32;
+/// The rule.
 const TOLD: Rule = Rule::strong("first pages of blocks");
 
-/// Looks for the unit by pages that begin a block, and supposes it; whether there is one.
-pub(super) fn suppose_unit(session: &mut Session<'_, '_>) -> Result<bool, Halt> {
+/// Looks for the unit by pages that begin a block, and hands in it; whether there is one.
+pub(super) fn hand_in_unit(session: &mut Session<'_, '_>) -> Result<bool, Halt> {
     let (page, row) = (page_to_write(session), session.known().row_of_all_dies());
     let (Some(stripe), Buffer::None) = (session.known().whole_stripe(page), buffer(session)) else {
         return Ok(false);
@@ -54,8 +54,8 @@ pub(super) fn suppose_unit(session: &mut Session<'_, '_>) -> Result<bool, Halt> 
         row.map_or(page * priors::ROWS_LEAST, |row| row * priors::ROWS_LEAST).0.div_ceil(stripe.0) as usize;
     let affordable = (session.writes_left().0 as f64 * SHARE / (2 * page.0) as f64) as u64;
     let most = affordable.min(session.capacity().0 / stripe.0 / 2).min(STRIPES_MOST);
-    // As many merges are put off as can be.
-    let first = writes(Location::Sequential, page, PUT_OFF, Bytes::ZERO, page);
+    // As many merges are deferred as can be.
+    let first = writes(Location::Sequential, page, DEFERRED, Bytes::ZERO, page);
     if if_affordable(session.run("first-page", &first))?.is_none() {
         return Ok(false);
     }
@@ -78,7 +78,7 @@ pub(super) fn suppose_unit(session: &mut Session<'_, '_>) -> Result<bool, Halt> 
     Ok(false)
 }
 
-/// Pages in turns with the device's first page.
+/// Pages alternating with the device's first page.
 struct Turns {
     page: Bytes,
     /// What they took, and what the first page took.
@@ -115,7 +115,7 @@ impl Turns {
         (merge >= MERGE * page).then_some((merge / 2.0).max((merge * page).sqrt()))
     }
 
-    /// Whether pages at other multiples of a unit are dear again, and those a stripe before them and half-way are not.
+    /// Whether pages at other multiples of a unit are slow again, and those a stripe before them and half-way are not.
     fn is_confirmed(
         &mut self,
         session: &mut Session<'_, '_>,
@@ -137,7 +137,7 @@ impl Turns {
     }
 }
 
-/// The stripes from one dear one to the next: each multiple is dear and few others are. The first cost is of the first stripe.
+/// The stripes from one slow one to the next: each multiple is slow and few others are. The first cost is of the first stripe.
 fn period(costs: &[f64], level: f64, shortest: usize) -> Option<usize> {
     let dear = |stripe: usize| costs.get(stripe - 1).is_some_and(|&cost| cost > level);
     let all = (1..=costs.len()).filter(|&stripe| dear(stripe)).count();
@@ -166,7 +166,7 @@ fn conclude(session: &mut Session<'_, '_>, unit: Bytes, costs: &[f64], stripe: B
         Axis::logarithmic("response time", "ns"),
     );
     let finding = Rule::found(Parameter::EraseBlockSize, unit, TOLD, evidence);
-    session.suppose(
+    session.hand_in(
         finding.with(picture.draw("writes", Style::Dots, points).mark(unit.0 as f64, "erase block")),
     );
 }

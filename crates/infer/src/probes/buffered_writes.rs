@@ -1,8 +1,8 @@
-//! How much a write buffer holds, from pages that are written again and again in it.
+//! How much a write buffer holds, from pages that are written repeatedly in it.
 //!
 //! # Model
 //! A part of a page that is written is held until the rest of it comes or there is no room. So parts of `n` pages, written in
-//! turn again and again, never reach the flash while `n` pages fit; if one does not, each of them has left when its turn comes
+//! turn repeatedly, never reach the flash while `n` pages fit; if one does not, each of them has left when its turn comes
 //! again, and each write costs reading the rest of a page and programming it. As that is the most that a small write can ask of
 //! the flash, it shows where the link is too slow for large writes to fill the buffer.
 //!
@@ -33,7 +33,7 @@ pub(crate) const PROBE: Probe = Probe {
     name: "buffered-writes",
     about: "parts of a few pages are rewritten repeatedly, of more and more pages: how many does the write buffer hold?",
     parameters: &[Parameter::WriteBufferSize, Parameter::WriteBufferFlush],
-    supposes: &[],
+    hands_in: &[],
     write_share: 0.01,
 };
 
@@ -42,7 +42,7 @@ const MOST: Bytes = Bytes::mib(24);
 /// Turns of a number of pages, and the fewest writes that count.
 const TURNS: u64 = 4;
 const COUNTED: u64 = 128;
-/// A write that takes so many times as long as absorbed ones waits, and so many of all that count do, at least.
+/// A write that takes so many times as long as buffered ones waits, and so many of all that count do, at least.
 const WAITS: f64 = 1.5;
 const SHARE: f64 = 0.06;
 /// Or most take so many times as long, with this p.
@@ -65,9 +65,9 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let Some(page) = known.bytes(Parameter::ReadPageSize) else { return Ok(()) };
     let seen_to_fill = known.word(Parameter::WriteBufferFlush) == Some("immediately")
         && known.number(Parameter::WriteBufferSize).is_some();
-    let before = session.supposed(parameter).map(|finding| rounded(finding, page));
+    let before = session.provisional(parameter).map(|finding| rounded(finding, page));
     if let Some(before) = before.clone() {
-        session.suppose(before);
+        session.hand_in(before);
     }
     if page < session.block() * 2 {
         return Ok(());
@@ -77,10 +77,10 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         let (parts, whole) = held.parts_and_whole(session)?;
         let share = median(&parts) / median(&whole).max(1.0);
         let absorbs = share < ABSORBS && mann_whitney(&parts, &whole).p_below < P;
-        let supposed = session.supposed(Parameter::WriteBufferFlush).map(|finding| finding.verdict);
-        match supposed {
+        let provisional = session.provisional(Parameter::WriteBufferFlush).map(|finding| finding.verdict);
+        match provisional {
             Some(Verdict::Found) if share >= 1.0 => {
-                suppose_none(session, page, [&parts, &whole]);
+                hand_in_none(session, page, [&parts, &whole]);
                 return Ok(());
             }
             Some(Verdict::Found) => {}
@@ -89,7 +89,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         }
     }
     let before =
-        session.supposed(parameter).filter(|finding| finding.number().is_some_and(|size| size > 0.0));
+        session.provisional(parameter).filter(|finding| finding.number().is_some_and(|size| size > 0.0));
     let Some(pages) = held.most(session, before.as_ref().and_then(Finding::number))? else { return Ok(()) };
     let size = page * pages;
     let evidence = format!(
@@ -134,14 +134,14 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             Rule::likely("keeps parts of pages"),
             evidence,
         );
-        session.suppose(flush.with(picture.clone()));
+        session.hand_in(flush.with(picture.clone()));
     }
     session.conclude(finding.with(picture));
     Ok(())
 }
 
-/// Supposes that there is no buffer, other than before.
-fn suppose_none(session: &mut Session<'_, '_>, page: Bytes, [parts, whole]: [&[f64]; 2]) {
+/// Hands in that there is no buffer, other than before.
+fn hand_in_none(session: &mut Session<'_, '_>, page: Bytes, [parts, whole]: [&[f64]; 2]) {
     let evidence = format!(
         "Rewriting a part of a page of {page} repeatedly takes {} each, and rewriting the whole page {}: the device reads the other \
          part each time, and has no write buffer.",
@@ -153,7 +153,7 @@ fn suppose_none(session: &mut Session<'_, '_>, page: Bytes, [parts, whole]: [&[f
         "writes",
         [("a part of the page", parts), ("the whole page", whole)],
     );
-    session.suppose(
+    session.hand_in(
         Rule::found(
             Parameter::WriteBufferSize,
             Bytes::ZERO,
@@ -163,7 +163,7 @@ fn suppose_none(session: &mut Session<'_, '_>, page: Bytes, [parts, whole]: [&[f
         .with(picture),
     );
     let flush = Parameter::WriteBufferFlush;
-    session.suppose(Rule::not_identifiable(
+    session.hand_in(Rule::not_identifiable(
         flush,
         Rule::likely("parts are read each time"),
         "There is no write buffer.",
@@ -186,7 +186,7 @@ struct Held {
     page: Bytes,
     /// Bytes of the pages, and means.
     curve: Vec<(f64, f64)>,
-    /// What absorbed writes take.
+    /// What buffered writes take.
     absorbed: Vec<f64>,
 }
 
@@ -224,13 +224,13 @@ impl Held {
         Ok(Some(few))
     }
 
-    /// What writing a part of one page takes, and writing all of it, again and again and in turns.
+    /// What writing a part of one page takes, and writing all of it, repeatedly and alternating.
     fn parts_and_whole(&self, session: &mut Session<'_, '_>) -> Result<(Vec<f64>, Vec<f64>), Halt> {
         let at = place(session, 0.27, Bytes::mib(1));
         let (mut parts, mut whole) = (Vec::new(), Vec::new());
         for _ in 0..REWRITES {
             for (size, costs) in [(session.block(), &mut parts), (self.page, &mut whole)] {
-                session.rest(priors::BUFFER_DRAINED)?;
+                session.idle(priors::BUFFER_DRAINED)?;
                 let again = writes(Location::Sequential, size, IN_TURN, at, size);
                 costs.extend(costs_of(session, "one-page", &again)?);
                 session.wrote_in_place(size * IN_TURN);
@@ -244,13 +244,13 @@ impl Held {
         let size = session.block();
         let count = (pages * TURNS).max(COUNTED * 2);
         let span = self.page * pages;
-        session.rest(priors::BUFFER_DRAINED)?;
+        session.idle(priors::BUFFER_DRAINED)?;
         let at = place(session, 0.27, Bytes::mib(1));
         let pattern = apart(writes(Location::Sequential, size, count, at, span), self.page);
         let costs = costs_of(session, "again-and-again", &pattern)?;
         session.wrote_in_place(size * count);
         let counted = &costs[costs.len() - (count / TURNS).max(COUNTED) as usize..];
-        // The first one tells what absorbed writes take, if any are.
+        // The first one tells what buffered writes take, if any are.
         if self.absorbed.is_empty() {
             self.absorbed = counted.to_vec();
         }

@@ -1,7 +1,7 @@
-//! What the signs of space beyond the capacity mean, by the translation layer.
+//! What the signs of over-provisioned space mean, by the translation layer.
 //!
 //! # Model
-//! Where every page may lie anywhere, what was written until room was made is that space ([`super::spare`]). Where logs are
+//! Where every page may lie anywhere, what was written until blocks were collected is that space ([`super::over_provisioning`]). Where logs are
 //! shared by all blocks it is their number times their size. Logs of one data block each put nothing off: what looks like
 //! an onset there are logs that are full for the first time.
 //!
@@ -21,12 +21,12 @@ pub(crate) const PROBE: Probe = Probe {
     name: "physical-capacity",
     about: "no new IOs: the physical capacity follows from the overwriting and from the translation layer",
     parameters: &SPACE,
-    supposes: &[],
+    hands_in: &[],
     // It concludes from what was written, and has no answer without.
     write_share: 0.0005,
 };
 
-/// How sure it is that pages lie anywhere where writes in the middle of units were merged.
+/// The rule that pages lie anywhere where writes in the middle of units were merged.
 const CONTRADICTED: Rule = Rule::weak("pages anywhere");
 /// Logs do not take more than the capacity.
 const LOGS_SHARE_MOST: f64 = 1.0;
@@ -45,10 +45,10 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let capacity = session.capacity().0 as f64;
     let family = known.family();
     for parameter in SPACE {
-        let Some(supposed) = session.supposed(parameter) else { continue };
+        let Some(provisional) = session.provisional(parameter) else { continue };
         let finding = match (family, logs) {
             (Some(family @ (Family::Block | Family::LogBlock)), _)
-                if supposed.verdict != Verdict::NotIdentifiable =>
+                if provisional.verdict != Verdict::NotIdentifiable =>
             {
                 let evidence = format!(
                     "In a translation layer of the family '{family}', each log block belongs to one data block."
@@ -66,27 +66,27 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
                 let evidence = format!("All blocks share {logs} log blocks of {unit}.");
                 let of_logs = Rule::found(parameter, value, of_logs, evidence);
                 let logs = session.inference().get(Parameter::OpenBlocks);
-                of_logs.seen_in(supposed.picture.or_else(|| logs.and_then(|logs| logs.picture.clone())))
+                of_logs.seen_in(provisional.picture.or_else(|| logs.and_then(|logs| logs.picture.clone())))
             }
             (Some(Family::SharedLogBlock), _) => {
                 let evidence = format!(
                     "The number of log blocks that all blocks share is unknown. {}",
-                    supposed.evidence
+                    provisional.evidence
                 );
                 Finding::undetermined(parameter, evidence)
             }
             (Some(family), _) if family.maps_pages() && counted.is_some() => {
                 let evidence = format!(
                     "The number of log blocks contradicts a translation layer of the family '{family}'. {}",
-                    supposed.evidence
+                    provisional.evidence
                 );
                 Finding::undetermined(parameter, evidence)
             }
-            (Some(family), _) if family.maps_pages() && supposed.verdict == Verdict::NotIdentifiable => {
-                CONTRADICTED.limits(supposed)
+            (Some(family), _) if family.maps_pages() && provisional.verdict == Verdict::NotIdentifiable => {
+                CONTRADICTED.limits(provisional)
             }
-            (Some(_), _) => family_rule.limits(supposed),
-            (None, _) => supposed,
+            (Some(_), _) => family_rule.limits(provisional),
+            (None, _) => provisional,
         };
         session.conclude(finding);
     }

@@ -2,18 +2,18 @@
 //! how many logs all blocks share.
 //!
 //! # Model
-//! At first pages go to a few places in turns, more of them than a die has logs of one block each. A layer with such
+//! At first pages go to a few places alternating, more of them than a die has logs of one block each. A layer with such
 //! logs, or with none, merges a block for each of these writes. Then they go over the whole device in sweeps.
 //!
 //! A log-structured page map and shared logs take them wherever they write (FAST, Lee et al., ACM TECS 6(3), 2007). All lie
-//! on one die, so that its logs fill one after the other, and when the last one is full the first one makes room: all
+//! on one die, so that its logs fill one after the other, and when the last one is full the first one reclaims blocks: all
 //! blocks that have pages in it are merged before one write. Then it is so at each log that is opened, which is as many
 //! pages later as a log takes, to the page. In a sweep each log takes pages of blocks of its own, so that all of these stalls are long.
 //!
 //! Behind a write buffer that cannot be flushed page by page the host waits for each stall as many pages later as the buffer holds. A device may put merges
 //! off until it has spare blocks for no more: then the first stall comes some logs later. That shows in two ways. From when on
-//! something is owed, each write does a part of it first and takes a little longer: where a whole number of logs before the
-//! first stall the usual cost rises, the logs were full. And after a rest nothing is owed, so that as many logs are opened
+//! something is deferred, each write does a part of it first and takes a little longer: where a whole number of logs before the
+//! first stall the usual cost rises, the logs were full. And after idle time nothing is deferred, so that as many logs are opened
 //! before the next stall.
 //!
 //! # Invariants
@@ -38,7 +38,7 @@ use flashlab_analysis::signals::full_logs::{
     MANY, Regular, SLACK, Shared, is_on_grid, logs_of, regular, rise, waited_from, waits_at,
 };
 
-/// Places in turns, more than a die has logs; writes to them beyond what a buffer holds, more than logs and merges that are put
+/// Places alternating, more than a die has logs; writes to them beyond what a buffer holds, more than logs and merges that are put
 /// off; and of these the last ones count.
 const PLACES: u64 = 24;
 const IN_TURNS: u64 = 3 * PLACES;
@@ -57,10 +57,10 @@ const GROWTH: f64 = 0.2;
 /// The most writes.
 const MOST: u64 = 1 << 15;
 /// Emptying a log takes so many times what a write takes; no outlier is so far away.
-const EMPTIED: f64 = 18.0;
+const RECLAIMED: f64 = 18.0;
 /// Others may be as long as the shortest of these stalls, but not as long as longer ones.
 const LEVELS: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
-/// These stalls take as long as so many blocks at the least, of which as many pages are written one by one. To make room for a
+/// These stalls take as long as so many blocks at the least, of which as many pages are written one by one. To reclaim blocks for a
 /// block collecting copies a few where most pages are valid, and a log has pages of many.
 const COPIED: f64 = 6.0;
 /// The first ones may take so large a part of what most take.
@@ -252,13 +252,13 @@ impl SinglePages {
         let usual = &self.costs[self.costs.len() / 2..];
         let most = quantile(usual, USUAL);
         let usual: Vec<f64> = usual.iter().copied().filter(|&cost| cost <= most).collect();
-        let least = level * EMPTIED * median(&self.costs).max(mean(&usual));
+        let least = level * RECLAIMED * median(&self.costs).max(mean(&usual));
         (0..self.costs.len()).filter(|&index| self.costs[index] > least).collect()
     }
 
-    /// More than collecting takes that makes room for so many pages. Behind a buffer one write waits for many, so that the mean of
-    /// those that are no such stalls tells what a page takes, or filling the device does. Without one the cheaper writes do, in
-    /// which nothing was done of what is put off.
+    /// More than collecting takes that reclaims blocks for so many pages. Behind a buffer one write waits for many, so that the mean of
+    /// those that are no such stalls tells what a page takes, or filling the device does. Without one the faster writes do, in
+    /// which nothing was done of what is deferred.
     fn copied(&self, session: &Session<'_, '_>, found: &Regular) -> f64 {
         let page = if self.buffer == Buffer::None {
             let mut before = self.costs[..found.first].to_vec();
@@ -312,48 +312,48 @@ impl SinglePages {
         successors(Some(first), earlier).last().unwrap_or(first)
     }
 
-    /// The logs that were full before the first of regular stalls, without those whose merges were put off.
+    /// The logs that were full before the first of regular stalls, without those whose merges were deferred.
     fn count(&mut self, session: &mut Session<'_, '_>, regular: Regular) -> Result<Logs, Halt> {
         let buffered = self.may_be_buffered(session, &regular);
         let most = buffered.iter().copied().max().unwrap_or(0);
         let Regular { first, period, .. } = regular;
         let begin = waited_from(&self.costs[..first], most).min(first);
-        // Writes in turns may cost more than sweeps, or less: in each of them alone it is seen when they cost more.
+        // Writes alternating may cost more than sweeps, or less: in each of them alone it is seen when they cost more.
         let sweeps = (self.in_turns as usize).clamp(begin, first);
         let of_parts = [(begin, sweeps), (sweeps, first)].into_iter();
         let full =
             of_parts.filter_map(|(from, to)| Some(from + rise(&self.costs[from..to], first - from, period)?));
-        let put_off = match full.min() {
+        let deferred = match full.min() {
             Some(full) => Some((first - full) / period),
             // Where sweeps came round, or turns went to few blocks, those that were merged for one log leave others with nothing to merge.
             None if self.swept == 0 || (self.slots(session).1 as usize) < self.costs.len() => None,
-            None => self.put_off(session, &regular, most)?,
+            None => self.deferred(session, &regular, most)?,
         };
-        let shared = logs_of(&regular, put_off.unwrap_or(0), &buffered);
+        let shared = logs_of(&regular, deferred.unwrap_or(0), &buffered);
         // Where a log has pages of all blocks, merging them empties all logs: then the period may be that of all.
         let of_some = self.slots(session).1 as usize > regular.period;
         Ok(shared.map_or(Logs::Unclear, |shared| {
-            Logs::Shared(Shared { whole: shared.whole && put_off.is_some() && of_some, put_off, ..shared })
+            Logs::Shared(Shared { whole: shared.whole && deferred.is_some() && of_some, deferred, ..shared })
         }))
     }
 
-    /// The same logs if so many of them are emptied at once. That what they take was seen elsewhere says that it is not what all of them
+    /// The same logs if so many of them are reclaimed in batches. That what they take was seen elsewhere says that it is not what all of them
     /// take; `None` if there is no such number of logs.
-    pub(super) fn emptied_together(
+    pub(super) fn log_batches(
         &self,
         session: &Session<'_, '_>,
         shared: &Shared,
         at_once: usize,
     ) -> Option<Shared> {
-        let Shared { first, period, put_off, .. } = *shared;
+        let Shared { first, period, deferred, .. } = *shared;
         let one = Regular { first, period: period / at_once, level: 0.0, in_a_row: 0 };
         let buffered = self.may_be_buffered(session, &one);
-        let told = logs_of(&one, put_off.unwrap_or(0) * at_once, &buffered)?;
+        let told = logs_of(&one, deferred.unwrap_or(0) * at_once, &buffered)?;
         let may_be = told.logs as usize >= at_once;
-        may_be.then_some(Shared { whole: told.whole && put_off.is_some(), put_off, ..told })
+        may_be.then_some(Shared { whole: told.whole && deferred.is_some(), deferred, ..told })
     }
 
-    /// How many pages a buffer may hold that wait for their rest: one that is emptied when it is full keeps the half of it for
+    /// How many pages a buffer may hold that wait for their rest: one that is reclaimed when it is full keeps the half of it for
     /// those on their way, and may show only the half; one of which nothing is known holds what was written before one had to
     /// wait, or less than a log where that is not seen.
     fn may_be_buffered(&self, session: &Session<'_, '_>, regular: &Regular) -> Vec<usize> {
@@ -369,8 +369,8 @@ impl SinglePages {
         }
     }
 
-    /// How many logs are opened after a rest, in which all that is owed is done, before one is waited for.
-    fn put_off(
+    /// How many logs are opened after idle time, in which all that is deferred is done, before one is waited for.
+    fn deferred(
         &mut self,
         session: &mut Session<'_, '_>,
         regular: &Regular,
@@ -380,7 +380,7 @@ impl SinglePages {
         let longest = self.costs.iter().copied().fold(0.0, f64::max);
         let rest = Nanos((longest * (PIECES + 2) as f64) as u64) + priors::DIES_IDLE;
         let rested = self.costs.len();
-        match session.rest(rest) {
+        match session.idle(rest) {
             Err(Halt::Rest { .. }) => return Ok(None),
             other => other?,
         }

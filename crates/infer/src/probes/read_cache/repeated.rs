@@ -18,6 +18,6 @@ pub(crate) struct Kept {
     pub(crate) granule: Option<Bytes>,
     /// What a read of it takes, in nanoseconds.
     pub(crate) time: f64,
-    /// How sure it is that it is kept.
+    /// The rule that it is kept.
     pub(crate) rule: Rule,
 }

@@ -1,14 +1,14 @@
-//! How many logs are emptied at once, where all blocks share them.
+//! How many logs are reclaimed in batches, where all blocks share them.
 //!
 //! # Model
-//! Where several logs are emptied at once, a page waits only once they are all full again: what is written from one such page to
+//! Where several logs are reclaimed in batches, a page waits only once they are all full again: what is written from one such page to
 //! the next is what all of them take. What a single one takes is the unit in which blocks are replaced: written in order from its beginning to
 //! its end a log becomes the data block, and of one that is written to a part only the rest is copied behind it (switch and partial
-//! merge; FAST, Lee et al., ACM TECS 6(3), 2007). So what may be a unit is written again and again, and so is its first half. Half of a
+//! merge; FAST, Lee et al., ACM TECS 6(3), 2007). So what may be a unit is written repeatedly, and so is its first half. Half of a
 //! unit makes the device copy as much as is written; half of several units makes it copy nothing, or half of one of them. And
 //! what is only a part of a unit costs more than in order when it is written again as a whole, too.
 //!
-//! Where merges are put off, copying is not paid for by what causes it, and nothing follows.
+//! Where merges are deferred, copying is not paid for by what causes it, and nothing follows.
 //!
 //! # Invariants
 //! - a number is told only if the unit is seen; the largest unit that it may be is looked at first;
@@ -35,7 +35,7 @@ const HALVES_COST: f64 = 1.7;
 const WHOLE_COSTS: f64 = 1.15;
 
 /// How many logs take `span` together, of `pages` pages on each die; `None` where no unit is seen.
-pub(super) fn emptied_at_once(
+pub(super) fn batch_size(
     session: &mut Session<'_, '_>,
     span: Bytes,
     pages: usize,

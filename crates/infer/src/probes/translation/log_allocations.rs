@@ -2,8 +2,8 @@
 //!
 //! # Model
 //! Where each block of addresses has a log of its own, and all logs are in use, the first write to a block opens a log and
-//! has another one merged; those that follow in the same block are cheap. So the cost is a function of the place in the unit, and
-//! tells the unit whether merges are put off or not: once as many are owed as may be, each opening has one done. Behind a full
+//! has another one merged; those that follow in the same block are fast. So the cost is a function of the place in the unit, and
+//! tells the unit whether merges are deferred or not: once as many are deferred as may be, each opening has one done. Behind a full
 //! buffer it is the same function, later.
 //!
 //! So costs are folded by each possible unit: the likeliest is the one whose places explain most of what the logarithms of the
@@ -12,7 +12,7 @@
 //! do so for most numbers of dies. No unit has fewer than sixteen rows of pages of all dies: what comes back sooner are the dies.
 //!
 //! # Invariants
-//! - a unit counts only if two different steps tell it, with one dear stretch in it: a step longer than a unit passes
+//! - a unit counts only if two different steps tell it, with one slow stretch in it: a step longer than a unit passes
 //!   some by, and feigns a longer one.
 
 use flashlab_analysis::inference::{Finding, Parameter};
@@ -32,7 +32,7 @@ const WRITES: u64 = 128;
 const WRITES_LEAST: u64 = 48;
 /// Behind a buffer there are as many more as it holds, up to so many.
 const BUFFERED_MOST: u64 = 512;
-/// This part of them, the first ones, is not looked at: what was owed before is done, and logs are filled.
+/// This part of them, the first ones, is not looked at: what was deferred before is done, and logs are filled.
 const SETTLING: usize = 4;
 /// The first step is this part of the device; the last one so many pages.
 const FIRST_PART: u64 = 24;
@@ -44,7 +44,7 @@ const PASSED: f64 = 5.8;
 const UNITS_LEAST: f64 = 4.0;
 /// How finely units are tried.
 const FINE: f64 = 0.004;
-/// How much likelier a unit has to be than none, in nats, by all steps, and by each one.
+/// How much likelier a unit has to be than none, as a log-likelihood ratio, by all steps, and by each one.
 const GAIN_LEAST: f64 = 22.0;
 const GAIN_OF_STEP: f64 = 7.0;
 /// So many steps have to tell it at least, and with so many no further one is done.
@@ -52,7 +52,7 @@ const TOLD_BY: usize = 2;
 const ENOUGH: usize = 3;
 /// Of so many writes of a place one may be an outlier.
 const OUTLIER_OF: usize = 4;
-/// Places of a unit are dear or cheap above and below these parts of the range.
+/// Places of a unit are slow or fast above and below these parts of the range.
 const DEAR: f64 = 0.65;
 const CHEAP: f64 = 0.35;
 /// A shorter unit is believed instead of one that long steps may feign, if it is so much as likely.
@@ -81,7 +81,7 @@ pub(super) struct Openings {
     pub unit: Bytes,
     /// The smallest step.
     pub step: Bytes,
-    /// How much likelier than none it is, in nats.
+    /// How much likelier than none it is, as a log-likelihood ratio.
     pub gain: f64,
     /// Address and cost of the writes of the steps that can tell it.
     pub costs: Vec<(f64, f64)>,
@@ -128,7 +128,7 @@ pub(super) fn openings(session: &mut Session<'_, '_>) -> Result<Option<Openings>
 impl Openings {
     /// What it says of the erase block, beside what overwriting in order, which is another signal, made suppose.
     pub(super) fn finding(&self, session: &Session<'_, '_>) -> Finding {
-        let seen = session.supposed(Parameter::EraseBlockSize).and_then(|seen| seen.number());
+        let seen = session.provisional(Parameter::EraseBlockSize).and_then(|seen| seen.number());
         let same = seen.is_some_and(|seen| (seen / self.unit.0 as f64 - 1.0).abs() <= AGREES);
         let evidence = format!(
             "Single writes at descending offsets, in steps of {} and more, cost the same at the same position in each {} \
@@ -229,7 +229,7 @@ impl OpeningStep {
         (STEPS_LEAST * self.size..self.longest).contains(&unit)
     }
 
-    /// How much likelier its costs are if they depend on the place in a unit, in nats; 0 where it cannot tell.
+    /// How much likelier its costs are if they depend on the place in a unit, as a log-likelihood ratio; 0 where it cannot tell.
     fn gain(&self, unit: f64) -> f64 {
         if !self.can_tell(unit) {
             return 0.0;
@@ -260,7 +260,7 @@ impl OpeningStep {
     }
 }
 
-/// How many stretches of places are dear, around the end: more than one in several units, and in one that long steps feign.
+/// How many stretches of places are slow, around the end: more than one in several units, and in one that long steps feign.
 fn stretches(means: &[f64]) -> usize {
     let (low, high) =
         means.iter().fold((f64::MAX, f64::MIN), |(low, high), &mean| (low.min(mean), high.max(mean)));

@@ -15,7 +15,7 @@ use flashlab_plan::Location;
 
 use crate::halt::Halt;
 use crate::probes::patterns::ios;
-use crate::probes::space::{IO_SIZE, known_within, suppose_space};
+use crate::probes::space::{IO_SIZE, hand_in_space, known_within};
 use crate::rule::Rule;
 use crate::session::Session;
 use flashlab_analysis::signals::figures::median;
@@ -53,7 +53,7 @@ struct Reading {
     flash: Bytes,
 }
 
-/// Supposes what the device's own count says of where collection begins.
+/// Hands in what the device's own count says of where collection begins.
 pub(super) fn counted(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let size = IO_SIZE.max(session.block());
     let before = session.written_since_fill()?;
@@ -61,7 +61,7 @@ pub(super) fn counted(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         let evidence = "By the device's own counter, random writes do not begin to cost more writes to the flash within the write \
                         budget.";
         for parameter in [Parameter::PhysicalCapacity, Parameter::OverProvisioning] {
-            session.suppose(Finding::undetermined(parameter, evidence));
+            session.hand_in(Finding::undetermined(parameter, evidence));
         }
         return Ok(());
     };
@@ -84,7 +84,7 @@ pub(super) fn counted(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     .draw("random writes", Style::Line, rise.curve)
     .mark(rise.place.0 as f64, "garbage collection begins");
     let rules = known_within(session.capacity(), spare, error, COUNTED);
-    suppose_space(session, spare, rules, &evidence, &picture);
+    hand_in_space(session, spare, rules, &evidence, &picture);
     Ok(())
 }
 

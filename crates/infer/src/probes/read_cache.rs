@@ -1,7 +1,7 @@
 //! The read buffer, from reads of what was read before.
 //!
 //! # Model
-//! A controller keeps what it read last and answers it without the flash. A footprint that is read again and again
+//! A controller keeps what it read last and answers it without the flash. A footprint that is read repeatedly
 //! in the same order is answered from the buffer as long as it fits, and not at all when it does not (the one
 //! needed next is the one that was given up, with first-in-first-out as with least-recently-used). What is kept comes in
 //! granules, as pages: another place of the same granule is answered too. So the buffer is the largest footprint that
@@ -20,7 +20,7 @@
 //! though it was never read before.
 
 mod read_ahead;
-mod reread;
+mod repeated;
 
 use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
@@ -37,13 +37,13 @@ use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::{duration, times};
 use flashlab_analysis::signals::figures::{median, ranked};
-use reread::{Kept, Reread};
+use repeated::{Kept, Reread};
 
 pub(crate) const PROBE: Probe = Probe {
     name: "read-cache",
     about: "repeated reads, and reads after a short sequential run: do a read cache and read-ahead answer them?",
     parameters: &[Parameter::ReadAheadSize],
-    supposes: &[Parameter::ReadBufferSize],
+    hands_in: &[Parameter::ReadBufferSize],
     write_share: 0.0,
 };
 
@@ -59,7 +59,7 @@ const TWO_DIES: f64 = 0.92;
 const SAME_MAP_PAGE: u64 = 64;
 /// The share of the time that the search may take.
 const TIME_SHARE: f64 = 0.15;
-/// How sure it is that something is kept where more is saved than is left, and that a single granule is.
+/// The rule that something is kept where more is saved than is left, and that a single granule is.
 const SAVED_MORE: Rule = Rule::strong("more saved than left");
 /// And where no more is saved than is left.
 const NOT_MUCH_SAVED: Rule = Rule::likely("little saved");
@@ -132,7 +132,7 @@ impl Rereading {
         self.next - length
     }
 
-    /// Supposes the buffer.
+    /// Hands in the buffer.
     fn buffer(&mut self, session: &mut Session<'_, '_>) -> Result<Reread, Halt> {
         let parameter = Parameter::ReadBufferSize;
         let pair = self.pair(session);
@@ -153,7 +153,7 @@ impl Rereading {
                 times(faster.estimate)
             );
             let found = Rule::found(parameter, Bytes::ZERO, Rule::strong("two dies"), evidence);
-            session.suppose(found.with(self.picture(&[(TWO_PLACES, &few)])));
+            session.hand_in(found.with(self.picture(&[(TWO_PLACES, &few)])));
             return Ok(Reread { flash: few, kept: None });
         }
         let left = how_many_times(&few, &self.fresh);
@@ -171,7 +171,7 @@ impl Rereading {
         let saved_more = left.low > 2.0;
         let from_memory = saved_more || (1..SAME_MAP_PAGE).contains(&places);
         let rule = if saved_more { SAVED_MORE } else { NOT_MUCH_SAVED };
-        session.suppose(if from_memory {
+        session.hand_in(if from_memory {
             finding
         } else {
             let evidence = format!(
@@ -184,7 +184,7 @@ impl Rereading {
         Ok(Reread { flash: self.fresh.clone(), kept })
     }
 
-    /// Supposes the buffer where two places in turn are not kept: one alone may be.
+    /// Hands in the buffer where two places in turn are not kept: one alone may be.
     fn one_place(
         &mut self,
         session: &mut Session<'_, '_>,
@@ -199,13 +199,13 @@ impl Rereading {
         let picture = self.picture(&[(TWO_PLACES, &few), ("one offset, repeatedly", &one)]);
         if !is_faster(&one, &self.fresh) {
             let again = [few.as_slice(), &one].concat();
-            session.suppose(nothing(session, parameter, [&self.fresh], &again, evidence).with(picture));
+            session.hand_in(nothing(session, parameter, [&self.fresh], &again, evidence).with(picture));
             return Ok(Reread { flash: few, kept: None });
         }
         let saved_more = how_many_times(&one, &self.fresh).low > 2.0;
         let Some(granule) = self.granule(session, fast, slow)? else {
             let evidence = format!("{evidence} The cached data has no clear granularity.");
-            session.suppose(Finding::undetermined(parameter, evidence).with(picture));
+            session.hand_in(Finding::undetermined(parameter, evidence).with(picture));
             return Ok(Reread { flash: few, kept: None });
         };
         if self.near_are_fast(session, granule, (fast * slow).sqrt())? {
@@ -214,7 +214,7 @@ impl Rereading {
                  is cached."
             );
             session
-                .suppose(Rule::found(parameter, Bytes::ZERO, Rule::strong("seek"), evidence).with(picture));
+                .hand_in(Rule::found(parameter, Bytes::ZERO, Rule::strong("seek"), evidence).with(picture));
             return Ok(Reread { flash: one, kept: None });
         }
         let several_dies = session.known().count(Parameter::ParallelUnits).is_some_and(|dies| dies > 1);
@@ -228,7 +228,7 @@ impl Rereading {
             );
             (Rule::found(parameter, granule, EITHER, evidence), None)
         };
-        session.suppose(finding.with(picture));
+        session.hand_in(finding.with(picture));
         Ok(Reread { flash: few, kept })
     }
 

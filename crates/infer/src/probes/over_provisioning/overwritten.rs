@@ -1,4 +1,4 @@
-//! What the overwritten device tells of its unit: the cycle that foretold itself, and the rows that all stalls tell.
+//! What the overwritten device tells of its unit: the cycle that predicted itself, and the rows that all stalls tell.
 
 use flashlab_analysis::inference::{Finding, Parameter, Picture, ReclaimUnit};
 use flashlab_base::Bytes;
@@ -10,18 +10,18 @@ use flashlab_analysis::signals::copied::few_copied;
 use flashlab_analysis::signals::figures::{folded, slowest};
 use flashlab_analysis::signals::unit_rows::{UnitOfRows, unit_of_rows};
 
-/// How sure a unit is that shows from the beginning on, from later on, and from later on without being foretold.
+/// How sure a unit is that shows from the beginning on, from later on, and from later on without being predicted.
 const SURE: Rule = Rule::likely("collection from the first write");
 const LATER_SURE: Rule = Rule::strong("collection");
 const LATE_SURE: Rule = Rule::likely("late collection");
-/// That of so many units none was foretold, though there was time, speaks against it.
+/// That of so many units none was predicted, though there was time, speaks against it.
 const LATE_MOST: u32 = 16;
 const NOT_FORETOLD_SURE: Rule = Rule::weak("collection not predicted");
-/// How sure it is where the rows tell the same, and where they tell another unit that is so much likelier, in nats.
+/// The rule where the rows tell the same, and where they tell another unit that is so much likelier, as a log-likelihood ratio.
 const SAME_ROWS_SURE: Rule = Rule::strong("collection and rows");
 const OTHER_ROWS_SURE: Rule = Rule::likely("collection and other rows");
 const LIKELIER: f64 = 8.0;
-/// More stalls from a place on are room that is made, if they are so much likelier than none, in nats.
+/// More stalls from a place on are room that is made, if they are so much likelier than none, as a log-likelihood ratio.
 const MADE_ROOM: f64 = 12.0;
 
 impl Overwriting {
@@ -31,7 +31,7 @@ impl Overwriting {
         let all_of = |writes: usize| bytes(writes) * self.one_in;
         let of_rows = self.of_rows.filter(|told| told.lead >= LIKELIER);
         let told = self.row.zip(of_rows).map(|(row, told)| (row * told.rows as u64, Some(told.from)));
-        let (size, onset, foretold, rightly) = match (self.seen, told, self.room_from) {
+        let (size, onset, predicted, rightly) = match (self.seen, told, self.room_from) {
             (None, Some((told, from)), Some(_)) => (told, from, 0, 0),
             (None, ..) => return None,
             (Some(seen), told, _) => {
@@ -41,10 +41,10 @@ impl Overwriting {
             }
         };
         let onset = onset.map(bytes);
-        Some(ReclaimUnit { size, onset, predictions: foretold as u32, correct: rightly as u32, logs: None })
+        Some(ReclaimUnit { size, onset, predictions: predicted as u32, correct: rightly as u32, logs: None })
     }
 
-    /// What all stalls from where room is made on say of the rows of a unit.
+    /// What all stalls from where blocks are collected on say of the rows of a unit.
     pub(super) fn look_at_rows(&mut self, pages: bool) {
         let Some(row) = self.row else { return };
         let more = self.more_stalls().filter(|stalls| stalls.gain >= MADE_ROOM).map(|stalls| stalls.at);
@@ -100,7 +100,7 @@ impl Overwriting {
         Some(Rule::found(Parameter::EraseBlockSize, size, sure, evidence).with(self.picture_of_unit(&unit)))
     }
 
-    /// What was overwritten by its places in a unit, from where room is made on.
+    /// What was overwritten by its places in a unit, from where blocks are collected on.
     pub(super) fn picture_of_unit(&self, unit: &ReclaimUnit) -> Picture {
         let from = unit.onset.unwrap_or_default().0 as f64;
         let mut points = slowest(self.size, &self.both);
@@ -116,9 +116,9 @@ impl Overwriting {
     /// Leaves what was seen to the groups behind.
     pub(super) fn tell(&self, session: &mut Session<'_, '_>) {
         session.fill_mut().unit = self.unit();
-        // What a fast region moves shows its blocks more clearly.
+        // What a SLC cache moves shows its blocks more clearly.
         if let Some(finding) = self.finding().filter(|_| !session.known().has_slc_cache()) {
-            session.suppose(finding);
+            session.hand_in(finding);
         }
     }
 }

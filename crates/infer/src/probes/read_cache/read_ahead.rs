@@ -1,14 +1,14 @@
 //! The read-ahead, from reads behind a sequential start.
 //!
 //! # Model
-//! Who reads in order gets the next pieces read before they are asked for. After such a start and a rest, one read at
+//! Who reads in order gets the next pieces read before they are asked for. After such a start and idle time, one read at
 //! a distance behind it is fast as far as the read-ahead goes. What it is compared with is the same read behind the last
 //! piece of such a start alone: that is as near, but follows no sequence.
 
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 
-use super::reread::Reread;
+use super::repeated::Reread;
 use crate::halt::Halt;
 use crate::probes::no_faster::{is_faster, nothing};
 use crate::probes::reads::{Walk, how_many_times, in_order};
@@ -30,8 +30,8 @@ const FURTHEST: Bytes = Bytes::mib(64);
 const PART: u64 = 16;
 /// The fewest places for reads.
 const PLACES_LEAST: u64 = 8;
-/// How sure it is at most that nothing is read ahead where something is kept.
-const SUREST: Rule = Rule::strong("slower than cached");
+/// The rule at most that nothing is read ahead where something is kept.
+const STRONGEST: Rule = Rule::strong("slower than cached");
 /// Reads behind a start that decide whether there is a read-ahead, and those at a distance of the search.
 const MANY: u64 = 20;
 const FEW: u64 = 7;
@@ -84,7 +84,7 @@ pub(super) fn probe(session: &mut Session<'_, '_>, reread: &Reread) -> Result<()
         // Had anything been read ahead, it would have been answered as what was read before.
         let as_slow = how_many_times(&alone, &behind).low * slow > limit;
         let finding = match kept.filter(|_| as_slow) {
-            Some(kept) => Rule::found(parameter, Bytes::ZERO, SUREST.min(kept.rule), finding.evidence),
+            Some(kept) => Rule::found(parameter, Bytes::ZERO, STRONGEST.min(kept.rule), finding.evidence),
             None => finding,
         };
         session.conclude(finding.with(picture));
@@ -99,7 +99,7 @@ pub(super) fn probe(session: &mut Session<'_, '_>, reread: &Reread) -> Result<()
 }
 
 impl Rereading {
-    /// Reads at distances behind so many sequential ones, in turns, each time elsewhere.
+    /// Reads at distances behind so many sequential ones, alternating, each time elsewhere.
     fn behind<const N: usize>(
         &mut self,
         session: &mut Session<'_, '_>,
@@ -121,7 +121,7 @@ impl Rereading {
                 let offset = step * self.next;
                 let walk = Walk { offset, slot: self.piece, size: self.piece };
                 session.run("sequential-start", &walk.pattern(self.piece * start, start, 1))?;
-                session.rest(self.rest)?;
+                session.idle(self.rest)?;
                 let at = offset + self.piece * start + distance;
                 let one =
                     Walk { offset: at, slot: self.piece, size: session.block() }.pattern(self.piece, 1, 1);
