@@ -50,7 +50,8 @@ impl<'d> Findings<'d> {
             .known()
             .provisional(finding.parameter)
             .is_some_and(|before| before.evidence == finding.evidence);
-        let finding = without_figures(Finding { bytes_written, ..finding }, allowance);
+        let rule = finding.rule.clone().filter(|_| finding.verdict != Verdict::Undetermined);
+        let finding = without_figures(Finding { bytes_written, rule, ..finding }, allowance);
         let finding = if was_provisional { finding } else { allowance.doubt(finding) };
         self.inference.findings.push(without_its_host(finding, &self.inference.identity));
     }

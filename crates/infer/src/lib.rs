@@ -21,6 +21,7 @@
 //! - If a probe fails, its parameters say why, and the next probe runs. If the device is gone, the inference ends, and what is
 //!   missing can be inferred later.
 
+mod answers;
 mod caps;
 mod conduct;
 mod findings;
@@ -28,7 +29,9 @@ mod halt;
 mod journal;
 mod knowledge;
 mod lab;
+mod layout;
 mod order;
+mod patterns;
 mod probe;
 mod probes;
 mod progress;

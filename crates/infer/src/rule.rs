@@ -145,6 +145,11 @@ impl Rule {
         )
     }
 
+    /// What this rule suggests without deciding it, for the owner of the answer: an undetermined finding that names the rule.
+    pub(crate) fn hypothesis(self, parameter: Parameter, evidence: impl Into<String>) -> Finding {
+        Finding { rule: Some(self.key(parameter)), ..Finding::undetermined(parameter, evidence) }
+    }
+
     /// The same finding, limited by this rule, unless this rule is strong.
     pub(crate) fn limits(self, finding: Finding) -> Finding {
         match finding.rule.clone() {

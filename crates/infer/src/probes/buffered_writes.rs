@@ -20,8 +20,8 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Ver
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
-use super::writes::{apart, costs_of, place, writes};
 use crate::halt::Halt;
+use crate::patterns::writes::{apart, costs_of, place, writes};
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;

@@ -27,8 +27,8 @@ use flashlab_analysis::inference::{Finding, Parameter, Picture};
 use flashlab_base::Bytes;
 use flashlab_plan::{Content, Location};
 
-use super::writes::{costs_of, place, with_content, writes};
 use crate::halt::{Halt, if_affordable};
+use crate::patterns::writes::{costs_of, place, with_content, writes};
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;

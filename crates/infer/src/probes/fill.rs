@@ -39,11 +39,11 @@ use flashlab_analysis::signals::steps::{CostRise, rise};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
-use super::filling::{IOS_OF_A_RUN, fill_up, io_size, reserved, sequential_writes};
-use super::flushes;
-use super::patterns::{ios, responses};
-use super::slc_region::REGION;
+use crate::answers::slc_cache::REGION;
 use crate::halt::{Halt, if_affordable};
+use crate::patterns::filling::{IOS_OF_A_RUN, fill_up, io_size, reserved, sequential_writes};
+use crate::patterns::flushes;
+use crate::patterns::{ios, responses};
 use crate::probe::Probe;
 use crate::session::Session;
 use answers::{Filled, conclude, conclude_buffer, conclude_none, conclude_spikes};

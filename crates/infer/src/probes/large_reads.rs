@@ -18,11 +18,11 @@ use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Time};
 
-use super::cost_per_io::cost;
-use super::patterns::{ios, responses};
-use super::size_pictures::throughput;
+use crate::answers::cost_per_io::cost;
+use crate::answers::size_pictures::throughput;
 use crate::caps;
 use crate::halt::Halt;
+use crate::patterns::{ios, responses};
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;

@@ -21,13 +21,13 @@ use flashlab_plan::{Location, Time};
 
 use flashlab_analysis::signals::kinds::{LOOK_WRITES, together};
 
-use super::cost_per_io::cost;
-use super::filling::{self, LARGE_WRITES_SHARE, reserved};
-use super::layout::read_pages::page;
-use super::layout::row_writes::row_writes;
-use super::size_pictures::{throughput, with_lines};
-use super::writes::{costs_of, writes};
+use crate::answers::cost_per_io::cost;
+use crate::answers::size_pictures::{throughput, with_lines};
 use crate::halt::Halt;
+use crate::layout::read_pages::page;
+use crate::layout::row_writes::row_writes;
+use crate::patterns::filling::{self, LARGE_WRITES_SHARE, reserved};
+use crate::patterns::writes::{costs_of, writes};
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;

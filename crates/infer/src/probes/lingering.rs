@@ -21,9 +21,9 @@ use flashlab_analysis::lingering;
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
-use super::patterns::ios;
-use super::random_writes::{IO_SIZE, random_writes};
 use crate::halt::Halt;
+use crate::patterns::ios;
+use crate::patterns::random_writes::{IO_SIZE, random_writes};
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;

@@ -21,8 +21,8 @@ use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern, Time};
 
-use super::writes::{Buffer, buffer, costs_of, shifted, writes};
 use crate::halt::{Halt, if_affordable};
+use crate::patterns::writes::{Buffer, buffer, costs_of, shifted, writes};
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;

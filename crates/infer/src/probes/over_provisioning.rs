@@ -36,10 +36,10 @@ mod single_pages;
 use flashlab_analysis::inference::{Parameter, ReclaimUnit};
 use flashlab_base::Bytes;
 
-use super::slc_region;
-use super::space::{SPACE, hand_in_space, known_within};
-use super::writes::{Buffer, buffer, dies, planes};
+use crate::answers::slc_cache;
+use crate::answers::space::{SPACE, hand_in_space, known_within};
 use crate::halt::{Halt, if_affordable};
+use crate::patterns::writes::{Buffer, buffer, dies, planes};
 use crate::probe::Probe;
 use crate::rule::{LIKELY_LEAST, Rule};
 use crate::session::Session;
@@ -56,7 +56,7 @@ use single_pages::{Logs, SinglePages};
 pub(crate) const PROBE: Probe = Probe {
     name: "over-provisioning",
     about: "the filled device is overwritten sequentially: after how much does garbage collection begin?",
-    parameters: &slc_region::REGION,
+    parameters: &slc_cache::REGION,
     hands_in: &SPACE,
     write_share: 0.11,
 };
@@ -81,7 +81,7 @@ const CLEAR: f64 = 12.0;
 /// The rule that over-provisioned space does not deferred merges that are seen from the first writes on.
 const MERGES: Rule = Rule::strong("merges from the first write");
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    slc_region::conclude_provisional(session);
+    slc_cache::conclude_provisional(session);
     // Blocks that can be erased at once are not, as long as there are others.
     let since_fill =
         |session: &Session<'_, '_>| Ok::<_, Halt>(session.written_since_fill()? + session.fill().in_place);

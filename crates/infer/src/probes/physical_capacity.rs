@@ -11,7 +11,7 @@
 
 use flashlab_analysis::inference::{Family, Finding, Parameter, Verdict};
 
-use super::space::{SPACE, value};
+use crate::answers::space::{SPACE, value};
 use crate::halt::Halt;
 use crate::probe::Probe;
 use crate::rule::Rule;

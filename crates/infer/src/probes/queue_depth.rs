@@ -15,9 +15,9 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_samples::Sample;
 
-use super::reads::Walk;
 use crate::caps;
 use crate::halt::Halt;
+use crate::patterns::reads::Walk;
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;

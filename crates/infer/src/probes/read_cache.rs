@@ -27,11 +27,11 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
-use super::no_faster::{ALPHA, FAST_MAX, is_faster, nothing};
-use super::patterns::{in_turn, ios};
-use super::read_buffer::MAYBE_THE_MAP;
-use super::reads::{Walk, compare, how_many_times, in_order, room};
+use crate::answers::no_cache::{ALPHA, FAST_MAX, is_faster, nothing};
+use crate::answers::read_buffer::MAYBE_THE_MAP;
 use crate::halt::Halt;
+use crate::patterns::reads::{Walk, compare, how_many_times, in_order, room};
+use crate::patterns::{in_turn, ios};
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
@@ -175,10 +175,11 @@ impl Rereading {
             finding
         } else {
             let evidence = format!(
-                "{evidence} The ratio is {}, so that these reads may still come from the flash. {MAYBE_THE_MAP}",
+                "{evidence} The ratio is {}, so that these reads may still come from the flash. Something else may have been \
+                 cached, for example their part of the map.",
                 times(left.estimate)
             );
-            Finding::undetermined(parameter, evidence).with(self.picture(&[(TWO_PLACES, &few)]))
+            MAYBE_THE_MAP.hypothesis(parameter, evidence).with(self.picture(&[(TWO_PLACES, &few)]))
         });
         let kept = from_memory.then_some(Kept { granule, time: fast, rule });
         Ok(Reread { flash: self.fresh.clone(), kept })

@@ -34,8 +34,8 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 use flashlab_samples::Sample;
 
-use super::patterns::{ios, responses};
 use crate::halt::{Halt, if_affordable};
+use crate::patterns::{ios, responses};
 use crate::probe::Probe;
 use crate::session::Session;
 use after::{After, BURST, Before, End, Sizes};

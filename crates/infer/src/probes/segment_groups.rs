@@ -17,10 +17,10 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 use flashlab_plan::Pattern;
 
-use super::patterns::in_turn;
-use super::reads::{Walk, compare_each, how_many_times};
 use crate::caps;
 use crate::halt::Halt;
+use crate::patterns::in_turn;
+use crate::patterns::reads::{Walk, compare_each, how_many_times};
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;

@@ -31,9 +31,9 @@ use flashlab_analysis::findings::Phases;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Nanos;
 
-use super::patterns::responses;
-use super::random_writes::{IO_SIZE, is_page_map, phases_of, random_writes};
 use crate::halt::Halt;
+use crate::patterns::random_writes::{IO_SIZE, is_page_map, phases_of, random_writes};
+use crate::patterns::responses;
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;

@@ -6,10 +6,10 @@
 
 use flashlab_analysis::inference::{Finding, Parameter};
 
-use super::layout::explained::explained;
-use super::layout::read_pages::{odd_page, page};
-use super::no_faster::HOLDS_NO_DATA;
+use crate::answers::no_cache::HOLDS_NO_DATA;
 use crate::halt::Halt;
+use crate::layout::explained::explained;
+use crate::layout::read_pages::{odd_page, page};
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;

@@ -44,17 +44,17 @@ mod family_costs;
 mod first_pages;
 pub(super) mod log_allocations;
 mod map_cache;
+mod merges;
 mod orders;
 mod sustained;
 
 use flashlab_analysis::inference::{Family, Finding, Parameter};
 use flashlab_base::Bytes;
 
-use super::merges::{CHEAP, MERGE, MERGING};
-use super::read_buffer::conclude_buffer;
-use super::writes::{dies_in_doubt, page_on_die};
+use crate::answers::read_buffer::conclude_buffer;
 use crate::caps;
 use crate::halt::Halt;
+use crate::patterns::writes::{dies_in_doubt, page_on_die};
 use crate::probe::Probe;
 use crate::rule::{FIRM, Rule};
 use crate::session::Session;
@@ -64,6 +64,7 @@ use first_pages::hand_in_unit;
 use flashlab_analysis::priors;
 use log_allocations::openings;
 use map_cache::{MapCache, look_for_map_cache};
+use merges::{CHEAP, MERGE, MERGING};
 use orders::orders;
 use sustained::{Sustained, sustained};
 

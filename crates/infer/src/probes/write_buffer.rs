@@ -30,8 +30,8 @@ mod single_writes;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 
-use super::flushes;
 use crate::halt::Halt;
+use crate::patterns::flushes;
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;

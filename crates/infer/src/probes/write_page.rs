@@ -22,9 +22,11 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
-use super::filling::io_size;
-use super::writes::{Buffer, buffer, costs_of, dies, filled_on_die, flushed, place, planes, writes};
 use crate::halt::Halt;
+use crate::patterns::filling::io_size;
+use crate::patterns::writes::{
+    Buffer, buffer, costs_of, dies, filled_on_die, flushed, place, planes, writes,
+};
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;

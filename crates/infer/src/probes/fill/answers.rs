@@ -8,7 +8,7 @@ use flashlab_analysis::signals::steps::CostRise;
 use flashlab_base::{Bytes, Nanos};
 
 use super::refill::{Full, Refill, first_spike};
-use crate::probes::slc_region::{REGION, no_region};
+use crate::answers::slc_cache::{REGION, no_region};
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;

@@ -18,8 +18,8 @@ use flashlab_plan::Location;
 
 use crate::InferenceSettings;
 use crate::halt::Halt;
-use crate::probes::filling::{LARGE_WRITES_SHARE, reserved, sequential_writes};
-use crate::probes::patterns::{ios, responses};
+use crate::patterns::filling::{LARGE_WRITES_SHARE, reserved, sequential_writes};
+use crate::patterns::{ios, responses};
 use crate::session::Session;
 use flashlab_analysis::priors;
 use flashlab_analysis::signals::cycles::{Cycle, cycles};

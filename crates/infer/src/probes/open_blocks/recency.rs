@@ -29,8 +29,8 @@ use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
 use crate::halt::Halt;
-use crate::probes::patterns::responses;
-use crate::probes::writes::{Buffer, apart, buffer, dies_in_doubt, page_to_write, writes};
+use crate::patterns::responses;
+use crate::patterns::writes::{Buffer, apart, buffer, dies_in_doubt, page_to_write, writes};
 use crate::session::Session;
 use flashlab_analysis::signals::figures::median;
 

@@ -18,7 +18,7 @@ use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
 use crate::halt::Halt;
-use crate::probes::writes::{costs_of, place, planes, writes};
+use crate::patterns::writes::{costs_of, place, planes, writes};
 use crate::session::Session;
 use flashlab_analysis::signals::figures::median;
 use flashlab_analysis::signals::full_logs::LOG_ROWS_LEAST;

@@ -13,9 +13,9 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
+use crate::answers::space::{IO_SIZE, hand_in_space, known_within};
 use crate::halt::Halt;
-use crate::probes::patterns::ios;
-use crate::probes::space::{IO_SIZE, hand_in_space, known_within};
+use crate::patterns::ios;
 use crate::rule::Rule;
 use crate::session::Session;
 use flashlab_analysis::signals::figures::median;

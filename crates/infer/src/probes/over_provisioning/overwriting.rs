@@ -28,8 +28,8 @@ use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 
 use crate::halt::Halt;
-use crate::probes::patterns::{in_turn, ios, responses, with_reads};
-use crate::probes::writes::{apart, page_to_write};
+use crate::patterns::writes::{apart, page_to_write};
+use crate::patterns::{in_turn, ios, responses, with_reads};
 use crate::session::Session;
 use flashlab_analysis::priors;
 use flashlab_analysis::signals::cycles::{Cycle, is_by_the_clock, level};

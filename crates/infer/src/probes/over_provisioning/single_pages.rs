@@ -27,10 +27,10 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
 use crate::halt::{Halt, if_affordable};
-use crate::probes::patterns::{ios, responses};
-use crate::probes::writes::{
+use crate::patterns::writes::{
     Buffer, apart, buffer, dies_in_doubt, page_on_die, page_to_write, planes, shifted, writes,
 };
+use crate::patterns::{ios, responses};
 use crate::session::Session;
 use flashlab_analysis::priors;
 use flashlab_analysis::signals::figures::{mean, median, over_bytes, quantile};

@@ -9,9 +9,9 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 
 use super::repeated::Reread;
+use crate::answers::no_cache::{is_faster, nothing};
 use crate::halt::Halt;
-use crate::probes::no_faster::{is_faster, nothing};
-use crate::probes::reads::{Walk, how_many_times, in_order};
+use crate::patterns::reads::{Walk, how_many_times, in_order};
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;

@@ -12,7 +12,7 @@
 
 use flashlab_analysis::inference::Parameter;
 
-use crate::probes::random_writes::{IO_SIZE, phases_of};
+use crate::patterns::random_writes::{IO_SIZE, phases_of};
 use crate::session::Session;
 use flashlab_analysis::signals::figures::median;
 

@@ -30,9 +30,9 @@ use flashlab_plan::Time;
 use statrs::distribution::{Continuous, ContinuousCDF, StudentsT};
 
 use crate::halt::Halt;
-use crate::probes::patterns::responses;
-use crate::probes::random_writes::{is_page_map, random_writes};
-use crate::probes::writes::{Buffer, buffer};
+use crate::patterns::random_writes::{is_page_map, random_writes};
+use crate::patterns::responses;
+use crate::patterns::writes::{Buffer, buffer};
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;

@@ -15,10 +15,10 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern};
 use flashlab_samples::Sample;
 
+use super::merges::MERGE;
 use crate::halt::Halt;
-use crate::probes::merges::MERGE;
-use crate::probes::patterns::responses;
-use crate::probes::writes::{Buffer, apart, buffer, pace, pace_of_groups, page_to_write, place, writes};
+use crate::patterns::responses;
+use crate::patterns::writes::{Buffer, apart, buffer, pace, pace_of_groups, page_to_write, place, writes};
 use crate::session::Session;
 use flashlab_analysis::priors;
 use flashlab_analysis::signals::figures::median;

@@ -16,8 +16,8 @@ use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
 use crate::halt::{Halt, if_affordable};
-use crate::probes::patterns::in_turn;
-use crate::probes::writes::{Buffer, apart, buffer, page_to_write, writes};
+use crate::patterns::in_turn;
+use crate::patterns::writes::{Buffer, apart, buffer, page_to_write, writes};
 use crate::rule::Rule;
 use crate::session::Session;
 use flashlab_analysis::priors;

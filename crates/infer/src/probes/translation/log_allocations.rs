@@ -20,8 +20,8 @@ use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
 use crate::halt::{Halt, if_affordable};
-use crate::probes::patterns::{in_turn, ios, with_reads};
-use crate::probes::writes::{apart, buffer, page_to_write, shifted};
+use crate::patterns::writes::{apart, buffer, page_to_write, shifted};
+use crate::patterns::{in_turn, ios, with_reads};
 use crate::rule::Rule;
 use crate::session::Session;
 use flashlab_analysis::priors;

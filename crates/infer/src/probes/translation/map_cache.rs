@@ -20,8 +20,8 @@ use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
 use crate::halt::Halt;
-use crate::probes::patterns::{ios, responses};
-use crate::probes::writes::{apart, known_buffer, place};
+use crate::patterns::writes::{apart, known_buffer, place};
+use crate::patterns::{ios, responses};
 use crate::session::Session;
 use crate::words::times;
 use flashlab_analysis::priors;

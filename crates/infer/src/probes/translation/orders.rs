@@ -19,10 +19,10 @@ use flashlab_analysis::inference::Parameter;
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
+use super::merges::{CHEAP, MERGE};
 use crate::halt::{Halt, if_affordable};
-use crate::probes::merges::{CHEAP, MERGE};
-use crate::probes::patterns::{in_turn, responses};
-use crate::probes::writes::{apart, page_to_write, place, writes};
+use crate::patterns::writes::{apart, page_to_write, place, writes};
+use crate::patterns::{in_turn, responses};
 use crate::session::Session;
 use flashlab_analysis::priors;
 use flashlab_analysis::signals::figures::median;

@@ -17,8 +17,8 @@ use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
 use crate::halt::{Halt, if_affordable};
-use crate::probes::patterns::responses;
-use crate::probes::writes::{
+use crate::patterns::responses;
+use crate::patterns::writes::{
     Buffer, apart, buffer, dies, dies_in_doubt, page_takes, page_to_write, shifted, writes,
 };
 use crate::rule::Rule;

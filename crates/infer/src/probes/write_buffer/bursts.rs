@@ -4,7 +4,7 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
 use crate::halt::Halt;
-use crate::probes::writes::{costs_of, writes};
+use crate::patterns::writes::{costs_of, writes};
 use crate::session::Session;
 use flashlab_analysis::priors;
 

@@ -16,7 +16,7 @@ use flashlab_plan::Location;
 
 use super::bursts::write_behind;
 use crate::halt::Halt;
-use crate::probes::patterns::ios;
+use crate::patterns::ios;
 use crate::session::Session;
 use flashlab_analysis::priors;
 use flashlab_analysis::signals::bursts::SMALL;

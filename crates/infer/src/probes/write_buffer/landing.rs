@@ -20,7 +20,7 @@ use flashlab_plan::{Location, Pattern};
 
 use super::bursts::{idle_after, write_behind, write_one};
 use crate::halt::Halt;
-use crate::probes::patterns::{ios, responses};
+use crate::patterns::{ios, responses};
 use crate::session::Session;
 use crate::words::duration;
 use flashlab_analysis::signals::bursts::SMALL;

@@ -18,8 +18,8 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::Bytes;
 
 use crate::halt::Halt;
-use crate::probes::patterns::in_turn;
-use crate::probes::reads::{Walk, compare_each, how_many_times, room};
+use crate::patterns::in_turn;
+use crate::patterns::reads::{Walk, compare_each, how_many_times, room};
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::times;

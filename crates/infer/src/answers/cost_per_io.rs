@@ -3,7 +3,7 @@
 use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::Nanos;
 
-use super::size_pictures::beginning;
+use crate::answers::size_pictures::beginning;
 use crate::knowledge::CONFIDENCE_LEAST;
 use crate::rule::Rule;
 use flashlab_analysis::signals::sizes::{FittedLine, LineOf, between};

@@ -17,9 +17,9 @@ use flashlab_plan::{Location, Pattern, Time};
 
 use super::traces::run;
 use crate::halt::Halt;
-use crate::probes::filling;
-use crate::probes::patterns::responses;
-use crate::probes::writes::writes;
+use crate::patterns::filling;
+use crate::patterns::responses;
+use crate::patterns::writes::writes;
 use crate::session::Session;
 use flashlab_analysis::layout::TimedRun;
 use flashlab_analysis::signals::figures::median;

@@ -6,7 +6,7 @@ use flashlab_analysis::phases;
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 
-use super::patterns::ios;
+use crate::patterns::ios;
 use crate::session::Session;
 
 /// The size of the writes.

@@ -1,5 +1,11 @@
 //! The patterns that probes are made of: one IO after the other, unless said otherwise.
 
+pub(crate) mod filling;
+pub(crate) mod flushes;
+pub(crate) mod random_writes;
+pub(crate) mod reads;
+pub(crate) mod writes;
+
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Basic, Content, IoSize, Location, Mix, ModeRule, Pattern, Time};
 use flashlab_samples::Sample;

@@ -19,7 +19,7 @@ const PART_OF_HEIGHT: f64 = 0.1;
 const SIZES_LEAST: f64 = 2.0;
 
 /// The throughput of `what` over the size.
-pub(super) fn throughput(what: &str, curves: &[SizeCurve]) -> Picture {
+pub(crate) fn throughput(what: &str, curves: &[SizeCurve]) -> Picture {
     let seconds = |curve: &SizeCurve| median(&curve.times).max(1.0) / 1e9;
     let point = |curve: &SizeCurve| (curve.size.0 as f64, curve.size.0 as f64 / seconds(curve));
     Picture::new(
@@ -31,7 +31,7 @@ pub(super) fn throughput(what: &str, curves: &[SizeCurve]) -> Picture {
 }
 
 /// The same with what lines say of it, from the first size's throughput on.
-pub(super) fn with_lines(picture: Picture, doublings: &[Doubling]) -> Picture {
+pub(crate) fn with_lines(picture: Picture, doublings: &[Doubling]) -> Picture {
     let Some(&(_, first)) = picture.series.first().and_then(|series| series.points.first()) else {
         return picture;
     };
@@ -46,7 +46,7 @@ pub(super) fn with_lines(picture: Picture, doublings: &[Doubling]) -> Picture {
 }
 
 /// The lines that tell what IOs cost beyond their bytes, near their beginning.
-pub(super) fn beginning(
+pub(crate) fn beginning(
     what: &str,
     plain: Option<&FittedLine>,
     paused: Option<&FittedLine>,

@@ -8,7 +8,7 @@ use flashlab_analysis::decide::ranks::{mann_whitney, shift};
 use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::Bytes;
 
-use super::reads::how_many_times;
+use crate::patterns::reads::how_many_times;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
@@ -16,23 +16,23 @@ use flashlab_analysis::priors;
 use flashlab_analysis::signals::figures::median;
 
 /// What a fast read takes, at most, relative to one of the flash.
-pub(super) const FAST_MAX: f64 = 0.96;
+pub(crate) const FAST_MAX: f64 = 0.96;
 /// The chance that reads seem fast.
-pub(super) const ALPHA: f64 = 1e-4;
+pub(crate) const ALPHA: f64 = 1e-4;
 /// Why reads may not show the flash.
-pub(super) const HOLDS_NO_DATA: &str =
+pub(crate) const HOLDS_NO_DATA: &str =
     "The device may hold no data, and a device can answer reads of empty addresses without the flash.";
 /// The confidence that nothing is there where it is not known whether the flash is seen.
 const BLIND: Rule = Rule::likely("flash not seen");
 
 /// Whether reads are faster than others, beyond chance.
-pub(super) fn is_faster(reads: &[f64], others: &[f64]) -> bool {
+pub(crate) fn is_faster(reads: &[f64], others: &[f64]) -> bool {
     mann_whitney(reads, others).p_below < ALPHA && median(reads) < FAST_MAX * median(others)
 }
 
 /// What is to be said where reads are no faster than those of the flash of some kind: that nothing is kept, as far as the
 /// flash is seen.
-pub(super) fn nothing<const N: usize>(
+pub(crate) fn nothing<const N: usize>(
     session: &Session<'_, '_>,
     parameter: Parameter,
     flash: [&[f64]; N],

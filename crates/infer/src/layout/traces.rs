@@ -14,8 +14,8 @@ use flashlab_plan::Location;
 use flashlab_samples::Sample;
 
 use crate::halt::Halt;
-use crate::probes::patterns::responses;
-use crate::probes::reads::{Walk, room};
+use crate::patterns::reads::{Walk, room};
+use crate::patterns::responses;
 use crate::session::Session;
 use flashlab_analysis::inference::TimedIo;
 use flashlab_analysis::layout::{TimedRun, nanos};
@@ -228,7 +228,7 @@ fn in_a_row(runs: Vec<TimedRun>) -> TimedRun {
 }
 
 /// Samples in the order in which they were submitted.
-pub(super) fn run(samples: &[Sample]) -> TimedRun {
+pub(crate) fn run(samples: &[Sample]) -> TimedRun {
     let mut samples: Vec<&Sample> = samples.iter().collect();
     samples.sort_by_key(|sample| (sample.submitted, sample.position));
     let begin = samples.first().map_or(0, |sample| sample.submitted.0);

@@ -11,9 +11,9 @@ use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_base::Bytes;
 use flashlab_plan::{Location, Pattern};
 
-use super::patterns::responses;
-use super::writes::writes;
 use crate::halt::Halt;
+use crate::patterns::responses;
+use crate::patterns::writes::writes;
 use crate::session::Session;
 use flashlab_analysis::signals::figures::median;
 
@@ -25,13 +25,13 @@ const SHOWN: f64 = 1.5;
 const SHOWN_P: f64 = 0.001;
 
 /// How much [`flushed_nanos`] writes.
-pub(super) fn written(session: &Session<'_, '_>) -> Bytes {
+pub(crate) fn written(session: &Session<'_, '_>) -> Bytes {
     ASKED.max(session.block()) * (2 * ASKED_OF)
 }
 
 /// What a write takes with a flush behind it, if that is much longer than a write and a flush of nothing: then it waits for what a
 /// buffer holds. One that outlasts a loss of power need not be reclaimed.
-pub(super) fn flushed_nanos(session: &mut Session<'_, '_>) -> Result<Option<f64>, Halt> {
+pub(crate) fn flushed_nanos(session: &mut Session<'_, '_>) -> Result<Option<f64>, Halt> {
     let size = ASKED.max(session.block());
     let write = |session: &mut Session<'_, '_>, name: &str, flush: bool| {
         let next = writes(Location::Sequential, size, ASKED_OF, session.fill().until, size * ASKED_OF);

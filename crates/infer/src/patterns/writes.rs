@@ -9,8 +9,8 @@ use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Content, Location, Pattern};
 use flashlab_samples::Sample;
 
-use super::patterns::{ios, responses};
 use crate::halt::Halt;
+use crate::patterns::{ios, responses};
 use crate::rule::FIRM;
 use crate::session::Session;
 use flashlab_analysis::signals::figures::median;

@@ -3,8 +3,8 @@
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
-use super::patterns::{ios, responses};
 use crate::halt::Halt;
+use crate::patterns::{ios, responses};
 use crate::session::Session;
 
 /// The share of the write budget for large writes, which write what [`reserved`] leaves.

@@ -6,9 +6,8 @@ use flashlab_base::Bytes;
 use crate::rule::Rule;
 use crate::session::Session;
 
-/// The end of the evidence of a provisional finding that may be the cached map instead of a read buffer.
-pub(crate) const MAYBE_THE_MAP: &str =
-    "Something else may have been cached, for example their part of the map.";
+/// The hypothesis that the part of the map was cached, instead of the data.
+pub(crate) const MAYBE_THE_MAP: Rule = Rule::weak("maybe the map");
 
 /// The rule where the cached map explains what a read buffer would.
 pub(crate) const CACHED_MAP: Rule = Rule::likely("cached map");
@@ -19,7 +18,7 @@ pub(crate) fn conclude_buffer(session: &mut Session<'_, '_>) {
     let Some(provisional) = session.provisional(Parameter::ReadBufferSize) else { return };
     let has_map = session.known().family() == Some(Family::DemandCachedPage);
     session.conclude(match has_map {
-        true if provisional.evidence.ends_with(MAYBE_THE_MAP) => {
+        true if MAYBE_THE_MAP.decided(&provisional) => {
             let evidence = format!(
                 "{} The device keeps its map on the flash and reads it on demand, so it was the map.",
                 provisional.evidence

@@ -15,8 +15,8 @@ use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 use flashlab_samples::Sample;
 
-use super::patterns::ios;
 use crate::halt::Halt;
+use crate::patterns::ios;
 use crate::session::Session;
 use flashlab_analysis::signals::figures::median;
 
