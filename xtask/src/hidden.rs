@@ -105,7 +105,7 @@ mod tests {
         };
         let mut known = nothing_known(device, "hidden");
         infer(device, &settings, &mut known, &mut ());
-        known.findings
+        known.document.findings
     }
 
     #[test]

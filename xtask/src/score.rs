@@ -10,7 +10,9 @@ use anyhow::{Context, anyhow};
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
-use flashlab_infer::{InferenceProgress, InferenceSettings, Probe, infer_probes, nothing_known, probes_for};
+use flashlab_infer::{
+    InferenceProgress, InferenceSettings, Known, Probe, infer_probes, nothing_known, probes_for,
+};
 use flashlab_plan::Plan;
 use flashlab_sim::Profile;
 
@@ -208,7 +210,7 @@ impl InferenceProgress for Timer {
         self.begin = Instant::now();
     }
 
-    fn ended(&mut self, group: &'static Probe, _known: &Inference, _probes: &Plan) {
+    fn ended(&mut self, group: &'static Probe, _known: &Known, _probes: &Plan) {
         self.groups.push((group.name, self.begin.elapsed()));
     }
 }
@@ -235,7 +237,7 @@ pub fn inferred(
             known.findings.push(Finding::undetermined(parameter, "no probe answers it"));
         }
     }
-    known
+    known.document
 }
 
 /// The counts of a parameter's answers.

@@ -15,10 +15,10 @@ mod parameter;
 mod picture;
 
 pub use calibration::{CalibrationTable, RuleCount};
+pub use check::check_findings;
 pub use family::Family;
 pub use finding::{
-    Fill, Finding, INFERENCE_VERSION, Inference, ReclaimUnit, TimedIo, USUAL_WRITES, Value, Verdict,
-    reads_inference_version,
+    Finding, INFERENCE_VERSION, Inference, TimedIo, USUAL_WRITES, Value, Verdict, reads_inference_version,
 };
 pub use parameter::{Parameter, Unit, UnknownParameter};
 pub use picture::{Axis, Picture, Series, Style};

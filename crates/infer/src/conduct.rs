@@ -44,7 +44,7 @@ pub(crate) fn conduct(session: &mut Session<'_, '_>, probes: &'static [Probe]) -
         }
         // What is known of a part of a probe is found again with the rest of it.
         session.findings.forget(probe.parameters);
-        let before = session.inference().clone();
+        let before = session.findings.copy();
         session.progress.begin(probe, index, probes.len());
         let share = probes[..=index].iter().map(|probe| probe.write_share).sum();
         let halt = run(session, probe, share);
@@ -59,12 +59,12 @@ pub(crate) fn conduct(session: &mut Session<'_, '_>, probes: &'static [Probe]) -
         if let Some(ended) = ended {
             session.findings.abandon(before);
             let plan = plan_of(session, probe);
-            session.progress.abandoned(probe, session.findings.inference, &plan);
+            session.progress.abandoned(probe, &session.findings.copy(), &plan);
             return ended;
         }
         conclude_rest(session, probe, halt);
         let plan = plan_of(session, probe);
-        session.progress.ended(probe, session.findings.inference, &plan);
+        session.progress.ended(probe, &session.findings.copy(), &plan);
     }
     InferenceEnd::Done
 }
@@ -100,10 +100,10 @@ fn run(session: &mut Session<'_, '_>, probe: &'static Probe, share: f64) -> Opti
         if session.settings.reading_time.is_none() {
             session.reading_time = Nanos((READING_TIME.0 as f64 * slowness(session)) as u64);
         }
-        let left = session.reading_time.since(session.findings.inference.reading_used);
+        let left = session.reading_time.since(session.findings.checkpoint.reading_used);
         session.allowance.deadline = begin.saturating_add(left);
         let halt = probe_device(session, probe);
-        session.findings.inference.reading_used += session.lab.now().since(begin);
+        session.findings.checkpoint.reading_used += session.lab.now().since(begin);
         halt
     }
 }

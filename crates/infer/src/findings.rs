@@ -11,9 +11,10 @@
 
 use std::mem;
 
-use flashlab_analysis::inference::{Fill, Finding, Inference, Parameter, Verdict};
+use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::Bytes;
 
+use crate::checkpoint::{Checkpoint, Fill, Known};
 use crate::knowledge::Knowledge;
 use crate::session::allowance::Allowance;
 use crate::virtual_disk::without_its_host;
@@ -21,16 +22,17 @@ use crate::virtual_disk::without_its_host;
 /// The document of an inference, and which of its findings are new.
 pub(crate) struct Findings<'d> {
     pub(crate) inference: &'d mut Inference,
+    pub(crate) checkpoint: &'d mut Checkpoint,
     concluded: Vec<Parameter>,
 }
 
 impl<'d> Findings<'d> {
-    pub(crate) fn new(inference: &'d mut Inference) -> Findings<'d> {
-        Findings { inference, concluded: Vec::new() }
+    pub(crate) fn new(known: &'d mut Known) -> Findings<'d> {
+        Findings { inference: &mut known.document, checkpoint: &mut known.checkpoint, concluded: Vec::new() }
     }
 
     pub(crate) fn known(&self) -> Knowledge<'_> {
-        Knowledge(self.inference)
+        Knowledge { document: self.inference, checkpoint: self.checkpoint }
     }
 
     pub(crate) fn is_concluded(&self, parameter: Parameter) -> bool {
@@ -60,9 +62,9 @@ impl<'d> Findings<'d> {
     pub(crate) fn hand_in(&mut self, finding: Finding, allowance: &mut Allowance) {
         let bytes_written = self.take_written(finding.parameter, allowance);
         let finding = Finding { bytes_written, ..finding };
-        self.inference.provisional.retain(|before| before.parameter != finding.parameter);
+        self.checkpoint.provisional.retain(|before| before.parameter != finding.parameter);
         let finding = allowance.doubt(finding);
-        self.inference.provisional.push(finding);
+        self.checkpoint.provisional.push(finding);
     }
 
     /// What was written for a parameter: since the last answer, and for its provisional finding.
@@ -78,15 +80,20 @@ impl<'d> Findings<'d> {
 
     /// The answers of these parameters stand: no provisional finding of them is left.
     pub(crate) fn settle(&mut self, parameters: &[Parameter]) {
-        self.inference.provisional.retain(|finding| !parameters.contains(&finding.parameter));
+        self.checkpoint.provisional.retain(|finding| !parameters.contains(&finding.parameter));
+    }
+
+    /// All that is known.
+    pub(crate) fn copy(&self) -> Known {
+        Known { document: self.inference.clone(), checkpoint: self.checkpoint.clone() }
     }
 
     /// Takes back everything that was found since `before`. What was done to the device stays.
-    pub(crate) fn abandon(&mut self, before: Inference) {
-        let Inference { written, fill, .. } = *self.inference;
-        let Fill { unit, full_after, moving_logs, .. } = before.fill;
-        *self.inference =
-            Inference { written, fill: Fill { unit, full_after, moving_logs, ..fill }, ..before };
+    pub(crate) fn abandon(&mut self, before: Known) {
+        let (written, filled, fill) = (self.inference.written, self.inference.filled, self.checkpoint.fill);
+        let Fill { unit, moving_logs, .. } = before.checkpoint.fill;
+        *self.inference = Inference { written, filled, ..before.document };
+        *self.checkpoint = Checkpoint { fill: Fill { unit, moving_logs, ..fill }, ..before.checkpoint };
     }
 
     /// The findings since the last time.

@@ -3,6 +3,7 @@
 use flashlab_analysis::inference::{Family, Finding, Inference, Parameter, Value};
 use flashlab_base::Bytes;
 
+use crate::checkpoint::Checkpoint;
 use crate::rule::Rule;
 
 /// An answer has to be right more often than wrong: a value with a lower confidence is not reported.
@@ -10,17 +11,20 @@ pub(crate) const CONFIDENCE_LEAST: f64 = 0.5;
 
 /// What is known of the device: its findings, and provisional findings of parameters without one.
 #[derive(Clone, Copy)]
-pub struct Knowledge<'a>(pub(crate) &'a Inference);
+pub struct Knowledge<'a> {
+    pub(crate) document: &'a Inference,
+    pub(crate) checkpoint: &'a Checkpoint,
+}
 
 impl Knowledge<'_> {
     /// The finding of a parameter, or else its provisional one.
     pub(crate) fn finding(&self, parameter: Parameter) -> Option<&Finding> {
-        self.0.get(parameter).or_else(|| self.provisional(parameter))
+        self.document.get(parameter).or_else(|| self.provisional(parameter))
     }
 
     /// The provisional finding of a parameter.
     pub(crate) fn provisional(&self, parameter: Parameter) -> Option<&Finding> {
-        self.0.provisional.iter().find(|finding| finding.parameter == parameter)
+        self.checkpoint.provisional.iter().find(|finding| finding.parameter == parameter)
     }
 
     /// A number in its unit.

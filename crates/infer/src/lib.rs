@@ -23,6 +23,7 @@
 
 mod answers;
 mod caps;
+mod checkpoint;
 mod conduct;
 mod findings;
 mod halt;
@@ -42,10 +43,11 @@ mod session;
 mod virtual_disk;
 mod words;
 
-use flashlab_analysis::inference::{Fill, Inference, Parameter};
+use flashlab_analysis::inference::Parameter;
 use flashlab_base::Bytes;
 use flashlab_device::Device;
 
+pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, Fill, Known, ReclaimUnit};
 use conduct::conduct;
 pub use lab::Limits;
 use lab::{DeviceLab, Lab};
@@ -60,7 +62,7 @@ use session::Session;
 pub fn infer(
     device: &mut dyn Device,
     settings: &InferenceSettings<'_>,
-    known: &mut Inference,
+    known: &mut Known,
     progress: &mut dyn InferenceProgress,
 ) -> InferenceEnd {
     infer_probes(device, settings, known, progress, PROBES)
@@ -71,7 +73,7 @@ pub fn infer(
 pub fn infer_probes(
     device: &mut dyn Device,
     settings: &InferenceSettings<'_>,
-    known: &mut Inference,
+    known: &mut Known,
     progress: &mut dyn InferenceProgress,
     probes: &'static [Probe],
 ) -> InferenceEnd {
@@ -82,7 +84,7 @@ pub fn infer_probes(
 pub fn replay_probes(
     device: &mut RecordedDevice<'_>,
     settings: &InferenceSettings<'_>,
-    known: &mut Inference,
+    known: &mut Known,
     progress: &mut dyn InferenceProgress,
     probes: &'static [Probe],
 ) -> InferenceEnd {
@@ -92,7 +94,7 @@ pub fn replay_probes(
 fn infer_in(
     lab: &mut dyn Lab,
     settings: &InferenceSettings<'_>,
-    known: &mut Inference,
+    known: &mut Known,
     progress: &mut dyn InferenceProgress,
     probes: &'static [Probe],
 ) -> InferenceEnd {
@@ -111,19 +113,21 @@ pub fn probes_for(parameters: &[Parameter]) -> &'static [Probe] {
 
 /// Forgets what was found by writing, because the device is another one, or in another state. If the disk under it is the
 /// same, its wear stays, and what was written still counts against the budget.
-pub fn forget_writes(known: &mut Inference, is_worn: bool) {
+pub fn forget_writes(known: &mut Known, is_worn: bool) {
+    let Known { document, checkpoint } = known;
     for probe in PROBES.iter().filter(|probe| probe.writes()) {
-        known.findings.retain(|finding| !probe.parameters.contains(&finding.parameter));
+        document.findings.retain(|finding| !probe.parameters.contains(&finding.parameter));
     }
-    known.provisional.clear();
-    known.row_writes.clear();
+    checkpoint.provisional.clear();
+    checkpoint.row_writes.clear();
     if !is_worn {
-        known.written = Bytes::ZERO;
+        document.written = Bytes::ZERO;
     }
-    known.fill = Fill { begun_at: known.written, ..Fill::default() };
+    document.filled = Bytes::ZERO;
+    checkpoint.fill = Fill { begun_at: document.written, ..Fill::default() };
 }
 
-/// A document without findings, of a device that is about to be inferred.
-pub fn nothing_known(device: &dyn Device, target: &str) -> Inference {
-    Inference::begun(target, device.identity(), device.geometry().capacity)
+/// Nothing known of a device that is about to be inferred.
+pub fn nothing_known(device: &dyn Device, target: &str) -> Known {
+    Known::begun(target, device.identity(), device.geometry().capacity)
 }

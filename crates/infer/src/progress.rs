@@ -2,11 +2,12 @@
 
 use std::sync::atomic::AtomicBool;
 
-use flashlab_analysis::inference::{Finding, Inference, USUAL_WRITES};
+use flashlab_analysis::inference::{Finding, USUAL_WRITES};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_plan::Plan;
 use flashlab_samples::{ProbeStep, Sample};
 
+use crate::checkpoint::Known;
 use crate::probe::Probe;
 
 /// What an inference may do.
@@ -43,9 +44,9 @@ pub trait InferenceProgress {
     /// A parameter has its answer.
     fn concluded(&mut self, _finding: &Finding) {}
     /// A group ended; all that is known so far, and the plan of the probes that it ran.
-    fn ended(&mut self, _group: &'static Probe, _known: &Inference, _probes: &Plan) {}
+    fn ended(&mut self, _group: &'static Probe, _known: &Known, _probes: &Plan) {}
     /// It ended in the middle of a group, whose answers are forgotten; all that is known, and the plan of the probes that it ran.
-    fn abandoned(&mut self, _group: &'static Probe, _known: &Inference, _probes: &Plan) {}
+    fn abandoned(&mut self, _group: &'static Probe, _known: &Known, _probes: &Plan) {}
     /// A step was made. A run has samples, process by process; its number is the recorder's to give.
     fn step(&mut self, _step: ProbeStep, _samples: &[Vec<Sample>]) {}
     /// The device is left idle, for this much longer.

@@ -16,6 +16,7 @@ use flashlab_engine::{Control, Failure, StopReason};
 use flashlab_plan::{ModeRule, Pattern, Space};
 use flashlab_samples::{ProbeStep, Sample};
 
+use crate::checkpoint::Known;
 use crate::findings::Findings;
 use crate::halt::Halt;
 use crate::journal::{Journal, record_run};
@@ -51,13 +52,13 @@ impl<'d, 's> Session<'d, 's> {
     pub(crate) fn new(
         lab: &'d mut dyn Lab,
         settings: &'s InferenceSettings<'s>,
-        inference: &'d mut Inference,
+        known: &'d mut Known,
         progress: &'d mut dyn InferenceProgress,
     ) -> Session<'d, 's> {
         Session {
             lab,
             settings,
-            findings: Findings::new(inference),
+            findings: Findings::new(known),
             progress,
             allowance: Allowance::default(),
             journal: Journal::default(),
@@ -83,7 +84,7 @@ impl<'d, 's> Session<'d, 's> {
 
     /// Whether the device is known to hold data everywhere, and in order. What holds none may be read without the flash.
     pub fn holds_data(&self) -> bool {
-        self.findings.inference.fill.whole_at.is_some()
+        self.findings.checkpoint.fill.whole_at.is_some()
     }
 
     /// What is known by now.
@@ -130,7 +131,7 @@ impl<'d, 's> Session<'d, 's> {
     /// a write takes what a buffer would hide.
     pub(crate) fn look_through(&mut self) {
         let may_be_buffered = self.known().bytes(Parameter::WriteBufferSize) != Some(Bytes::ZERO);
-        self.allowance.through = may_be_buffered && self.findings.inference.fill.flushed_nanos.is_some();
+        self.allowance.through = may_be_buffered && self.findings.checkpoint.fill.flushed_nanos.is_some();
     }
 
     /// Whether each write of the group is flushed.

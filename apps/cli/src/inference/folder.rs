@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use flashlab_analysis::inference::{INFERENCE_VERSION, Inference, reads_inference_version};
 use flashlab_base::Bytes;
+use flashlab_infer::{CHECKPOINT_VERSION, Checkpoint, Known};
 use flashlab_samples::{Manifest, RunFolder, SamplesError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,8 @@ use crate::inference::settings::InferenceSettings;
 
 /// What is known so far.
 pub const INFERENCE: &str = "inference.json";
+/// What only a resumed inference needs.
+pub const CHECKPOINT: &str = "checkpoint.json";
 /// The page.
 pub const PAGE: &str = "report.html";
 const UNDER_WAY: &str = "under-way.json";
@@ -55,6 +58,28 @@ pub fn open(path: &Path) -> Result<(RunFolder, Manifest<InferenceSettings>, Infe
         )));
     }
     Ok((folder, manifest, known))
+}
+
+/// What only a resumed inference needs. Up to version 4 of [`INFERENCE`] it was a part of that file.
+pub fn checkpoint(folder: &RunFolder, document: &Inference) -> Result<Checkpoint> {
+    let is_earlier = !folder.path().join(CHECKPOINT).exists();
+    let name = if is_earlier { INFERENCE } else { CHECKPOINT };
+    let path = folder.path().join(name);
+    let advice = "begin a new run";
+    let mut checkpoint: Checkpoint = read(folder, name, advice)?;
+    if is_earlier {
+        checkpoint.version = CHECKPOINT_VERSION;
+    }
+    checkpoint
+        .check(document.capacity)
+        .map_err(|wrong| Usage(format!("{}: {wrong}; {advice}", path.display())))?;
+    Ok(checkpoint)
+}
+
+/// Saves what is known. The checkpoint comes first: it may be ahead of the findings, and these may not be ahead of it.
+pub fn write_known(folder: &RunFolder, known: &Known) -> Result<(), SamplesError> {
+    folder.write_sealed(CHECKPOINT, &known.checkpoint)?;
+    folder.write_sealed(INFERENCE, &known.document)
 }
 
 /// Adds the writes of a killed group to the document, if there was one.

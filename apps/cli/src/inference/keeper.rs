@@ -3,13 +3,13 @@
 use std::mem;
 use std::time::{Duration, Instant};
 
-use flashlab_analysis::inference::{Finding, Inference};
+use flashlab_analysis::inference::Finding;
 use flashlab_base::{Bytes, Nanos};
-use flashlab_infer::{InferenceProgress, PROBES_FOLDER, Probe};
+use flashlab_infer::{InferenceProgress, Known, PROBES_FOLDER, Probe};
 use flashlab_plan::Plan;
 use flashlab_samples::{Manifest, ProbeStep, RunFolder, Sample, SamplesError};
 
-use crate::inference::folder::{self, INFERENCE};
+use crate::inference::folder;
 use crate::inference::recorder::Recorder;
 use crate::inference::settings::InferenceSettings;
 use crate::inference::show;
@@ -64,7 +64,7 @@ impl<'a> Keeper<'a> {
 
     /// Whether the findings are in the folder. If a write failed, it is repeated, because space may be free
     /// again.
-    pub fn finish(mut self, known: &Inference) -> Result<(), SamplesError> {
+    pub fn finish(mut self, known: &Known) -> Result<(), SamplesError> {
         match self.failed.take() {
             Some(_) => {
                 self.write_known(known);
@@ -96,8 +96,8 @@ impl<'a> Keeper<'a> {
     }
 
     /// Estimates the time of the remaining writes, once the speed of filling the device is known.
-    fn estimate(&mut self, known: &Inference) {
-        let pace = known.fill.nanos_per_byte;
+    fn estimate(&mut self, known: &Known) {
+        let pace = known.checkpoint.fill.nanos_per_byte;
         let left = self.manifest.settings.write_budget.unwrap_or_default().0.saturating_sub(known.written.0);
         if !self.has_estimated && pace > 0.0 {
             let least = Nanos::from_secs_f64((left as f64 * pace / 1e9).ceil());
@@ -118,9 +118,9 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    fn write_known(&mut self, known: &Inference) {
+    fn write_known(&mut self, known: &Known) {
         self.written = known.written;
-        let kept = self.folder.write_sealed(INFERENCE, known);
+        let kept = folder::write_known(self.folder, known);
         // After a kill between these two, the writes are counted twice instead of not at all.
         if self.note(kept) {
             self.noted = known.written;
@@ -151,13 +151,13 @@ impl InferenceProgress for Keeper<'_> {
         }
     }
 
-    fn ended(&mut self, group: &'static Probe, known: &Inference, probes: &Plan) {
+    fn ended(&mut self, group: &'static Probe, known: &Known, probes: &Plan) {
         self.write_plan(group, probes);
         self.estimate(known);
         self.write_known(known);
     }
 
-    fn abandoned(&mut self, group: &'static Probe, known: &Inference, probes: &Plan) {
+    fn abandoned(&mut self, group: &'static Probe, known: &Known, probes: &Plan) {
         self.write_plan(group, probes);
         self.write_known(known);
     }

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use flashlab_analysis::inference::{Inference, Parameter};
 use flashlab_base::{Bytes, Identity};
 use flashlab_bench::Settings as BenchSettings;
-use flashlab_infer::{InferenceEnd, PROBES_FOLDER, probes_for};
+use flashlab_infer::{InferenceEnd, Known, PROBES_FOLDER, probes_for};
 use flashlab_report::shell_word;
 use flashlab_samples::{FolderLock, Manifest, RunFolder, SamplesError};
 
@@ -26,7 +26,7 @@ use crate::target::{OpenDevice, Opened};
 pub struct OngoingInference {
     folder: RunFolder,
     manifest: Manifest<InferenceSettings>,
-    known: Inference,
+    known: Known,
     interrupt: Arc<AtomicBool>,
     _lock: FolderLock,
 }
@@ -50,13 +50,15 @@ impl OngoingInference {
         };
         let folder = run_folder::create(output, &manifest, &manifest.settings.target, Content::Samples)?;
         folder.make_directory(PROBES_FOLDER)?;
-        folder.write_sealed(INFERENCE, &known)?;
+        folder::write_known(&folder, &known)?;
         OngoingInference::with(folder, manifest, known)
     }
 
     /// Opens the folder for resuming, unless another process uses it.
     pub fn resumed(path: &Path) -> Result<OngoingInference> {
-        let (folder, manifest, known) = folder::open(path)?;
+        let (folder, manifest, document) = folder::open(path)?;
+        let checkpoint = folder::checkpoint(&folder, &document)?;
+        let known = Known { document, checkpoint };
         // An earlier flashlab made folders without samples.
         folder.make_directory("samples")?;
         folder.rename_torn_segments()?;
@@ -68,7 +70,7 @@ impl OngoingInference {
     fn with(
         folder: RunFolder,
         manifest: Manifest<InferenceSettings>,
-        known: Inference,
+        known: Known,
     ) -> Result<OngoingInference> {
         let lock = folder.lock()?;
         Ok(OngoingInference { folder, manifest, known, interrupt: interrupt()?, _lock: lock })
@@ -139,7 +141,7 @@ impl OngoingInference {
         if let Some(reason) = missing {
             // The output has an answer for each parameter. The folder's document leaves the missing ones out,
             // so that a resumed inference probes them.
-            let complete = self.known.clone().with_rest(self.settings().parameters(), &reason);
+            let complete = self.known.document.clone().with_rest(self.settings().parameters(), &reason);
             show::print(&self.manifest, &complete, &page, options)?;
         }
         kept?;
@@ -161,10 +163,13 @@ impl OngoingInference {
         let (ended, kept) = self.infer_until_the_end(device);
         kept?;
         match ended {
-            InferenceEnd::Done => Ok((self.known, None)),
+            InferenceEnd::Done => Ok((self.known.document, None)),
             InferenceEnd::Gone(reason) => {
                 let parameters = self.settings().parameters();
-                Ok((self.known.with_rest(parameters, &gone(&reason)), Some(format!("is gone: {reason}"))))
+                Ok((
+                    self.known.document.with_rest(parameters, &gone(&reason)),
+                    Some(format!("is gone: {reason}")),
+                ))
             }
             InferenceEnd::Diverged(reason) => bail!(reason),
             InferenceEnd::Interrupted => {

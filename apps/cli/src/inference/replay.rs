@@ -5,7 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, bail};
 use flashlab_analysis::inference::{Finding, Inference};
-use flashlab_infer::{InferenceEnd, PROBES_FOLDER, RecordedDevice, Recording, probes_for, replay_probes};
+use flashlab_infer::{
+    InferenceEnd, Known, PROBES_FOLDER, RecordedDevice, Recording, probes_for, replay_probes,
+};
 use flashlab_report::shell_word;
 use flashlab_samples::Manifest;
 
@@ -28,10 +30,10 @@ pub fn replay(run: &Path, output: Option<&Path>, options: &InferencePrintOptions
     };
     let chosen = &manifest.settings;
     let limits = recording.limits();
-    let mut known = Inference::begun(&chosen.target, manifest.identity.clone(), limits.capacity);
+    let mut known = Known::begun(&chosen.target, manifest.identity.clone(), limits.capacity);
     let folder = run_folder::create(output, &manifest, &chosen.target, Content::Documents)?;
     folder.make_directory(PROBES_FOLDER)?;
-    folder.write_sealed(INFERENCE, &known)?;
+    folder::write_known(&folder, &known)?;
     let interrupt = AtomicBool::new(false);
     let infer_settings = flashlab_infer::InferenceSettings {
         seed: chosen.seed,

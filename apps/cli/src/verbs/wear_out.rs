@@ -324,7 +324,7 @@ mod tests {
     fn what_changed_is_told_with_the_wear_at_which_it_did() {
         let device = flashlab_device::MemoryDevice::new(Bytes::mib(1), flashlab_base::Nanos(1000));
         let round = |full_writes, page: u64, cost: f64| {
-            let mut known = flashlab_infer::nothing_known(&device, "worn");
+            let mut known = flashlab_infer::nothing_known(&device, "worn").document;
             known.findings.push(Finding::found(Parameter::ReadPageSize, Bytes(page), 1.0, ""));
             known.findings.push(Finding::found(Parameter::PauseBenefit, cost, 1.0, ""));
             let erases = Erases {

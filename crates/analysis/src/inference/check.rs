@@ -15,8 +15,7 @@ use std::ops::RangeInclusive;
 use flashlab_base::Bytes;
 
 use super::{
-    Fill, Finding, INFERENCE_VERSION, Inference, Parameter, ReclaimUnit, TimedIo, Unit, Value, Verdict,
-    reads_inference_version,
+    Finding, INFERENCE_VERSION, Inference, Parameter, Unit, Value, Verdict, reads_inference_version,
 };
 
 /// The largest number.
@@ -33,12 +32,6 @@ const PLANES_MOST: f64 = 64.0;
 const SIZE_TIMES: f64 = 2.0;
 const TINY: f64 = (64_u64 << 20) as f64;
 const FLASH_TIMES: f64 = 64.0;
-/// The slowest write of a byte, in nanoseconds.
-const BYTE_SLOWEST: f64 = 1e9;
-/// The largest sum of the rises of the logarithms of write times.
-const LOGS_MOST: f64 = 1e6;
-/// The most writes that are kept from filling the device.
-const WRITES_MOST: usize = 1 << 16;
 
 impl Inference {
     /// Refuses values that flashlab never writes.
@@ -52,22 +45,24 @@ impl Inference {
         }
         size("capacity", self.capacity, LARGEST)?;
         size("written", self.written, LARGEST)?;
-        number("reading_used", self.reading_used.0 as f64, 0.0..=LARGEST)?;
-        for list in [&self.findings, &self.provisional] {
-            for (index, finding) in list.iter().enumerate() {
-                let parameter = finding.parameter;
-                if list[..index].iter().any(|earlier| earlier.parameter == parameter) {
-                    return Err(format!("{parameter} stands twice: the file is damaged"));
-                }
-                check_finding(finding, self.capacity)?;
-            }
-        }
-        check_fill(&self.fill, self.capacity)?;
-        if self.row_writes.iter().map(Vec::len).sum::<usize>() > WRITES_MOST {
-            return Err(format!("row_writes holds more than {WRITES_MOST} writes: the file is damaged"));
-        }
-        self.row_writes.iter().flatten().try_for_each(|write| check_write(write, self.capacity))
+        size("filled", self.filled, self.capacity.0 as f64)?;
+        check_findings(&self.findings, self.capacity)
     }
+}
+
+/// Refuses findings that no document has: impossible values, or two of one parameter.
+///
+/// # Errors
+/// What is wrong, and where, in a clause.
+pub fn check_findings(findings: &[Finding], capacity: Bytes) -> Result<(), String> {
+    for (index, finding) in findings.iter().enumerate() {
+        let parameter = finding.parameter;
+        if findings[..index].iter().any(|earlier| earlier.parameter == parameter) {
+            return Err(format!("{parameter} stands twice: the file is damaged"));
+        }
+        check_finding(finding, capacity)?;
+    }
+    Ok(())
 }
 
 fn check_finding(finding: &Finding, capacity: Bytes) -> Result<(), String> {
@@ -135,43 +130,6 @@ fn largest(capacity: Bytes) -> f64 {
     (SIZE_TIMES * capacity.0 as f64).clamp(TINY, LARGEST)
 }
 
-fn check_fill(fill: &Fill, capacity: Bytes) -> Result<(), String> {
-    let Fill {
-        begun_at,
-        until,
-        whole_at,
-        nanos_per_byte,
-        in_place,
-        was_begun: _,
-        unit,
-        full_after,
-        moving_logs,
-        flushed_nanos,
-    } = *fill;
-    size("fill.until", until, capacity.0 as f64)?;
-    size("fill.begun_at", begun_at, LARGEST)?;
-    size("fill.whole_at", whole_at.unwrap_or_default(), LARGEST)?;
-    size("fill.in_place", in_place, LARGEST)?;
-    size("fill.full_after", full_after.unwrap_or_default(), LARGEST)?;
-    number("fill.nanos_per_byte", nanos_per_byte, 0.0..=BYTE_SLOWEST)?;
-    number("fill.flushed_nanos", flushed_nanos.unwrap_or_default(), 0.0..=LARGEST)?;
-    number("fill.moving_logs", moving_logs.unwrap_or_default(), 0.0..=LOGS_MOST)?;
-    let Some(ReclaimUnit { size: unit, onset, predictions: _, correct: _, logs }) = unit else {
-        return Ok(());
-    };
-    number("fill.unit.size", unit.0 as f64, 1.0..=UNIT_MOST.min(largest(capacity)))?;
-    size("fill.unit.onset", onset.unwrap_or_default(), LARGEST)?;
-    number("fill.unit.logs", f64::from(logs.unwrap_or_default()), 0.0..=COUNT_MOST)
-}
-
-fn check_write(write: &TimedIo, capacity: Bytes) -> Result<(), String> {
-    number("at of a write in row_writes", write.at, 0.0..=LARGEST)?;
-    number("nanos of a write in row_writes", write.nanos, 0.0..=LARGEST)?;
-    let end = write.offset.saturating_add(write.size);
-    number("size of a write in row_writes", write.size as f64, 1.0..=capacity.0 as f64)?;
-    number("end of a write in row_writes", end as f64, 0.0..=capacity.0 as f64)
-}
-
 fn size(what: &str, size: Bytes, most: f64) -> Result<(), String> {
     number(what, size.0 as f64, 0.0..=most)
 }
@@ -198,7 +156,7 @@ mod tests {
         Inference {
             findings,
             written: Bytes::gib(1),
-            fill: Fill { until: Bytes::gib(1), ..Fill::default() },
+            filled: Bytes::gib(1),
             ..Inference::begun("test", Identity::default(), Bytes::gib(1))
         }
     }
@@ -252,22 +210,10 @@ mod tests {
     #[test]
     fn the_fill_is_within_the_device() {
         assert_eq!(document(Vec::new()).check(), Ok(()));
-        let beyond = refused(|inference| inference.fill.until = Bytes::gib(1) + Bytes(1));
-        assert!(beyond.starts_with("fill.until is 1073741825, and can be 0 to 1073741824"), "{beyond}");
+        let beyond = refused(|inference| inference.filled = Bytes::gib(1) + Bytes(1));
+        assert!(beyond.starts_with("filled is 1073741825, and can be 0 to 1073741824"), "{beyond}");
         let huge = Bytes(1 << 53);
         assert!(refused(|inference| inference.written = huge).contains("written"));
         assert!(refused(|inference| inference.capacity = huge).contains("capacity"));
-        assert!(refused(|inference| inference.fill.begun_at = huge).contains("begun_at"));
-        assert!(refused(|inference| inference.fill.full_after = Some(huge)).contains("full_after"));
-        assert!(refused(|inference| inference.fill.nanos_per_byte = -1.0).contains("nanos_per_byte"));
-        assert!(refused(|inference| inference.fill.moving_logs = Some(-1.0)).contains("moving_logs"));
-        let unit =
-            |size, logs| ReclaimUnit { size, onset: None, predictions: 0, correct: 0, logs: Some(logs) };
-        assert!(refused(|inference| inference.fill.unit = Some(unit(Bytes::ZERO, 1))).contains("unit.size"));
-        assert!(
-            refused(|inference| inference.fill.unit = Some(unit(Bytes::mib(1), u32::MAX))).contains("logs")
-        );
-        let write = TimedIo { at: 0.0, nanos: 1.0, offset: 1 << 30, size: 4096 };
-        assert!(refused(|inference| inference.row_writes = vec![vec![write]]).contains("end of a write"));
     }
 }

@@ -11,9 +11,9 @@ use super::{Family, Parameter, Picture, Unit};
 pub const USUAL_WRITES: u64 = 2;
 
 /// The version of [`Inference`] as a file.
-pub const INFERENCE_VERSION: u32 = 4;
-/// The earliest version that can be read. Since then only names have changed; serde's aliases accept the
-/// earlier ones.
+pub const INFERENCE_VERSION: u32 = 5;
+/// The earliest version that can be read. Since then names have changed, which serde's aliases accept, and
+/// what resuming needs has become the checkpoint of crate `infer`.
 const EARLIEST_VERSION: u32 = 3;
 
 /// Whether files of this version can be read.
@@ -26,6 +26,19 @@ pub fn reads_inference_version(version: u32) -> bool {
 fn current_version<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     let version = u32::deserialize(deserializer)?;
     Ok(if reads_inference_version(version) { INFERENCE_VERSION } else { version })
+}
+
+/// Reads up to where a device was filled: a size, or the state of filling of an earlier version.
+fn filled_until<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Filled {
+        Until(Bytes),
+        State { until: Bytes },
+    }
+    Ok(match Filled::deserialize(deserializer)? {
+        Filled::Until(until) | Filled::State { until } => until,
+    })
 }
 
 /// The kind of answer for a parameter.
@@ -210,20 +223,12 @@ pub struct Inference {
     pub capacity: Bytes,
     /// In the order in which they were found; each parameter at most once.
     pub findings: Vec<Finding>,
-    /// Provisional findings: a later group of probes measures again and concludes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "supposed")]
-    pub provisional: Vec<Finding>,
     /// The bytes written in all, including groups of probes that did not finish.
     pub written: Bytes,
-    /// How far the device was filled.
-    pub fill: Fill,
-    /// The time of the finished groups that only read.
-    #[serde(default)]
-    pub reading_used: Nanos,
-    /// Some of the writes that filled the device, run by run, until a later group has used them to find pages
-    /// and dies.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub row_writes: Vec<Vec<TimedIo>>,
+    /// Up to which address the device was filled sequentially: its capacity if it holds data everywhere. Earlier versions have the
+    /// state of filling here.
+    #[serde(default, alias = "fill", deserialize_with = "filled_until")]
+    pub filled: Bytes,
 }
 
 /// An IO that was done.
@@ -239,67 +244,6 @@ pub struct TimedIo {
     pub size: u64,
 }
 
-/// How far a device was written sequentially from its beginning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Fill {
-    /// The bytes written in all before the first write to this device. They can have gone to an earlier
-    /// scratch file in its place.
-    #[serde(default)]
-    pub begun_at: Bytes,
-    /// The end of what was filled.
-    pub until: Bytes,
-    /// The bytes written in all when the fill reached the end of the device, plus what was written in place
-    /// since then.
-    pub whole_at: Option<Bytes>,
-    /// The time of the last writes of the fill, in nanoseconds per byte; 0 if unknown.
-    pub nanos_per_byte: f64,
-    /// How many of the bytes written since then went repeatedly to a few addresses.
-    #[serde(default)]
-    pub in_place: Bytes,
-    /// Whether the fill of the whole device has begun.
-    pub was_begun: bool,
-    /// The time of a write of a few KiB followed by a flush, in nanoseconds, if the flush waits for the write
-    /// buffer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flushed_nanos: Option<f64>,
-    /// The unit in which the device reclaims space, as sequential overwriting shows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unit: Option<ReclaimUnit>,
-    /// How many bytes of single-page writes one die took before more of them waited, times the number of
-    /// dies. If all addresses share the log blocks, this is the size of all logs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub full_after: Option<Bytes>,
-    /// Each block that leaves a full SLC cache makes some writes slower. This is the sum of the rises of the
-    /// logarithms of their times, if it was measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub moving_logs: Option<f64>,
-}
-
-/// The unit in which a device reclaims space.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ReclaimUnit {
-    /// How large it is.
-    pub size: Bytes,
-    /// How many bytes were overwritten before the first garbage collection; `None` if it came with the first
-    /// writes.
-    pub onset: Option<Bytes>,
-    /// How many times this unit predicted a garbage collection.
-    #[serde(alias = "foretold")]
-    pub predictions: u32,
-    /// How many of these predictions were correct.
-    #[serde(alias = "rightly")]
-    pub correct: u32,
-    /// The number of logs of this size that all addresses share, if it was seen.
-    pub logs: Option<u32>,
-}
-
-impl ReclaimUnit {
-    /// A unit of shared logs that appeared with the first writes and predicted nothing.
-    pub fn of_logs(size: Bytes, logs: u32) -> ReclaimUnit {
-        ReclaimUnit { size, onset: None, predictions: 0, correct: 0, logs: Some(logs) }
-    }
-}
-
 impl Inference {
     /// A document without findings.
     pub fn begun(target: &str, identity: Identity, capacity: Bytes) -> Inference {
@@ -309,11 +253,8 @@ impl Inference {
             identity,
             capacity,
             findings: Vec::new(),
-            provisional: Vec::new(),
             written: Bytes::ZERO,
-            fill: Fill::default(),
-            reading_used: Nanos::ZERO,
-            row_writes: Vec::new(),
+            filled: Bytes::ZERO,
         }
     }
 
@@ -355,7 +296,7 @@ mod tests {
              "evidence": "e", "bytes_written": 0, "picture": null}
         ],
         "written": 0,
-        "fill": {"until": 0, "whole_at": null, "nanos_per_byte": 0.0, "was_begun": false,
+        "fill": {"until": 65536, "whole_at": null, "nanos_per_byte": 0.0, "was_begun": false,
                  "unit": {"size": 4096, "onset": null, "foretold": 9, "rightly": 8, "logs": null}}
     }"#;
 
@@ -369,20 +310,18 @@ mod tests {
         assert_eq!(read.check(), Ok(()));
         assert_eq!(read.version, INFERENCE_VERSION);
         assert_eq!(read.get(Parameter::SlcCacheSize).and_then(Finding::number), Some(0.0));
-        assert_eq!(read.provisional[0].parameter, Parameter::SlcCacheRefill);
-        let unit = read.fill.unit.unwrap();
-        assert_eq!((unit.predictions, unit.correct), (9, 8));
+        assert_eq!(read.filled, Bytes::kib(64));
         let written = serde_json::to_string(&read).unwrap();
-        assert!(written.contains("\"slc_cache_size\"") && written.contains("\"provisional\""), "{written}");
+        assert!(written.contains("\"slc_cache_size\"") && !written.contains("provisional"), "{written}");
         assert_eq!(serde_json::from_str::<Inference>(&written).unwrap(), read);
     }
 
     #[test]
     fn a_version_that_is_not_known_is_refused() {
-        for version in [0, 2, 5] {
+        for version in [0, 2, 6] {
             let text = version_3().replace("\"version\": 3", &format!("\"version\": {version}"));
             let read: Inference = serde_json::from_str(&text).unwrap();
-            assert_eq!(read.check(), Err(format!("has version {version}, and this program reads version 4")));
+            assert_eq!(read.check(), Err(format!("has version {version}, and this program reads version 5")));
         }
     }
 }

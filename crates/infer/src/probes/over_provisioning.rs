@@ -33,7 +33,8 @@ mod overwriting;
 mod overwritten;
 mod single_pages;
 
-use flashlab_analysis::inference::{Parameter, ReclaimUnit};
+use crate::checkpoint::ReclaimUnit;
+use flashlab_analysis::inference::Parameter;
 use flashlab_base::Bytes;
 
 use crate::answers::slc_cache;

@@ -3,32 +3,34 @@
 use std::mem;
 use std::sync::atomic::Ordering;
 
-use flashlab_analysis::inference::Fill;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_samples::ProbeStep;
 
 use super::Session;
+use crate::checkpoint::Fill;
 use crate::halt::Halt;
 use flashlab_analysis::layout::TimedRun;
 
 impl Session<'_, '_> {
     /// What is known of filling the device.
     pub(crate) fn fill(&self) -> &Fill {
-        &self.findings.inference.fill
+        &self.findings.checkpoint.fill
     }
 
     pub(crate) fn fill_mut(&mut self) -> &mut Fill {
-        &mut self.findings.inference.fill
+        &mut self.findings.checkpoint.fill
     }
 
     /// Counts bytes that were written after what was filled.
     pub(crate) fn filled(&mut self, length: Bytes) {
         let (capacity, block) = (self.capacity(), self.block());
-        let fill = &mut self.findings.inference.fill;
+        let (document, fill) = (&mut *self.findings.inference, &mut self.findings.checkpoint.fill);
         fill.until += length;
+        document.filled = fill.until.min(capacity);
         if fill.until >= capacity.round_down(block) {
             // Bytes that were overwritten before count beyond the capacity.
-            fill.whole_at = Some(self.findings.inference.written.min(fill.begun_at + capacity));
+            fill.whole_at = Some(document.written.min(fill.begun_at + capacity));
+            document.filled = capacity;
         }
     }
 
@@ -55,19 +57,19 @@ impl Session<'_, '_> {
 
     /// Keeps the times of some writes that filled the device, for the probe that looks for pages and dies.
     pub(crate) fn keep_row_writes(&mut self, runs: Vec<TimedRun>) {
-        self.findings.inference.row_writes = runs;
+        self.findings.checkpoint.row_writes = runs;
     }
 
     pub(crate) fn take_row_writes(&mut self) -> Vec<TimedRun> {
-        mem::take(&mut self.findings.inference.row_writes)
+        mem::take(&mut self.findings.checkpoint.row_writes)
     }
 
     /// Counts bytes that were written repeatedly to a few offsets since the device was filled. Erasing alone reclaims their space,
     /// so it does not count as used.
     pub(crate) fn wrote_in_place(&mut self, length: Bytes) {
-        let whole_at = &mut self.findings.inference.fill.whole_at;
+        let whole_at = &mut self.findings.checkpoint.fill.whole_at;
         *whole_at = whole_at.map(|at| at + length);
-        self.findings.inference.fill.in_place += length;
+        self.findings.checkpoint.fill.in_place += length;
     }
 
     /// The bytes written since the device was filled, without those that were written in place.
@@ -75,7 +77,7 @@ impl Session<'_, '_> {
     /// # Errors
     /// [`Halt::Lacks`] if it was not.
     pub fn written_since_fill(&self) -> Result<Bytes, Halt> {
-        let whole_at = self.findings.inference.fill.whole_at;
+        let whole_at = self.findings.checkpoint.fill.whole_at;
         let filled = whole_at.ok_or_else(|| Halt::Lacks("the device was not filled".to_owned()))?;
         Ok(Bytes(self.findings.inference.written.0.saturating_sub(filled.0)))
     }

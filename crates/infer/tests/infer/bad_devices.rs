@@ -3,18 +3,18 @@
 use std::sync::atomic::AtomicBool;
 
 use crate::made_up::MadeUp;
-use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
+use flashlab_analysis::inference::{Finding, Parameter, Verdict};
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{
     Completion, Device, FaultyDevice, InjectedFault, IoError, MemoryDevice, Operation, Request,
 };
-use flashlab_infer::{InferenceEnd, InferenceSettings, PROBES, Probe, infer, nothing_known};
+use flashlab_infer::{InferenceEnd, InferenceSettings, Known, PROBES, Probe, infer, nothing_known};
 use flashlab_sim::{Profile, SimulatedDevice};
 
 const SMALL: Bytes = Bytes::mib(16);
 
 /// All findings; checks what has to hold of every device: each parameter is answered once, and the budget is kept.
-fn inferred(device: &mut dyn Device) -> Inference {
+fn inferred(device: &mut dyn Device) -> Known {
     let (known, ended) = inferred_until_the_end(device);
     assert_eq!(ended, InferenceEnd::Done);
     let answered: Vec<_> = known.findings.iter().map(|finding| finding.parameter).collect();
@@ -26,7 +26,7 @@ fn inferred(device: &mut dyn Device) -> Inference {
     known
 }
 
-fn inferred_until_the_end(device: &mut dyn Device) -> (Inference, InferenceEnd) {
+fn inferred_until_the_end(device: &mut dyn Device) -> (Known, InferenceEnd) {
     let budget = InferenceSettings::usual_budget(device.geometry().capacity);
     let settings = InferenceSettings {
         seed: Seed(3),
@@ -41,7 +41,7 @@ fn inferred_until_the_end(device: &mut dyn Device) -> (Inference, InferenceEnd) 
     (known, ended)
 }
 
-fn of<'a>(known: &'a Inference, group: &Probe) -> Vec<&'a Finding> {
+fn of<'a>(known: &'a Known, group: &Probe) -> Vec<&'a Finding> {
     group.parameters.iter().map(|&parameter| known.get(parameter).unwrap()).collect()
 }
 
@@ -64,7 +64,7 @@ fn an_io_that_fails_here_and_there_costs_no_answer() {
     let once = inferred(&mut FaultyDevice::new(memory(), InjectedFault::Nth(5, IoError::IO)));
     let often = inferred(&mut failing(even(), |io, _| io % 100 == 7));
     for known in [once, often] {
-        let found = |known: &Inference| {
+        let found = |known: &Known| {
             known.findings.iter().filter(|finding| finding.verdict != Verdict::Undetermined).count()
         };
         assert!(found(&known) >= found(&whole), "{} of {}", found(&known), found(&whole));
@@ -168,7 +168,7 @@ fn a_device_that_does_not_answer_a_flush_is_gone() {
     let (whole, ..) = answering(u32::MAX);
     let known = hanging(whole.behind_large.expect("some are flushed"));
     let is_region = |supposed: &Finding| supposed.parameter == Parameter::SlcCacheSize;
-    assert!(known.provisional.iter().any(is_region), "what the fill showed stays");
+    assert!(known.checkpoint.provisional.iter().any(is_region), "what the fill showed stays");
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn first_that_answers() -> (u64, &'static Probe) {
     /// Notes how many IOs there were when it ended.
     struct First<'a>(&'a Cell<u64>, Option<(u64, &'static Probe)>);
     impl InferenceProgress for First<'_> {
-        fn ended(&mut self, group: &'static Probe, _: &Inference, _: &flashlab_plan::Plan) {
+        fn ended(&mut self, group: &'static Probe, _: &Known, _: &flashlab_plan::Plan) {
             if self.1.is_none() && !group.parameters.is_empty() {
                 self.1 = Some((self.0.get(), group));
             }

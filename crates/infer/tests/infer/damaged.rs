@@ -2,10 +2,12 @@
 
 use std::sync::atomic::AtomicBool;
 
-use flashlab_analysis::inference::{Fill, Finding, Inference, Parameter, ReclaimUnit, TimedIo, Unit};
+use flashlab_analysis::inference::{Finding, Parameter, TimedIo, Unit};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
-use flashlab_infer::{InferenceEnd, InferenceSettings, PROBES, infer, nothing_known};
+use flashlab_infer::{
+    Fill, InferenceEnd, InferenceSettings, Known, PROBES, ReclaimUnit, infer, nothing_known,
+};
 use flashlab_sim::{Profile, SimulatedDevice};
 
 const CAPACITY: Bytes = Bytes::mib(24);
@@ -19,7 +21,7 @@ fn device() -> SimulatedDevice {
 }
 
 /// Goes on with what is known to the end; nothing where it is refused.
-fn resumed(mut known: Inference) {
+fn resumed(mut known: Known) {
     if known.check().is_err() {
         return;
     }
@@ -35,7 +37,7 @@ fn resumed(mut known: Inference) {
 }
 
 /// All that was found, known to be filled.
-fn whole() -> Inference {
+fn whole() -> Known {
     let mut known = nothing_known(&device(), "test");
     let settings = InferenceSettings {
         seed: Seed(5),
@@ -49,12 +51,12 @@ fn whole() -> Inference {
 }
 
 /// What the first groups found of it.
-fn until(whole: &Inference, groups: usize) -> Inference {
+fn until(whole: &Known, groups: usize) -> Known {
     let mut known = whole.clone();
     let is_of_them = |parameter| PROBES[..groups].iter().any(|group| group.parameters.contains(&parameter));
     known.findings.retain(|finding| is_of_them(finding.parameter));
     known.written = CAPACITY;
-    known.fill.whole_at = Some(CAPACITY);
+    known.checkpoint.fill.whole_at = Some(CAPACITY);
     known
 }
 
@@ -65,7 +67,7 @@ fn numbers() -> impl Iterator<Item = Parameter> {
     Parameter::ALL.iter().copied().filter(|parameter| parameter.unit() != Unit::None)
 }
 
-fn with(mut known: Inference, parameter: Parameter, value: f64) -> Inference {
+fn with(mut known: Known, parameter: Parameter, value: f64) -> Known {
     known.findings.retain(|finding| finding.parameter != parameter);
     known.findings.push(Finding::found(parameter, value, 0.95, "absurd"));
     known
@@ -106,26 +108,33 @@ fn no_fill_that_passes_makes_a_group_panic() {
     let sizes = [Bytes(0), Bytes(1), Bytes(511), Bytes::kib(68), CAPACITY, largest];
     for size in sizes {
         let unit = ReclaimUnit { size, onset: Some(size), predictions: 9, correct: 9, logs: Some(1 << 20) };
-        let good = until(&whole, 7).fill;
+        let good = until(&whole, 7).checkpoint.fill;
         let fills = [
             Fill { until: size, whole_at: None, ..good },
             Fill { until: size, was_begun: true, ..Fill::default() },
             Fill { begun_at: size, whole_at: Some(size), ..good },
-            Fill { in_place: size, full_after: Some(size), ..good },
+            Fill { in_place: size, ..good },
             Fill { unit: Some(unit), ..good },
             Fill { nanos_per_byte: (size.0 as f64).min(1e9), ..good },
             Fill { moving_logs: Some((size.0 as f64).min(1e6)), ..good },
         ];
         for fill in fills {
             for groups in [1, 2, 8] {
-                resumed(Inference { fill, ..until(&whole, groups) });
+                let mut known = until(&whole, groups);
+                known.checkpoint.fill = fill;
+                resumed(known);
             }
         }
         let write =
             |index: u64| TimedIo { at: 0.0, nanos: size.0 as f64, offset: index, size: size.0.max(1) };
         let row_writes = vec![(0..20).map(write).collect(), Vec::new(), vec![write(4096); 13]];
-        resumed(Inference { row_writes, ..until(&whole, 3) });
-        resumed(Inference { written: size, ..until(&whole, 3) });
-        resumed(Inference { reading_used: Nanos(size.0), ..until(&whole, 3) });
+        let changed = |change: &dyn Fn(&mut Known)| {
+            let mut known = until(&whole, 3);
+            change(&mut known);
+            resumed(known);
+        };
+        changed(&|known| known.checkpoint.row_writes.clone_from(&row_writes));
+        changed(&|known| known.written = size);
+        changed(&|known| known.checkpoint.reading_used = Nanos(size.0));
     }
 }

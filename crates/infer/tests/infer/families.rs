@@ -2,14 +2,14 @@
 
 use std::sync::atomic::AtomicBool;
 
-use flashlab_analysis::inference::{Finding, Inference, Parameter};
+use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
-use flashlab_infer::{InferenceSettings, PROBES, infer_probes, nothing_known};
+use flashlab_infer::{InferenceSettings, Known, PROBES, infer_probes, nothing_known};
 use flashlab_sim::Profile;
 
 /// What is found until the groups that ask for the family, of a device with these sections beside the usual ones.
-fn inferred(controller: &str, sections: &str) -> Inference {
+fn inferred(controller: &str, sections: &str) -> Known {
     let text = format!(
         "version = 1\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \"96MiB\"\n\
          [flash]\npage = \"4KiB\"\npages_per_block = 64\ndies = 2\nchannels = 2\nover_provisioning = 0.15\nread = \"60us\"\n\
@@ -32,13 +32,13 @@ fn inferred(controller: &str, sections: &str) -> Inference {
     known
 }
 
-fn family(known: &Inference) -> (&Finding, String) {
+fn family(known: &Known) -> (&Finding, String) {
     let found = known.get(Parameter::TranslationFamily).unwrap();
     (found, format!("{} ({}): {}", found.value_in_words(), found.confidence, found.evidence))
 }
 
 /// Asserts that the family is this one.
-fn assert_family(known: &Inference, name: &str) {
+fn assert_family(known: &Known, name: &str) {
     let (found, told) = family(known);
     assert_eq!(found.value, Some(name.into()), "{told}");
 }

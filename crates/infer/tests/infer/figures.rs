@@ -3,13 +3,13 @@
 
 use std::sync::atomic::AtomicBool;
 
-use flashlab_analysis::inference::{Inference, Parameter, Value, Verdict};
+use flashlab_analysis::inference::{Parameter, Value, Verdict};
 use flashlab_base::{Bytes, Nanos, Seed};
-use flashlab_infer::{InferenceSettings, infer, nothing_known};
+use flashlab_infer::{InferenceSettings, Known, infer, nothing_known};
 use flashlab_sim::Profile;
 
 /// What is found with the usual budget of a device with jitter and outliers, of which this is the capacity and what is its own.
-fn inferred(capacity: &str, own: &str) -> Inference {
+fn inferred(capacity: &str, own: &str) -> Known {
     let toml = format!(
         "version = 1\nname = \"test\"\nfit = \"test\"\nsource = \"test\"\ntitle = \"test\"\ncapacity = \"{capacity}\"\n\
          block = \"512B\"\n{own}\n[noise]\nsigma = 0.03\noutlier_share = 0.005\noutlier_factor = 10\n"
@@ -39,7 +39,7 @@ fn flash(pages: u32, dies: u32, program: &str) -> String {
 const LINK: &str = "[controller]\nread_command = \"20us\"\nwrite_command = \"25us\"\nread_bandwidth = \"400MB/s\"\n\
                     write_bandwidth = \"300MB/s\"\n";
 
-fn value(known: &Inference, parameter: Parameter) -> Option<Value> {
+fn value(known: &Known, parameter: Parameter) -> Option<Value> {
     known.get(parameter).and_then(|finding| finding.value.clone())
 }
 

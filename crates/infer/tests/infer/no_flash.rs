@@ -4,16 +4,18 @@
 use std::sync::atomic::AtomicBool;
 
 use crate::made_up::MadeUp;
-use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
+use flashlab_analysis::inference::{Finding, Parameter, Verdict};
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Device, Operation, Request};
-use flashlab_infer::{InferenceEnd, InferenceSettings, infer, infer_probes, nothing_known, probes_for};
+use flashlab_infer::{
+    InferenceEnd, InferenceSettings, Known, infer, infer_probes, nothing_known, probes_for,
+};
 
-fn inferred(device: &mut dyn Device, seed: u64) -> Inference {
+fn inferred(device: &mut dyn Device, seed: u64) -> Known {
     inferred_by_transport(device, seed, None)
 }
 
-fn inferred_by_transport(device: &mut dyn Device, seed: u64, transport: Option<&str>) -> Inference {
+fn inferred_by_transport(device: &mut dyn Device, seed: u64, transport: Option<&str>) -> Known {
     let settings = InferenceSettings {
         seed: Seed(seed),
         write_budget: Some(InferenceSettings::usual_budget(device.geometry().capacity)),
@@ -40,7 +42,7 @@ fn noise(random: &mut Prng) -> f64 {
 }
 
 /// What is found of these parameters, and is neither nothing (0 or 1) nor unsure.
-fn confident<'a>(known: &'a Inference, parameters: &[Parameter], from: f64) -> Vec<&'a Finding> {
+fn confident<'a>(known: &'a Known, parameters: &[Parameter], from: f64) -> Vec<&'a Finding> {
     let says = |finding: &&Finding| {
         finding.verdict == Verdict::Found
             && finding.confidence >= from

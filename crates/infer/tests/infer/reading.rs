@@ -2,10 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
-use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
+use flashlab_analysis::inference::{Finding, Parameter, Verdict};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::{Device, Operation};
-use flashlab_infer::{InferenceEnd, InferenceSettings, infer, nothing_known};
+use flashlab_infer::{InferenceEnd, InferenceSettings, Known, infer, nothing_known};
 use flashlab_sim::profile::Profile;
 
 const NOISE: &str = "[noise]\nsigma = 0.05\noutlier_share = 0.01\noutlier_factor = 10.0\nseed = 7\n";
@@ -17,7 +17,7 @@ fn profile(capacity: &str, rest: &str) -> Profile {
     Profile::parse(&format!("{head}{NOISE}{rest}"), "known.toml").unwrap()
 }
 
-fn read_only(profile: &Profile, filled: bool) -> Inference {
+fn read_only(profile: &Profile, filled: bool) -> Known {
     let mut device = profile.device().unwrap();
     if filled {
         let (capacity, size) = (device.geometry().capacity, Bytes::kib(128));
@@ -40,7 +40,7 @@ fn read_only(profile: &Profile, filled: bool) -> Inference {
 
 /// What was found, in words, with its confidence if that is below 0.95; or else why nothing was. Which confidence a rule has,
 /// the generated table decides.
-fn answer(known: &Inference, parameter: Parameter) -> String {
+fn answer(known: &Known, parameter: Parameter) -> String {
     let finding = known.get(parameter).unwrap();
     match finding.verdict {
         Verdict::Found if finding.confidence >= 0.95 => finding.value_in_words(),

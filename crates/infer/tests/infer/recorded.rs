@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
-use flashlab_analysis::inference::Inference;
 use flashlab_base::{Nanos, Seed};
 use flashlab_device::Device;
 use flashlab_infer::{
-    InferenceEnd, InferenceProgress, InferenceSettings, Limits, Probe, RecordedDevice, RecordedProbeRun,
-    RecordedStep, RecordedSteps, infer, nothing_known, replay_probes,
+    InferenceEnd, InferenceProgress, InferenceSettings, Known, Limits, Probe, RecordedDevice,
+    RecordedProbeRun, RecordedStep, RecordedSteps, infer, nothing_known, replay_probes,
 };
 use flashlab_plan::{Pattern, Plan};
 use flashlab_samples::{ProbeStep, Sample};
@@ -35,7 +34,7 @@ impl InferenceProgress for Memory {
         self.current.push((step, samples.concat()));
     }
 
-    fn ended(&mut self, group: &'static Probe, _: &Inference, probes: &Plan) {
+    fn ended(&mut self, group: &'static Probe, _: &Known, probes: &Plan) {
         let pattern = |name: &str| -> Pattern {
             probes.experiments.iter().find(|kept| kept.name == name).unwrap().pattern.clone()
         };
@@ -69,12 +68,12 @@ fn settings(seed: u64, interrupt: &AtomicBool, capacity: flashlab_base::Bytes) -
 }
 
 /// What was recorded, and what was found: once for all tests.
-fn recorded() -> (Memory, Inference, Limits) {
-    static RECORDED: OnceLock<(Memory, Inference, Limits)> = OnceLock::new();
+fn recorded() -> (Memory, Known, Limits) {
+    static RECORDED: OnceLock<(Memory, Known, Limits)> = OnceLock::new();
     RECORDED.get_or_init(record).clone()
 }
 
-fn record() -> (Memory, Inference, Limits) {
+fn record() -> (Memory, Known, Limits) {
     let (mut device, interrupt) = (device(), AtomicBool::new(false));
     let geometry = device.geometry();
     let limits = Limits { capacity: geometry.capacity, block: geometry.block, depth: geometry.depth };
@@ -84,7 +83,7 @@ fn record() -> (Memory, Inference, Limits) {
     (memory, known, limits)
 }
 
-fn replayed(memory: &mut Memory, limits: Limits, seed: u64) -> (InferenceEnd, Inference) {
+fn replayed(memory: &mut Memory, limits: Limits, seed: u64) -> (InferenceEnd, Known) {
     let interrupt = AtomicBool::new(false);
     let mut known = nothing_known(&device(), "test");
     let settings = settings(seed, &interrupt, limits.capacity);
@@ -98,7 +97,10 @@ fn the_same_estimators_find_the_same_byte_for_byte() {
     let (mut memory, found, limits) = recorded();
     let (ended, known) = replayed(&mut memory, limits, 5);
     assert_eq!(ended, InferenceEnd::Done);
-    assert_eq!(serde_json::to_string(&known).unwrap(), serde_json::to_string(&found).unwrap());
+    assert_eq!(
+        serde_json::to_string(&known.document).unwrap(),
+        serde_json::to_string(&found.document).unwrap()
+    );
 }
 
 #[test]

@@ -3,15 +3,15 @@
 use std::sync::atomic::AtomicBool;
 
 use crate::made_up::MadeUp;
-use flashlab_analysis::inference::{Inference, Parameter, Value};
+use flashlab_analysis::inference::{Parameter, Value};
 use flashlab_base::{Bytes, Nanos, Operation, Prng, Seed};
 use flashlab_device::{Device, Request};
-use flashlab_infer::{InferenceSettings, infer, nothing_known};
+use flashlab_infer::{InferenceSettings, Known, infer, nothing_known};
 
 /// Of the devices that are made up: so large that the write budget leaves enough to rewrite an eighth.
 const CAPACITY: Bytes = Bytes::gib(64);
 
-fn inferred(device: &mut dyn Device) -> Inference {
+fn inferred(device: &mut dyn Device) -> Known {
     let settings = InferenceSettings {
         seed: Seed(1),
         write_budget: Some(InferenceSettings::usual_budget(device.geometry().capacity)),
@@ -25,12 +25,12 @@ fn inferred(device: &mut dyn Device) -> Inference {
 }
 
 /// What is found of a drive of the zoo.
-fn inferred_drive(name: &str) -> Inference {
+fn inferred_drive(name: &str) -> Known {
     let drive = flashlab_sim::zoo().into_iter().find(|drive| drive.name == name).unwrap();
     inferred(&mut drive.device().unwrap())
 }
 
-fn assert_found(known: &Inference, parameter: Parameter, value: impl Into<Value>) {
+fn assert_found(known: &Known, parameter: Parameter, value: impl Into<Value>) {
     let found = known.get(parameter).unwrap();
     assert_eq!(found.value, Some(value.into()), "{parameter}: {}", found.evidence);
 }

@@ -3,12 +3,12 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use flashlab_analysis::inference::{Finding, Inference, Parameter};
+use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::{Nanos, Seed};
 use flashlab_device::{Device, Request};
 use flashlab_infer::{
-    InferenceEnd, InferenceProgress, InferenceSettings, PROBES, Probe, forget_writes, infer, infer_probes,
-    nothing_known, probes_for,
+    InferenceEnd, InferenceProgress, InferenceSettings, Known, PROBES, Probe, forget_writes, infer,
+    infer_probes, nothing_known, probes_for,
 };
 use flashlab_plan::Plan;
 use flashlab_sim::{Profile, SimulatedDevice};
@@ -37,13 +37,13 @@ impl InferenceProgress for Interrupts<'_> {
         self.interrupt.fetch_or(self.as_it_begins && is_first, Ordering::Relaxed);
     }
 
-    fn ended(&mut self, _: &'static Probe, _: &Inference, _: &Plan) {
+    fn ended(&mut self, _: &'static Probe, _: &Known, _: &Plan) {
         self.interrupt.fetch_or(!self.as_it_begins, Ordering::Relaxed);
     }
 }
 
 /// What is known in the end, and how often it was interrupted.
-fn inferred(as_it_begins: Option<bool>) -> (Inference, u64) {
+fn inferred(as_it_begins: Option<bool>) -> (Known, u64) {
     inferred_of(&mut device(), as_it_begins, Nanos::from_secs(60), PROBES)
 }
 
@@ -53,7 +53,7 @@ fn inferred_of(
     as_it_begins: Option<bool>,
     reading_time: Nanos,
     groups: &'static [Probe],
-) -> (Inference, u64) {
+) -> (Known, u64) {
     let budget = InferenceSettings::usual_budget(device.geometry().capacity);
     let interrupt = AtomicBool::new(false);
     let settings = InferenceSettings {
@@ -86,13 +86,18 @@ fn inferred_of(
     (known, times)
 }
 
-fn as_a_file_keeps_it(known: &Inference) -> Inference {
-    serde_json::from_str(&serde_json::to_string(known).unwrap()).unwrap()
+fn as_a_file_keeps_it(known: &Known) -> Known {
+    let document = serde_json::to_string(&known.document).unwrap();
+    let checkpoint = serde_json::to_string(&known.checkpoint).unwrap();
+    Known {
+        document: serde_json::from_str(&document).unwrap(),
+        checkpoint: serde_json::from_str(&checkpoint).unwrap(),
+    }
 }
 
 /// What was found, with which confidence and why. Not what was written for each: a group that answers nothing leaves its count to
 /// the one behind it, if that is in the same session.
-fn answers(known: &Inference) -> Vec<String> {
+fn answers(known: &Known) -> Vec<String> {
     let told = |finding: &Finding| {
         let Finding { parameter, confidence, evidence, .. } = finding;
         format!("{parameter}: {} ({confidence}): {evidence}", finding.value_in_words())
@@ -172,8 +177,8 @@ struct Notes<'a> {
     of: &'static str,
     count: &'a Cell<u64>,
     begun: u64,
-    before: Option<Inference>,
-    last: Inference,
+    before: Option<Known>,
+    last: Known,
     ios: u64,
 }
 
@@ -185,7 +190,7 @@ impl InferenceProgress for Notes<'_> {
         }
     }
 
-    fn ended(&mut self, group: &'static Probe, known: &Inference, _: &Plan) {
+    fn ended(&mut self, group: &'static Probe, known: &Known, _: &Plan) {
         self.last = known.clone();
         if group.name == self.of {
             self.ios = self.count.get();
@@ -211,7 +216,10 @@ fn who_is_interrupted_when_a_group_has_told_what_it_hands_in_begins_it_again() {
         let mut notes = Notes { of, count: &count, begun: 0, before: None, last, ios: 0 };
         if infer(&mut device, &settings, &mut known, &mut notes) == InferenceEnd::Interrupted {
             let before = notes.before.clone().unwrap();
-            assert_eq!((&known.findings, &known.provisional), (&before.findings, &before.provisional));
+            assert_eq!(
+                (&known.findings, &known.checkpoint.provisional),
+                (&before.findings, &before.checkpoint.provisional)
+            );
             interrupt.store(false, Ordering::Relaxed);
             known = as_a_file_keeps_it(&known);
             assert_eq!(infer(&mut device, &settings, &mut known, &mut notes), InferenceEnd::Done);
@@ -228,7 +236,7 @@ fn who_is_interrupted_in_each_group_begins_it_again() {
     let (whole, _) = inferred(None);
     let (resumed, times) = inferred(Some(true));
     assert_eq!(times, PROBES.len() as u64);
-    let parameters = |known: &Inference| known.findings.iter().map(|one| one.parameter).collect::<Vec<_>>();
+    let parameters = |known: &Known| known.findings.iter().map(|one| one.parameter).collect::<Vec<_>>();
     assert_eq!(parameters(&resumed), parameters(&whole));
 }
 

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
-use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
+use flashlab_analysis::inference::{Finding, Parameter, Verdict};
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Device, Operation};
-use flashlab_infer::{InferenceSettings, infer, nothing_known};
+use flashlab_infer::{InferenceSettings, Known, infer, nothing_known};
 use flashlab_sim::Profile;
 
 /// A device of which these are the sections.
@@ -18,7 +18,7 @@ fn profile(capacity: &str, sections: &str) -> Profile {
 }
 
 /// All findings of such a device.
-fn inferred(capacity: &str, sections: &str) -> Inference {
+fn inferred(capacity: &str, sections: &str) -> Known {
     let mut device = profile(capacity, sections).device().unwrap();
     let settings = InferenceSettings {
         seed: Seed(7),
@@ -32,18 +32,18 @@ fn inferred(capacity: &str, sections: &str) -> Inference {
     known
 }
 
-fn finding(known: &Inference, parameter: Parameter) -> &Finding {
+fn finding(known: &Known, parameter: Parameter) -> &Finding {
     known.get(parameter).unwrap()
 }
 
 /// Asserts that a number was found within 3 %, or exactly where it is 0.
-fn assert_close(known: &Inference, parameter: Parameter, truth: f64) {
+fn assert_close(known: &Known, parameter: Parameter, truth: f64) {
     let found = finding(known, parameter);
     let number = found.number().unwrap_or_else(|| panic!("{parameter}: {}", found.evidence));
     assert!((number - truth).abs() <= 0.03 * truth, "{parameter}: {number}, not {truth}: {}", found.evidence);
 }
 
-fn assert_not_identifiable(known: &Inference, parameter: Parameter) {
+fn assert_not_identifiable(known: &Known, parameter: Parameter) {
     let found = finding(known, parameter);
     assert_eq!(found.verdict, Verdict::NotIdentifiable, "{parameter}: {}", found.evidence);
 }

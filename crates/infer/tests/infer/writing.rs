@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 
-use flashlab_analysis::inference::{Inference, Parameter, Value};
+use flashlab_analysis::inference::{Parameter, Value};
 use flashlab_base::{Bytes, Nanos, Operation, Seed};
 use flashlab_device::{Completion, Device, Request, VirtualTime};
-use flashlab_infer::{InferenceSettings, infer, nothing_known};
+use flashlab_infer::{InferenceSettings, Known, infer, nothing_known};
 use flashlab_sim::Profile;
 
 /// A drive after it was written from its beginning to its end.
-fn inferred(profile: &Profile) -> Inference {
+fn inferred(profile: &Profile) -> Known {
     let mut device = profile.device().unwrap();
     let size = Bytes::kib(128);
     let mut ios = (0..profile.capacity.0 / size.0).map(|i| (Operation::Write, size * i, size));
@@ -27,7 +27,7 @@ fn inferred(profile: &Profile) -> Inference {
 }
 
 /// What is found with the usual budget.
-fn inferred_of(device: &mut dyn Device) -> Inference {
+fn inferred_of(device: &mut dyn Device) -> Known {
     let interrupt = AtomicBool::new(false);
     let settings = InferenceSettings {
         seed: Seed(1),
@@ -42,7 +42,7 @@ fn inferred_of(device: &mut dyn Device) -> Inference {
 }
 
 /// The value that was found, if it was.
-fn value(known: &Inference, parameter: Parameter) -> Option<Value> {
+fn value(known: &Known, parameter: Parameter) -> Option<Value> {
     known.get(parameter).and_then(|finding| finding.value.clone())
 }
 
@@ -136,7 +136,7 @@ fn logs_behind_a_buffer() -> Profile {
 #[test]
 fn a_buffer_that_can_be_flushed_hides_no_logs() {
     let known = inferred(&logs_behind_a_buffer());
-    assert!(known.fill.flushed_nanos.is_some());
+    assert!(known.checkpoint.fill.flushed_nanos.is_some());
     assert_eq!(value(&known, Parameter::WriteBufferFlush), Some("when-full".into()));
     assert_eq!(value(&known, Parameter::TranslationFamily), Some("shared log-block".into()));
     assert_eq!(value(&known, Parameter::OpenBlocks), Some(6u64.into()));
@@ -183,7 +183,7 @@ fn a_flush_that_empties_no_buffer_is_not_relied_on() {
     let device = logs_behind_a_buffer().device().unwrap();
     let mut device = Protected { inner: device, flushed: VecDeque::new() };
     let known = inferred_of(&mut device);
-    assert!(known.fill.whole_at.is_some() && known.fill.flushed_nanos.is_none());
+    assert!(known.checkpoint.fill.whole_at.is_some() && known.checkpoint.fill.flushed_nanos.is_none());
     // What is not seen is not found with confidence.
     let family = known.get(Parameter::TranslationFamily).unwrap();
     assert!(

@@ -9,7 +9,7 @@ use crate::method::target_words;
 
 /// The state in two or three words, and the sentences that say what it restricts.
 pub fn device_state(inference: &Inference) -> (&'static str, String) {
-    let Inference { written, capacity, fill, .. } = inference;
+    let Inference { written, capacity, filled, .. } = inference;
     let limits = "Garbage collection may not have limited it yet: once it does, writes, above all random ones, may take \
                   several times as long as the findings say";
     if *written == Bytes::ZERO {
@@ -18,7 +18,7 @@ pub fn device_state(inference: &Inference) -> (&'static str, String) {
         return ("as found", sentence.to_owned());
     }
     let measure = format!("{limits}. `flashlab bench --state steady` measures the steady state.");
-    if fill.whole_at.is_some() || fill.until >= *capacity {
+    if filled >= capacity {
         let sentence = format!(
             "The probes filled the device from end to end and wrote {written} in all: it is not known to be steady. {measure}"
         );
@@ -53,7 +53,7 @@ mod tests {
         inference.written = Bytes::kib(512);
         assert_eq!(device_state(&inference).0, "filled in part");
         inference.written = Bytes::kib(1536);
-        inference.fill.whole_at = Some(Bytes::mib(1));
+        inference.filled = Bytes::mib(1);
         let (state, sentence) = device_state(&inference);
         assert_eq!(state, "filled once");
         assert!(sentence.contains("in all: it is not known to be steady"), "{sentence}");

@@ -16,7 +16,8 @@
 //! # Invariants
 //! - dies share rows: so that no die has only valid blocks.
 
-use flashlab_analysis::inference::{Parameter, ReclaimUnit};
+use crate::checkpoint::ReclaimUnit;
+use flashlab_analysis::inference::Parameter;
 use flashlab_base::Bytes;
 
 use super::overwriting::{Overwriting, PredictedCycle, begin};

@@ -1,6 +1,7 @@
 //! What the overwritten device tells of its unit: the cycle that predicted itself, and the rows that all stalls tell.
 
-use flashlab_analysis::inference::{Finding, Parameter, Picture, ReclaimUnit};
+use crate::checkpoint::ReclaimUnit;
+use flashlab_analysis::inference::{Finding, Parameter, Picture};
 use flashlab_base::Bytes;
 
 use super::overwriting::Overwriting;
