@@ -315,7 +315,7 @@ fn what_is_wrong_is_told() {
     flashlab: --size is for scratch files, and --capacity for simulated devices: a device is inferred as a whole
     flashlab: --write-budget, but nothing would be written: add --write
     flashlab: twice/inference.json: write_cost_per_io stands twice: the file is damaged; begin a new run
-    flashlab: newer/inference.json: has version 1000, and this program reads version 4
+    flashlab: newer/inference.json: has version 1000, and this program reads version 5
     flashlab: too_confident/inference.json: the confidence of write_cost_per_io is 2: it is 0 to 1
     flashlab: less/inference.json: the value of segment_groups is -2000000000, and can be 1 to 512 on this device: the file is damaged; begin a new run
     flashlab: consent is given, but a simulated device needs none: leave it out
@@ -372,7 +372,7 @@ fn what_to_do_about_a_damaged_file_is_told() {
     flashlab: run/manifest.json: write_budget is 15 EiB, and no more than twice the capacity, 128 MiB, is ever written: the file is damaged; begin a new run
     flashlab: run/inference.json: EOF while parsing an object at line 1 column 1: the file is damaged; begin a new run
     flashlab: run/under-way.json: EOF while parsing an object at line 1 column 1: the file is damaged; remove it to go on: the most recent writes are then not counted
-    flashlab: run/under-way.json: has version 9, and this program reads version 4; remove it to go on: the most recent writes are then not counted
+    flashlab: run/under-way.json: has version 9, and this program reads version 5; remove it to go on: the most recent writes are then not counted
     ");
 }
 
@@ -439,6 +439,17 @@ fn a_damaged_document_is_refused_or_shown() {
         }
     }
     assert!(shown > 0);
+    directory.write("run/inference.json", good.to_string());
+    let good = read_json(&directory, "run/checkpoint.json");
+    for (change, document) in changed(&good, &absurd) {
+        directory.write("run/checkpoint.json", document.to_string());
+        let ran = directory.flashlab(&["resume", "run", "--json"]);
+        let is_refused = ran.code == Some(2) && ran.err.contains("checkpoint.json");
+        assert!(ran.code == Some(0) || is_refused, "{change}\n{ran}");
+    }
+    directory.write("run/checkpoint.json", good.to_string().replace("\"version\":1", "\"version\":2"));
+    let ran = directory.flashlab(&["resume", "run"]);
+    assert!(ran.err.contains("checkpoint.json: has version 2, and this program reads version 1"), "{ran}");
 }
 
 #[test]

@@ -12,12 +12,13 @@ cd "$work"
 # Pictures and reports are not compared, and are most of a folder.
 pack() {
     rm -f "$1"/report.* "$1"/under-way.json
-    python3 - "$1/inference.json" <<'PYTHON'
+    python3 - "$1/inference.json" "$1/checkpoint.json" <<'PYTHON'
 import json, sys
-document = json.load(open(sys.argv[1]))
-for finding in document["findings"] + document.get("provisional", []):
-    finding["picture"] = None
-json.dump(document, open(sys.argv[1], "w"))
+for path in sys.argv[1:]:
+    document = json.load(open(path))
+    for finding in document.get("findings", []) + document.get("provisional", []):
+        finding["picture"] = None
+    json.dump(document, open(path, "w"))
 PYTHON
     tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - "$1" | gzip -9n >"$cases/$1.tar.gz"
 }
