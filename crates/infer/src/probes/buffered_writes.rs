@@ -91,6 +91,13 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let before =
         session.provisional(parameter).filter(|finding| finding.number().is_some_and(|size| size > 0.0));
     let Some(pages) = held.most(session, before.as_ref().and_then(Finding::number))? else { return Ok(()) };
+    conclude(session, held, pages, before);
+    Ok(())
+}
+
+/// Concludes how much is held: these pages, compared with what was found before.
+fn conclude(session: &mut Session<'_, '_>, held: Held, pages: u64, before: Option<Finding>) {
+    let (parameter, page) = (Parameter::WriteBufferSize, held.page);
     let size = page * pages;
     let evidence = format!(
         "Rewriting parts of {pages} pages of {page} repeatedly takes {} each, and {} with one page more: the write buffer holds \
@@ -137,7 +144,6 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         session.hand_in(flush.with(picture.clone()));
     }
     session.conclude(finding.with(picture));
-    Ok(())
 }
 
 /// Hands in that there is no buffer, other than before.

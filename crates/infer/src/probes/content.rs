@@ -203,7 +203,6 @@ fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, 
     let nearer = turns.iter().filter(|&&turn| turn / share.max(f64::MIN_POSITIVE).ln() > 0.5).count();
     let disagree = nearer + 1 < turns.len() && by_turn.is_some_and(|turns| turns.holds(0.0));
     // Pairs see less where costs come round with the place, ranks where they come by chance.
-    let half = |interval: Interval| (interval.high - interval.low) / 2.0;
     let same = [pairs, ranks].into_iter().filter(|interval| interval.holds(1.0)).map(half).reduce(f64::min);
     match same {
         Some(half) if half <= EXACT => {
@@ -227,30 +226,61 @@ fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, 
         }
         _ => return Finding::undetermined(parameter, evidence),
     }
-    // Medians, ranks and pairs are three estimates of the same ratio: where levels are mixed they part.
-    let near = |one: f64, other: f64| (one / other - 1.0).abs() <= EXACT;
-    let agree = near(ranks.estimate, share) && near(ranks.estimate, pairs.estimate);
-    if agree {
-        // A turn in which the device did other work beside, for one kind, is off; most are not.
-        let by_turn = trimmed_mean(&turns, 0.1, 0.95).map_or(share, |turns| turns.estimate.exp());
-        let alike = turns.iter().all(|&turn| (turn.exp() / by_turn - 1.0).abs() <= TURN);
-        // What the writes before left shows in the one half or the other.
-        let (middle, ratio) = (of.len() / 2, |of, random| median(of) / median(random).max(1.0));
-        let halves = [ratio(&of[..middle], &random[..middle]), ratio(&of[middle..], &random[middle..])];
-        let repeats = halves.iter().all(|&half| near(half, by_turn)) && !near(by_turn, 1.0);
-        let sure = alike && repeats && half(ranks) <= EXACT * share;
-        return Rule::found(
+    let estimates = Estimates { share, ranks, pairs };
+    estimates.finding(parameter, (of, random), &turns, evidence)
+}
+
+/// Medians, ranks and pairs: three estimates of the same ratio. Where levels are mixed they part.
+struct Estimates {
+    share: f64,
+    ranks: Interval,
+    pairs: Interval,
+}
+
+/// Half the width of an interval.
+fn half(interval: Interval) -> f64 {
+    (interval.high - interval.low) / 2.0
+}
+
+impl Estimates {
+    /// The ratio where contents differ; `turns` has its logarithm by runs.
+    fn finding(
+        &self,
+        parameter: Parameter,
+        (of, random): (&[f64], &[f64]),
+        turns: &[f64],
+        evidence: String,
+    ) -> Finding {
+        let Estimates { share, ranks, pairs } = *self;
+        let near = |one: f64, other: f64| (one / other - 1.0).abs() <= EXACT;
+        let agree = near(ranks.estimate, share) && near(ranks.estimate, pairs.estimate);
+        if agree {
+            // A turn in which the device did other work beside, for one kind, is off; most are not.
+            let by_turn = trimmed_mean(turns, 0.1, 0.95).map_or(share, |turns| turns.estimate.exp());
+            let alike = turns.iter().all(|&turn| (turn.exp() / by_turn - 1.0).abs() <= TURN);
+            // What the writes before left shows in the one half or the other.
+            let (middle, ratio) = (of.len() / 2, |of, random| median(of) / median(random).max(1.0));
+            let halves = [ratio(&of[..middle], &random[..middle]), ratio(&of[middle..], &random[middle..])];
+            let repeats = halves.iter().all(|&half| near(half, by_turn)) && !near(by_turn, 1.0);
+            let sure = alike && repeats && half(ranks) <= EXACT * share;
+            return Rule::found(
+                parameter,
+                by_turn,
+                if sure { Rule::strong("runs agree") } else { Rule::likely("estimates agree") },
+                evidence,
+            );
+        }
+        let nearly_same = |interval: &Interval| {
+            interval.low <= 1.0 + EXACT && interval.high >= 1.0 - EXACT && half(*interval) <= 4.0 * EXACT
+        };
+        let nearly_same = [pairs, ranks].iter().any(nearly_same);
+        Rule::found(
             parameter,
-            by_turn,
-            if sure { Rule::strong("runs agree") } else { Rule::likely("estimates agree") },
+            if nearly_same { 1.0 } else { share },
+            Rule::weak("estimates disagree"),
             evidence,
-        );
+        )
     }
-    let nearly_same = |interval: &Interval| {
-        interval.low <= 1.0 + EXACT && interval.high >= 1.0 - EXACT && half(*interval) <= 4.0 * EXACT
-    };
-    let nearly_same = [pairs, ranks].iter().any(nearly_same);
-    Rule::found(parameter, if nearly_same { 1.0 } else { share }, Rule::weak("estimates disagree"), evidence)
 }
 
 fn picture(size: Bytes, costs: &[Vec<f64>; 3]) -> Picture {

@@ -86,7 +86,6 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     // Blocks that can be erased at once are not, as long as there are others.
     let since_fill =
         |session: &Session<'_, '_>| Ok::<_, Halt>(session.written_since_fill()? + session.fill().in_place);
-    since_fill(session)?;
     if session.media_written().is_some() {
         return counted(session);
     }
@@ -134,26 +133,8 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     if !overwriting.is_doubtful() {
         overwriting.tell(session);
     }
-    if let Some(ReclaimUnit { size: unit, onset: Some(onset), .. }) = seen {
-        // Where blocks are copied, it may be the logs that are full for the first time.
-        if overwriting.copies() && look(session, &mut pages, Bytes::ZERO)? == Logs::Merged {
-            overwriting.tell(session);
-            session.fill_mut().unit = seen.map(|seen| ReclaimUnit { onset: None, ..seen });
-            hand_in_logs(session, &pages, Logs::Merged)?;
-            return Ok(());
-        }
-        if overwriting.is_doubtful() {
-            overwriting.tell_unit_of_halves(session);
-        }
-        // A cycle may be seen late, or another one be taken for it: more stalls from the same place on confirm it.
-        let place = onset.0 / overwriting.size.0;
-        let slack = |stalls: &Onset| (unit.0 / 2 / overwriting.size.0).max(stalls.within as u64);
-        let is_confirmed = overwriting
-            .more_stalls()
-            .is_some_and(|stalls| stalls.gain >= CLEAR && place.abs_diff(stalls.at as u64) <= slack(&stalls));
-        let rule = if is_confirmed { SEEN_TWICE } else { SEEN_ONCE };
-        hand_in_in_order(session, &overwriting, before.used(onset), rule);
-        return Ok(());
+    if let Some(unit @ ReclaimUnit { onset: Some(onset), .. }) = seen {
+        return collection(session, &overwriting, &mut pages, (unit, onset), &before);
     }
     if let more @ Logs::Shared(_) = look(session, &mut pages, session.capacity())? {
         hand_in_logs(session, &pages, more)?;
@@ -163,6 +144,35 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     if seen.is_some() {
         session.wrote_in_place(overwriting.written());
     }
+    Ok(())
+}
+
+/// Hands in what the first collection means, which came after `onset`.
+fn collection(
+    session: &mut Session<'_, '_>,
+    overwriting: &Overwriting,
+    pages: &mut Option<SinglePages>,
+    (seen, onset): (ReclaimUnit, Bytes),
+    before: &Before,
+) -> Result<(), Halt> {
+    // Where blocks are copied, it may be the logs that are full for the first time.
+    if overwriting.copies() && look(session, pages, Bytes::ZERO)? == Logs::Merged {
+        overwriting.tell(session);
+        session.fill_mut().unit = Some(ReclaimUnit { onset: None, ..seen });
+        hand_in_logs(session, pages, Logs::Merged)?;
+        return Ok(());
+    }
+    if overwriting.is_doubtful() {
+        overwriting.tell_unit_of_halves(session);
+    }
+    // A cycle may be seen late, or another one be taken for it: more stalls from the same place on confirm it.
+    let place = onset.0 / overwriting.size.0;
+    let slack = |stalls: &Onset| (seen.size.0 / 2 / overwriting.size.0).max(stalls.within as u64);
+    let is_confirmed = overwriting
+        .more_stalls()
+        .is_some_and(|stalls| stalls.gain >= CLEAR && place.abs_diff(stalls.at as u64) <= slack(&stalls));
+    let rule = if is_confirmed { SEEN_TWICE } else { SEEN_ONCE };
+    hand_in_in_order(session, overwriting, before.used(onset), rule);
     Ok(())
 }
 

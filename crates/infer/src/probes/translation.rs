@@ -143,38 +143,12 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let parameter = Parameter::TranslationFamily;
     if let Some(logs) = session.provisional(Parameter::OpenBlocks) {
-        // The logs told the pages of a block; how many dies share it, if these are sure.
-        if dies_in_doubt(session).len() > 1 {
-            hand_in_unit(session)?;
-        }
-        // Pages of many blocks were merged before one write, repeatedly: no other family does so.
-        let evidence = format!("{} All blocks share these log blocks.", logs.evidence);
-        let sure = LOGS_SEEN.min(session.known().premise(Parameter::OpenBlocks));
-        session
-            .conclude(Rule::found(parameter, Family::SharedLogBlock, sure, evidence).seen_in(logs.picture));
-        return Ok(());
+        return conclude_shared_logs(session, logs);
     }
     let seen = FamilyCosts::measure(session)?;
-    let mut evidence = format!(
-        "Sequential writes of {} take {}. Relative to that, repeated writes to one offset take {:.1} x, to the device's first page \
-         {:.1} x, and to different blocks of one die {:.1} x. Random writes with many in flight take {:.1} x the time of sequential \
-         ones.",
-        seen.size,
-        duration(seen.base),
-        seen.in_place,
-        seen.first,
-        seen.apart,
-        seen.anywhere,
-    );
+    let mut evidence = seen.evidence();
     let (mut family, mut sure) = seen.family();
-    // What a buffer hides was not seen.
-    let visible = match (seen.unbuffered, seen.kept) {
-        (true, _) if seen.fast => FAST,
-        (true, _) => VISIBLE,
-        (false, false) => Rule::likely("behind a buffer"),
-        (false, true) => Rule::likely("kept in a buffer"),
-    };
-    sure = sure.min(visible);
+    sure = sure.min(seen.visible());
     // Where a closer look fails, this remains.
     session.hand_in(Rule::found(parameter, family, sure.min(UNSEEN), evidence.clone()).with(seen.picture()));
     let most = if session.known().has_slc_cache() { FAST } else { VISIBLE };
@@ -215,30 +189,50 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         session.hand_in(finding);
     }
     sure = sure.min(most);
-    let page = session.inference().get(Parameter::WritePageSize);
-    let whole = page.is_some_and(|page| page.number().is_some() && page.confidence >= FIRM);
-    let finding = if family != Family::Page {
-        Rule::found(parameter, family, sure, evidence)
-    } else if let Some((cached, figures)) = map_cache {
-        let sure = if whole { sure } else { sure.min(UNKNOWN_PAGE) };
-        let sure = if takes_long || seen.is_slow_apart() { sure.min(SLOW) } else { sure };
-        let evidence = format!("{evidence} {figures}");
-        match cached {
-            MapCache::Found => {
-                Rule::found(parameter, Family::DemandCachedPage, MAP_CACHE.min(sure), evidence)
-            }
-            MapCache::None => Rule::found(parameter, Family::Page, sure, evidence),
-            MapCache::Unclear(family) => {
-                Rule::found(parameter, family, sure.min(Rule::weak("unclear map cache")), evidence)
-            }
+    let finding = match map_cache {
+        _ if family != Family::Page => Rule::found(parameter, family, sure, evidence),
+        Some(cached) => page_map(session, &seen, sure, evidence, cached),
+        None => {
+            let evidence =
+                format!("{evidence} But no flash page takes so long to write: each write may be a merge.");
+            Finding::undetermined(parameter, evidence)
         }
-    } else {
-        let evidence =
-            format!("{evidence} But no flash page takes so long to write: each write may be a merge.");
-        Finding::undetermined(parameter, evidence)
     };
     session.conclude(finding.with(seen.picture()));
     Ok(())
+}
+
+/// Concludes shared logs, which were seen to fill. Pages of many blocks were merged before one write: no other family does so.
+fn conclude_shared_logs(session: &mut Session<'_, '_>, logs: Finding) -> Result<(), Halt> {
+    // The logs show the pages of a block; how many dies share it, if these are known.
+    if dies_in_doubt(session).len() > 1 {
+        hand_in_unit(session)?;
+    }
+    let evidence = format!("{} All blocks share these log blocks.", logs.evidence);
+    let rule = LOGS_SEEN.min(session.known().premise(Parameter::OpenBlocks));
+    let found = Rule::found(Parameter::TranslationFamily, Family::SharedLogBlock, rule, evidence);
+    session.conclude(found.seen_in(logs.picture));
+    Ok(())
+}
+
+/// A page map, in memory or on the flash.
+fn page_map(
+    session: &Session<'_, '_>,
+    seen: &FamilyCosts,
+    rule: Rule,
+    evidence: String,
+    (cached, figures): (MapCache, String),
+) -> Finding {
+    let page = session.inference().get(Parameter::WritePageSize);
+    let is_whole = page.is_some_and(|page| page.number().is_some() && page.confidence >= FIRM);
+    let rule = if is_whole { rule } else { rule.min(UNKNOWN_PAGE) };
+    let rule = if seen.takes_long(session) || seen.is_slow_apart() { rule.min(SLOW) } else { rule };
+    let (family, rule) = match cached {
+        MapCache::Found => (Family::DemandCachedPage, MAP_CACHE.min(rule)),
+        MapCache::None => (Family::Page, rule),
+        MapCache::Unclear(family) => (family, rule.min(Rule::weak("unclear map cache"))),
+    };
+    Rule::found(Parameter::TranslationFamily, family, rule, format!("{evidence} {figures}"))
 }
 
 /// The family and its rule, if it merges and no buffer hides in which orders; and whether going to places may be what costs.
@@ -283,6 +277,31 @@ fn is_segment(session: &Session<'_, '_>, unit: Bytes) -> bool {
 }
 
 impl FamilyCosts {
+    /// The costs of all patterns, in words.
+    fn evidence(&self) -> String {
+        format!(
+            "Sequential writes of {} take {}. Relative to that, repeated writes to one offset take {:.1} x, to the device's first page \
+             {:.1} x, and to different blocks of one die {:.1} x. Random writes with many in flight take {:.1} x the time of sequential \
+             ones.",
+            self.size,
+            duration(self.base),
+            self.in_place,
+            self.first,
+            self.apart,
+            self.anywhere,
+        )
+    }
+
+    /// What limits the family: what a buffer hides was not seen.
+    fn visible(&self) -> Rule {
+        match (self.unbuffered, self.kept) {
+            (true, _) if self.fast => FAST,
+            (true, _) => VISIBLE,
+            (false, false) => Rule::likely("behind a buffer"),
+            (false, true) => Rule::likely("kept in a buffer"),
+        }
+    }
+
     /// Whether a page takes so long in sequence that each may be a merge.
     fn takes_long(&self, session: &Session<'_, '_>) -> bool {
         let filled = page_on_die(session, self.size);

@@ -58,10 +58,9 @@ const GROWTH: f64 = 0.2;
 const MOST: u64 = 1 << 15;
 /// Emptying a log takes so many times what a write takes; no outlier is so far away.
 const RECLAIMED: f64 = 18.0;
-/// Others may be as long as the shortest of these stalls, but not as long as longer ones.
+/// Other stalls may be as long as the shortest of these.
 const LEVELS: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
-/// These stalls take as long as so many blocks at the least, of which as many pages are written one by one. To reclaim blocks for a
-/// block collecting copies a few where most pages are valid, and a log has pages of many.
+/// These stalls take as long as copying this many blocks: more than a collection.
 const COPIED: f64 = 6.0;
 /// The first ones may take so large a part of what most take.
 const SHORTER: f64 = 16.0;
