@@ -79,6 +79,8 @@ const SEEN_TWICE: Rule = Rule::likely("collection and stalls");
 const SEEN_ONCE: Rule = Rule::likely("collection");
 /// A place with more stalls behind it is this much likelier than none, as a log-likelihood ratio.
 const CLEAR: f64 = 12.0;
+/// The rule of such a place where no cycle shows one.
+const MORE_STALLS: Rule = Rule::likely("more stalls");
 /// The rule that over-provisioned space does not deferred merges that are seen from the first writes on.
 const MERGES: Rule = Rule::strong("merges from the first write");
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
@@ -139,7 +141,10 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     if let more @ Logs::Shared(_) = look(session, &mut pages, session.capacity())? {
         hand_in_logs(session, &pages, more)?;
     } else {
-        undecided(session, &overwriting);
+        match clear_stalls(&overwriting) {
+            Some(onset) => hand_in_more_stalls(session, &overwriting, onset, &before),
+            None => undecided(session, &overwriting),
+        }
     }
     if seen.is_some() {
         session.wrote_in_place(overwriting.written());
@@ -168,11 +173,16 @@ fn collection(
     // A cycle may be seen late, or another one be taken for it: more stalls from the same place on confirm it.
     let place = onset.0 / overwriting.size.0;
     let slack = |stalls: &Onset| (seen.size.0 / 2 / overwriting.size.0).max(stalls.within as u64);
-    let is_confirmed = overwriting
-        .more_stalls()
-        .is_some_and(|stalls| stalls.gain >= CLEAR && place.abs_diff(stalls.at as u64) <= slack(&stalls));
-    let rule = if is_confirmed { SEEN_TWICE } else { SEEN_ONCE };
-    hand_in_in_order(session, overwriting, before.used(onset), rule);
+    let is_near = |stalls: &Onset| place.abs_diff(stalls.at as u64) <= slack(stalls);
+    match clear_stalls(overwriting) {
+        Some(stalls) if overwriting.seen.is_none() => {
+            hand_in_more_stalls(session, overwriting, stalls, before)
+        }
+        Some(stalls) if is_near(&stalls) => {
+            hand_in_in_order(session, overwriting, before.used(onset), SEEN_TWICE)
+        }
+        _ => hand_in_in_order(session, overwriting, before.used(onset), SEEN_ONCE),
+    }
     Ok(())
 }
 
@@ -264,6 +274,37 @@ fn more_of_pages(session: &Session<'_, '_>, taken: Bytes) -> f64 {
     let sure = session.known().confidence(Parameter::ReadPageSize) >= LIKELY_LEAST;
     let rows = if sure { 1 } else { planes(session) };
     (taken * (dies(session) * rows - 1)).0 as f64
+}
+
+/// The place from which on there are clearly more stalls.
+fn clear_stalls(overwriting: &Overwriting) -> Option<Onset> {
+    overwriting.more_stalls().filter(|stalls| stalls.gain >= CLEAR)
+}
+
+/// One in how many such a share is.
+fn one_in(share: f64) -> f64 {
+    1.0 / share.max(1e-6)
+}
+
+/// From where on there are more stalls.
+fn hand_in_more_stalls(
+    session: &mut Session<'_, '_>,
+    overwriting: &Overwriting,
+    onset: Onset,
+    before: &Before,
+) {
+    let Onset { at, within, gain, before: share, after } = onset;
+    let (spare, pages) = before.used(overwriting.size * at as u64);
+    let error = (overwriting.size * within as u64).0 as f64 + more_of_pages(session, pages);
+    let evidence = format!(
+        "When the filled device is overwritten sequentially, one IO in {:.0} waits for an erase or longer until {spare} are written, \
+         and one in {:.0} afterwards. The log-likelihood ratio to no change is {gain:.0}.",
+        one_in(share),
+        one_in(after),
+    );
+    let picture = overwriting.picture().mark(spare.0 as f64, "more IOs wait");
+    let rules = known_within(session.capacity(), spare.0 as f64, error, MORE_STALLS);
+    hand_in_space(session, spare.0 as f64, rules, &evidence, &picture);
 }
 
 /// Logs that all blocks share are full: they are whole units, of which so many are reclaimed in batches, if that was seen.
