@@ -16,6 +16,7 @@ pack() {
 import json, sys
 for path in sys.argv[1:]:
     document = json.load(open(path))
+    document.pop("crc32", None)
     for finding in document.get("findings", []) + document.get("provisional", []):
         finding["picture"] = None
     json.dump(document, open(path, "w"))
