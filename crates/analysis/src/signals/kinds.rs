@@ -7,7 +7,7 @@
 use crate::decide::weighted_line::WeightedPoint;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-use super::sizes::{IoKind, LineFit, fit};
+use crate::signals::sizes::{IoKind, LineFit, fit};
 
 /// Writes of a size before it is looked at.
 pub const LOOK_WRITES: usize = 6;
@@ -61,8 +61,8 @@ pub fn together(kinds: &[IoKind]) -> Vec<WeightedPoint> {
 
 #[cfg(test)]
 mod tests {
-    use super::sizes::SizeCurve;
     use super::*;
+    use crate::signals::sizes::SizeCurve;
 
     /// Writes of 64 to 512 KiB that take 100 us and 1 us a KiB, so much more, each median known so well.
     fn kind(more: f64, scatter: f64) -> IoKind {

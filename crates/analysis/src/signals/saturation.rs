@@ -215,8 +215,8 @@ fn on_line(points: &[WeightedPoint], (begin, end): (usize, usize), size: f64) ->
 
 #[cfg(test)]
 mod tests {
-    use super::sizes::tests::points_of;
     use super::*;
+    use crate::signals::sizes::tests::points_of;
 
     /// Sizes to 1 MiB.
     fn points(time: impl Fn(f64) -> f64) -> Vec<WeightedPoint> {
