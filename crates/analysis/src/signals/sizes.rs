@@ -296,7 +296,7 @@ pub fn between(
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// Sizes from 4 KiB on, as many doublings of it, in microseconds, each known to a hundredth.
