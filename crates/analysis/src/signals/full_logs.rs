@@ -1,4 +1,4 @@
-//! How many logs all blocks share, from the places of the stalls among single pages ([`super::single_pages`]).
+//! How many logs all blocks share, from the places of the stalls among single pages.
 //!
 //! # Model
 //! From the first page that waits for a log to be reclaimed on, one waits each time that as many pages are written as a log takes:
@@ -144,7 +144,7 @@ pub fn regular(stalls: &[usize], level: f64, row: usize) -> Option<Regular> {
 }
 
 /// The write from which on the usual cost is higher, a whole number of periods before `end`: where costs are shared out among
-/// [`KINDS`] of them otherwise before it than behind it, and dear ones are dearer there. The usual cost of all need not rise where
+/// some kinds of them otherwise before it than behind it, and dear ones are dearer there. The usual cost of all need not rise where
 /// pages of a row cost differently.
 pub fn rise(costs: &[f64], end: usize, period: usize) -> Option<usize> {
     let bounds: Vec<f64> = (1..KINDS).map(|kind| quantile(costs, kind as f64 / KINDS as f64)).collect();

@@ -4,7 +4,7 @@
 //! Where every page may lie anywhere nothing has to be erased until the over-provisioned space is used up; from then
 //! on there are erases, and where the device does not pick the emptiest blocks, copies. So an IO is a stall of one length
 //! or another with some probabilities before that place, and with other ones, higher in sum, behind it. Stalls count by
-//! their length from that of the shortest erase on ([`LENGTHS`]), which leaves out programs, and writing back a map. The place
+//! their length from that of the shortest erase on (`LENGTHS`), which leaves out programs, and writing back a map. The place
 //! is where two sets of probabilities are likelier than one with the largest log-likelihood ratio, less what so many more of them are likelier
 //! by chance (Akaike, IEEE TAC 19(6), 1974). Stalls come in bunches, as dies erase together: the gain is divided by how
 //! many times as much their counts scatter as Poisson numbers do.

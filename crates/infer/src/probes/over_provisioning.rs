@@ -6,7 +6,7 @@
 //! first erase comes when it is used up, and what was written until then is that space, less what is always kept free.
 //! (Published drives: what is filled in and what is written until the onset add up to the same within 0.8 %, whatever the
 //! fill.) It is seen twice: as the place from which on blocks are collected once in each unit; and as the place from which on there are
-//! more stalls ([`onset`]), as a device may choose blocks with no regard to their order, and copy what is valid in
+//! more stalls (`onset`), as a device may choose blocks with no regard to their order, and copy what is valid in
 //! them. The first is more exact, the second one less often wrong: it decides where it is clear and they are apart, unless the first
 //! predicted itself and there are many stalls before the second one as well.
 //!

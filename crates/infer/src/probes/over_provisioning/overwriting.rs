@@ -10,7 +10,7 @@
 //! Dies that fill their blocks together erase them together, so that these stalls come in groups ([`flashlab_analysis::signals::cycles`]), once
 //! for each erase block by its definition. So that this is a whole number of writes, a write is a row of pages of every die, as
 //! far as these are known, or a part of it by a power of two, in whole pages. The smaller it is, the more of them meet a die that
-//! erases. Where the row is known, the number of rows is told by all stalls from where blocks are collected on ([`super::unit_rows`]),
+//! erases. Where the row is known, the number of rows is told by all stalls from where blocks are collected on (`unit_rows`),
 //! and goes before a cycle that is much less likely.
 //!
 //! Behind a buffer nobody waits for an erase; but a flush does. So where one shows what a buffer holds each write is a row and is flushed,

@@ -7,7 +7,7 @@
 //! page may lie anywhere and shared logs only some pay for many. What a page takes on its die is at most what filling the
 //! device took for as much, times the dies and planes that it kept busy.
 //!
-//! Whether merges copy what lies before the page only, or all alike, tells a block map from logs ([`super::depths`]).
+//! Whether merges copy what lies before the page only, or all alike, tells a block map from logs (`depths`).
 //!
 //! # Invariants
 //! - nothing is told where the dies are not known: pages of several dies would not wait for each other.
