@@ -105,7 +105,7 @@ mod tests {
         );
         assert_eq!(
             refused(b"0 1\n2 4294967293"),
-            "line 2 names the node 4294967293: the nodes up to it take 32 GiB of memory, and 1 MiB are there; number the \
+            "line 2 names the node 4294967293: the nodes up to it take 32.0 GiB of memory, and 1 MiB are there; number the \
              nodes from 0 without gaps"
         );
         assert!(refused(b"7").starts_with("line 1 is `7`"));
