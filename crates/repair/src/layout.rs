@@ -176,11 +176,6 @@ impl VolumeLayout {
         positions - positions.div_ceil(self.record_pages_max + 1)
     }
 
-    /// The number of positions.
-    pub(crate) fn positions(&self) -> u32 {
-        self.segment_count * self.pages_per_segment()
-    }
-
     /// Where a position lies on the device.
     pub(crate) fn offset(&self, position: u32) -> u64 {
         self.segments.0 + u64::from(position) * self.options.page.0

@@ -81,7 +81,7 @@ pub use segment_table::{LogId, LogSize, Segment, SegmentId, SegmentState, Segmen
 pub use sepbit::SepBit;
 pub use shared_volume::SharedVolume;
 pub use simulation::SimulatedVolume;
-pub use single_log::{Fifo, Greedy};
+pub use single_log::SingleLog;
 pub use status::{LogFlow, LogStatus, PlacementStatus};
 pub use superblock_io::{erase, superblock};
 pub use update_classes::UpdateClass;

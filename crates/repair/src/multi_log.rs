@@ -26,7 +26,7 @@ use crate::victims::VictimQueue;
 
 /// The share of an overwritten page's newest lifetime in its interval. Larger values separate worse, because one lifetime
 /// says little; smaller ones follow a moving hot set more slowly.
-const WEIGHT: f64 = 0.3;
+const WEIGHT: f64 = 0.35;
 /// Euler's constant in octaves.
 const EULER_OCTAVES: f64 = 0.5772 * std::f64::consts::LOG2_E;
 /// Deaths that the remembered interval is worth. Fewer let the first deaths of a segment decide.

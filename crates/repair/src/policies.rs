@@ -7,7 +7,7 @@ use crate::mdc::Mdc;
 use crate::multi_log::MultiLog;
 use crate::policy::Policy;
 use crate::sepbit::SepBit;
-use crate::single_log::{Fifo, Greedy};
+use crate::single_log::SingleLog;
 
 /// Every policy by its name, with its source.
 pub const POLICIES: &[(&str, &str)] = &[
@@ -37,8 +37,8 @@ pub fn policy_named(name: &str, segment_count: u32) -> Option<Box<dyn Policy>> {
         "mdc" => Box::new(Mdc::new(segment_count)),
         "sepbit" => Box::new(SepBit::default()),
         "cost-benefit" => Box::new(CostBenefit::default()),
-        "greedy" => Box::new(Greedy),
-        "fifo" => Box::new(Fifo),
+        "greedy" => Box::new(SingleLog::Greedy),
+        "fifo" => Box::new(SingleLog::Fifo),
         _ => return None,
     })
 }
@@ -55,7 +55,7 @@ fn policy_of_size(segment_count: u32, spare: u32) -> Box<dyn Policy> {
     let policy = MultiLog::new(segment_count);
     match spare >= SEGMENTS_PER_LOG * u32::from(policy.log_count()) {
         true => Box::new(policy),
-        false => Box::new(Greedy),
+        false => Box::new(SingleLog::Greedy),
     }
 }
 

@@ -152,24 +152,16 @@ fn read_image<D: Device>(io: &mut DeviceIo<D>, recovered: &mut Recovered) -> Res
     Ok(())
 }
 
-/// Puts a page into the map if the place exists.
-fn put(layout: &VolumeLayout, map: &mut PageMap, page: u64, place: Option<Location>) -> bool {
-    let exists = place.is_none_or(|place| {
-        place.position < layout.positions()
-            && place.distance > 0
-            && u32::from(place.distance) <= place.position % layout.pages_per_segment()
-    });
-    if page >= map.pages() || !exists {
-        return false;
-    }
-    map.set(page, place);
-    true
-}
-
-/// Applies a change to the map. False: it is impossible.
-fn apply(layout: &VolumeLayout, map: &mut PageMap, change: Change) -> bool {
+/// Applies a change to the map. False: the volume has no such page. Whether a place exists is checked when all are counted.
+fn apply(map: &mut PageMap, change: Change) -> bool {
     match change {
-        Change::Put { page, location } => put(layout, map, page, Some(location)),
+        Change::Put { page, location } => {
+            let fits = page < map.pages();
+            if fits {
+                map.set(page, Some(location));
+            }
+            fits
+        }
         Change::Drop { page, count } => {
             let end = page.saturating_add(count.into());
             let fits = end <= map.pages();
@@ -186,18 +178,20 @@ fn read_checkpoints<D: Device>(
 ) -> Result<Checkpoint, RepairError> {
     let (layout, uuid) = (&recovered.superblock.layout, recovered.superblock.uuid);
     let mut last = recovered.checkpoint.clone();
+    let mut range = [ReadRange::new(layout.ring.0, layout.checkpoint_max)];
     loop {
         let wanted = last.number + 1;
         let mut found = None;
         for position in recovered.ring.positions() {
-            found = read_checkpoint(io, layout, uuid, position)?.filter(|found| found.number == wanted);
+            found = read_checkpoint(io, layout, uuid, position, &mut range)?
+                .filter(|found| found.number == wanted);
             if let Some(found) = &found {
                 recovered.ring.add(Placed { number: wanted, position, length: found.length() });
                 break;
             }
         }
         let Some(found) = found else { return Ok(last) };
-        let applied = found.changes.iter().all(|&change| apply(layout, &mut recovered.map, change))
+        let applied = found.changes.iter().all(|&change| apply(&mut recovered.map, change))
             && found.segments.iter().all(|&(id, segment)| {
                 let Some(place) = recovered.segments.get_mut(id.0 as usize) else { return false };
                 *place = segment;
@@ -217,22 +211,23 @@ fn read_checkpoint<D: Device>(
     layout: &VolumeLayout,
     uuid: VolumeUuid,
     position: u64,
+    range: &mut [ReadRange; 1],
 ) -> Result<Option<Checkpoint>, RepairError> {
     if position + BLOCK.0 > layout.ring_length.0 {
         return Ok(None);
     }
-    let mut first = [ReadRange::new(layout.ring.0 + position, BLOCK)];
-    io.read(&mut first)?;
-    let Some(length) = Checkpoint::length_of(first[0].bytes()) else { return Ok(None) };
+    (range[0].offset, range[0].size) = (layout.ring.0 + position, BLOCK);
+    io.read(range)?;
+    let Some(length) = Checkpoint::length_of(range[0].bytes()) else { return Ok(None) };
     if length == BLOCK {
-        return Ok(Checkpoint::decode(uuid, first[0].bytes()));
+        return Ok(Checkpoint::decode(uuid, range[0].bytes()));
     }
     if length > layout.checkpoint_max || position + length.0 > layout.ring_length.0 {
         return Ok(None);
     }
-    let mut whole = [ReadRange::new(layout.ring.0 + position, length)];
-    io.read(&mut whole)?;
-    Ok(Checkpoint::decode(uuid, whole[0].bytes()))
+    range[0].size = length;
+    io.read(range)?;
+    Ok(Checkpoint::decode(uuid, range[0].bytes()))
 }
 
 /// A record that roll-forward found.
@@ -358,7 +353,7 @@ fn replay(
             Entry::Discard { page, count } => Change::Drop { page, count },
             Entry::Copy { .. } | Entry::Superseded => continue,
         };
-        if !apply(layout, &mut recovered.map, change) {
+        if !apply(&mut recovered.map, change) {
             let why = "it names what does not exist".to_owned();
             return Err(damaged("a record", layout.offset(header.position), why));
         }

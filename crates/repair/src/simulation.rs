@@ -110,7 +110,7 @@ mod tests {
     use flashlab_base::{Prng, Seed};
 
     use super::*;
-    use crate::single_log::{Fifo, Greedy};
+    use crate::single_log::SingleLog;
 
     /// Write amplification of uniform writes in the steady state.
     fn uniform(policy: Box<dyn Policy>, fill: f64) -> f64 {
@@ -131,10 +131,10 @@ mod tests {
     fn single_logs_cost_under_uniform_writes_what_theory_says() {
         // waf_theory.csv: columns fifo and greedy_b64.
         for (policy, fill, theory) in [
-            (Box::new(Fifo) as Box<dyn Policy>, 0.8, 2.6927),
-            (Box::new(Fifo), 0.9, 5.1787),
-            (Box::new(Greedy), 0.8, 2.5993),
-            (Box::new(Greedy), 0.9, 4.8213),
+            (Box::new(SingleLog::Fifo) as Box<dyn Policy>, 0.8, 2.6927),
+            (Box::new(SingleLog::Fifo), 0.9, 5.1787),
+            (Box::new(SingleLog::Greedy), 0.8, 2.5993),
+            (Box::new(SingleLog::Greedy), 0.9, 4.8213),
         ] {
             let name = policy.name();
             let measured = uniform(policy, fill);

@@ -10,39 +10,21 @@ use crate::segment_table::{LogId, SegmentId, SegmentState, SegmentTable};
 
 const LOG: LogId = LogId(0);
 
-/// A single log, reclaimed in the order in which it was written.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Fifo;
-
-impl Policy for Fifo {
-    fn name(&self) -> &'static str {
-        "fifo"
-    }
-
-    fn log_count(&self) -> u8 {
-        1
-    }
-
-    fn place_write(&mut self, _: &PageWrite, _: &SegmentTable) -> LogId {
-        LOG
-    }
-
-    fn place_copy(&mut self, _: &PageCopy, _: &SegmentTable) -> LogId {
-        LOG
-    }
-
-    fn victim(&mut self, table: &SegmentTable, _now: u64) -> Option<SegmentId> {
-        table.oldest(LOG)
-    }
+/// A single log, and the order in which its segments are reclaimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SingleLog {
+    /// In the order in which they were written.
+    Fifo,
+    /// That with the fewest live pages first.
+    Greedy,
 }
 
-/// A single log of which the segment with the fewest live pages is reclaimed.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Greedy;
-
-impl Policy for Greedy {
+impl Policy for SingleLog {
     fn name(&self) -> &'static str {
-        "greedy"
+        match self {
+            SingleLog::Fifo => "fifo",
+            SingleLog::Greedy => "greedy",
+        }
     }
 
     fn log_count(&self) -> u8 {
@@ -58,8 +40,13 @@ impl Policy for Greedy {
     }
 
     fn victim(&mut self, table: &SegmentTable, _now: u64) -> Option<SegmentId> {
-        let sealed = table.segments().filter(|(_, segment)| segment.state == SegmentState::Sealed);
-        // Of equals the oldest: the order does not depend on where segments lie.
-        sealed.min_by_key(|(_, segment)| (segment.live_pages, segment.sequence)).map(|(id, _)| id)
+        match self {
+            SingleLog::Fifo => table.oldest(LOG),
+            SingleLog::Greedy => {
+                let sealed = table.segments().filter(|(_, segment)| segment.state == SegmentState::Sealed);
+                // Of equals the oldest: the order does not depend on where segments lie.
+                sealed.min_by_key(|(_, segment)| (segment.live_pages, segment.sequence)).map(|(id, _)| id)
+            }
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::layout::{LayoutOptions, VolumeLayout};
 use crate::policies::default_policy;
 use crate::policy::Policy;
 use crate::seeded_bug::SeededBug;
-use crate::single_log::{Fifo, Greedy};
+use crate::single_log::SingleLog;
 use crate::volume::{MountOptions, Volume};
 
 const UUID: VolumeUuid = VolumeUuid(*b"crash harness 01");
@@ -98,9 +98,9 @@ pub(crate) fn mount<D: Device>(
 /// The policy of a scenario.
 pub(crate) fn policy(seed: Seed, layout: &VolumeLayout) -> Box<dyn Policy> {
     match seed.0 % 5 {
-        0 => Box::new(Greedy),
+        0 => Box::new(SingleLog::Greedy),
         1 => Box::new(Scatter::default()),
-        2 => Box::new(Fifo),
+        2 => Box::new(SingleLog::Fifo),
         3 => Box::new(AppendAndPackPolicy::new(layout.segment_count)),
         _ => default_policy(layout),
     }

@@ -4,14 +4,14 @@ use flashlab_device::MemoryDevice;
 use super::*;
 use crate::format::VolumeUuid;
 use crate::layout::LayoutOptions;
-use crate::single_log::Greedy;
+use crate::single_log::SingleLog;
 use crate::volume::MountOptions;
 
 const PAGE: u64 = 4096;
 const NEW: FileAttributes = FileAttributes { mode: 0o600, user: 3, group: 4, modified_ns: 5 };
 
 fn volume(device: MemoryDevice) -> Volume<MemoryDevice> {
-    Volume::open(device, MountOptions::default(), |_| Box::new(Greedy)).unwrap()
+    Volume::open(device, MountOptions::default(), |_| Box::new(SingleLog::Greedy)).unwrap()
 }
 
 fn new_volume() -> Volume<MemoryDevice> {

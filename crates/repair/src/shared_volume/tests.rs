@@ -9,7 +9,7 @@ use flashlab_device::{Completion, DataHandling, Geometry, Parallel};
 use super::*;
 use crate::format::VolumeUuid;
 use crate::layout::{LayoutOptions, VolumeLayout};
-use crate::single_log::Greedy;
+use crate::single_log::SingleLog;
 use crate::volume::MountOptions;
 
 const CAPACITY: Bytes = Bytes::mib(16);
@@ -91,7 +91,7 @@ impl Parallel for SharedMemory {
 }
 
 fn open(device: SharedMemory) -> Volume<SharedMemory> {
-    Volume::open(device, MountOptions::default(), |_: &VolumeLayout| Box::new(Greedy)).unwrap()
+    Volume::open(device, MountOptions::default(), |_: &VolumeLayout| Box::new(SingleLog::Greedy)).unwrap()
 }
 
 fn new_volume() -> SharedVolume<SharedMemory> {

@@ -1,8 +1,9 @@
 //! Reads: every page is verified against the header of its record.
 //!
 //! # Method
-//! Pages that lie behind each other are read with one IO. The header of their record is read at the same time, unless
-//! it is known. A page that was never written, or was discarded, reads as zeroes.
+//! Pages that lie behind each other are read with one IO, also over the header of the next record, which is read with them. The header
+//! of the first record is read at the same time, unless it is known; with the same IO, if it lies in front of the first page. A page that
+//! was never written, or was discarded, reads as zeroes.
 //!
 //! A read is planned, its IOs are done, and it is accepted. Between planning and accepting the volume may be used by others
 //! ([`SharedVolume`](crate::SharedVolume)): a read whose pages were moved meanwhile is not accepted.
@@ -16,6 +17,9 @@ use crate::error::RepairError;
 use crate::format::record::page_checksum;
 use crate::map::Location;
 
+/// A read of the device has at most this number of bytes, beside headers: it bounds the memory of a thread that reads.
+const READ_MAX: usize = 4 << 20;
+
 /// Logical pages that lie behind each other in one record.
 struct Run {
     page: u64,
@@ -27,12 +31,16 @@ struct Run {
 
 /// A read of pages that lie on the device.
 pub(crate) struct PlannedRead {
-    run: Run,
-    /// The first byte of the run that is wanted.
+    first: Run,
+    /// Those of the next records in the same segment, each behind its header.
+    next: Vec<Run>,
+    /// The position of the first page that is read.
+    start: u32,
+    /// The first byte of the first run that is wanted.
     within: usize,
     /// The number of bytes that are wanted.
     pub length: usize,
-    /// Where the run lies.
+    /// Where they lie.
     pub offset: u64,
     /// Its size.
     pub size: Bytes,
@@ -86,18 +94,24 @@ impl<D: Device> Volume<D> {
             data[..one].copy_from_slice(&record.page(index, size)[within..within + one]);
             return ReadStep::Done(one);
         }
-        let wanted = (within + data.len()).div_ceil(size);
-        let segment_sequence = self.placer.table().segment(self.slot(location).segment).sequence;
-        let run = Run { page, location, count: self.run_length(page, location, wanted), segment_sequence };
+        let wanted = (within + data.len()).min(READ_MAX).div_ceil(size);
+        let first = self.run(page, location, wanted);
+        let next = self.next_runs(&first, wanted);
+        let last = next.last().unwrap_or(&first);
+        let pages = first.count + next.iter().map(|run| run.count).sum::<usize>();
         let is_known = self.headers.get(location.header()).is_some();
+        let start = if is_known || location.distance > 1 { location.position } else { location.header() };
         ReadStep::Device(PlannedRead {
             within,
-            length: data.len().min(run.count * size - within),
-            offset: self.layout().offset(location.position),
-            size: Bytes((run.count * size) as u64),
-            header: (!is_known).then(|| self.layout().offset(location.header())),
+            length: data.len().min(pages * size - within),
+            start,
+            offset: self.layout().offset(start),
+            size: Bytes(u64::from(last.end() - start) * size as u64),
+            header: (!is_known && start == location.position)
+                .then(|| self.layout().offset(location.header())),
             page_size: Bytes(size as u64),
-            run,
+            first,
+            next,
         })
     }
 
@@ -117,21 +131,45 @@ impl<D: Device> Volume<D> {
         header: &[u8],
         data: &mut [u8],
     ) -> bool {
-        let run = &planned.run;
-        let segment = self.slot(run.location).segment;
-        let is_there =
-            (0..run.count).all(|index| self.map.get(run.page + index as u64) == Some(run.at(index)));
-        if !is_there || self.placer.table().segment(segment).sequence != run.segment_sequence {
+        let is_there = planned.runs().all(|run| {
+            let segment = self.slot(run.location).segment;
+            self.placer.table().segment(segment).sequence == run.segment_sequence
+                && (0..run.count).all(|index| self.map.get(run.page + index as u64) == Some(run.at(index)))
+        });
+        if !is_there {
             return false;
         }
         if planned.header.is_some() {
-            self.headers.put_read(self.seed, run.location.header(), header);
+            self.headers.put_read(self.seed, planned.first.location.header(), header);
         }
-        if self.verify(run, read).is_err() {
-            return false;
+        self.copy_verified(planned, read, data).is_ok()
+    }
+
+    /// The pages from this one on that lie behind each other in its record.
+    fn run(&self, page: u64, location: Location, wanted: usize) -> Run {
+        let segment_sequence = self.placer.table().segment(self.slot(location).segment).sequence;
+        Run { page, location, count: self.run_length(page, location, wanted), segment_sequence }
+    }
+
+    /// The runs that continue this one in the next records of its segment.
+    fn next_runs(&self, first: &Run, wanted: usize) -> Vec<Run> {
+        let segment = self.slot(first.location).segment;
+        let mut runs = Vec::new();
+        let (mut page, mut end, mut left) =
+            (first.page + first.count as u64, first.end(), wanted - first.count);
+        while left > 0 && page < self.map.pages() {
+            let location = Location { position: end + 1, distance: 1 };
+            let follows = self.map.get(page) == Some(location)
+                && self.slot(location).segment == segment
+                && self.in_memory(location).is_none();
+            if !follows {
+                break;
+            }
+            let run = self.run(page, location, left);
+            (page, end, left) = (page + run.count as u64, run.end(), left - run.count);
+            runs.push(run);
         }
-        data.copy_from_slice(&read[planned.within..planned.within + data.len()]);
-        true
+        runs
     }
 
     /// How many pages from this one on lie behind each other in its record.
@@ -166,15 +204,41 @@ impl<D: Device> Volume<D> {
                 let read = self.io.read(&mut ranges);
                 let [whole, first] = ranges;
                 if read.is_ok() {
-                    self.headers.put_read(self.seed, planned.run.location.header(), first.bytes());
+                    self.headers.put_read(self.seed, planned.first.location.header(), first.bytes());
                 }
                 (self.scratch, self.header_scratch) = (whole.buffer, first.buffer);
                 read
             }
         };
         read?;
-        self.verify(&planned.run, &self.scratch[..planned.size.0 as usize])?;
-        data.copy_from_slice(&self.scratch[planned.within..planned.within + data.len()]);
+        let scratch = std::mem::replace(&mut self.scratch, Buffer::empty());
+        let copied = self.copy_verified(planned, &scratch[..planned.size.0 as usize], data);
+        self.scratch = scratch;
+        copied
+    }
+
+    /// Copies what was wanted out of what was read, if it is what was written.
+    fn copy_verified(
+        &mut self,
+        planned: &PlannedRead,
+        read: &[u8],
+        data: &mut [u8],
+    ) -> Result<(), RepairError> {
+        let size = self.page_size();
+        let of = |position: u32| (position - planned.start) as usize * size;
+        let mut copied = 0;
+        for run in planned.runs() {
+            let header = run.location.header();
+            if header >= planned.start {
+                self.headers.put_read(self.seed, header, &read[of(header)..of(header) + size]);
+            }
+            let pages = &read[of(run.location.position)..of(run.end())];
+            self.verify(run, pages)?;
+            let wanted = &pages[if copied == 0 { planned.within } else { 0 }..];
+            let length = wanted.len().min(data.len() - copied);
+            data[copied..copied + length].copy_from_slice(&wanted[..length]);
+            copied += length;
+        }
         Ok(())
     }
 
@@ -187,7 +251,7 @@ impl<D: Device> Volume<D> {
             let why = "it is not the record that the map names".to_owned();
             return Err(RepairError::Damaged { what: "the header of a record", offset, why });
         };
-        for (index, data) in read.chunks_exact(size).take(run.count).enumerate() {
+        for (index, data) in read.chunks_exact(size).enumerate() {
             let page = run.page + index as u64;
             let expected = header.checksum(run.at(index).distance, page);
             if expected != Some(page_checksum(self.seed, page, header.sequence(), data)) {
@@ -197,6 +261,12 @@ impl<D: Device> Volume<D> {
             }
         }
         Ok(())
+    }
+}
+
+impl PlannedRead {
+    fn runs(&self) -> impl Iterator<Item = &Run> {
+        std::iter::once(&self.first).chain(&self.next)
     }
 }
 
@@ -210,6 +280,11 @@ pub(super) fn taken(kept: &mut Buffer, size: Bytes) -> Buffer {
 }
 
 impl Run {
+    /// The position behind its last page.
+    fn end(&self) -> u32 {
+        self.location.position + self.count as u32
+    }
+
     /// Where a page of the run lies.
     fn at(&self, index: usize) -> Location {
         let Location { position, distance } = self.location;

@@ -4,7 +4,7 @@ use flashlab_device::MemoryDevice;
 use super::*;
 use crate::crash::{CrashMedia, Scatter};
 use crate::segment_table::LogId;
-use crate::single_log::Greedy;
+use crate::single_log::SingleLog;
 
 const PAGE: usize = 4096;
 
@@ -16,7 +16,7 @@ fn options(capacity: Bytes, fill: f64) -> LayoutOptions {
 }
 
 fn open(device: MemoryDevice) -> Volume<MemoryDevice> {
-    Volume::open(device, MountOptions::default(), |_| Box::new(Greedy)).unwrap()
+    Volume::open(device, MountOptions::default(), |_| Box::new(SingleLog::Greedy)).unwrap()
 }
 
 fn new_volume(capacity: Bytes, fill: f64) -> Volume<MemoryDevice> {
@@ -114,7 +114,8 @@ fn a_read_of_pages_whose_write_failed_returns_the_error_of_the_write() {
     for writes_before in 1..=2 {
         let mut media = CrashMedia::new(Arc::new(vec![0; capacity.0 as usize]), Vec::new());
         Volume::create(&mut media, VolumeUuid([9; 16]), options(capacity, 0.5)).unwrap();
-        let mut volume = Volume::open(media, MountOptions::default(), |_| Box::new(Greedy)).unwrap();
+        let mut volume =
+            Volume::open(media, MountOptions::default(), |_| Box::new(SingleLog::Greedy)).unwrap();
         for version in 0..writes_before {
             volume.write(0, &[version; PAGE]).unwrap();
             volume.flush().unwrap();
