@@ -10,8 +10,9 @@
 //! 1. `flashlab bench` measures the device, by the quick values, in the steady state, each run several times.
 //! 2. `flashlab infer` infers the same device, new and hidden behind its answers.
 //! 3. `flashlab model twin` makes a twin of the two. It sees nothing else of the device.
-//! 4. `flashlab bench` measures the twin with the same settings.
-//! 5. The device is measured once more with other noise: what it differs by from itself is the repeatability.
+//! 4. `flashlab bench` measures the device once more, with another seed, so other requests and other noise; and the twin with that seed.
+//!    So a twin is judged on what it was not made of.
+//! 5. What the device differs by from itself, between the two, is the repeatability.
 
 mod table3;
 
@@ -60,6 +61,9 @@ pub struct TwinScore {
     /// Judge the seven devices of uFLIP's Table 3 instead, by their characteristics
     #[arg(long)]
     zoo: bool,
+    /// With --zoo: these devices only
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "zoo")]
+    only: Vec<String>,
     /// Make the twins without an inference: of runs of bench alone
     #[arg(long)]
     no_inference: bool,
@@ -74,9 +78,9 @@ struct TwinOutcome {
     family: DeviceFamily,
     fit: TwinFit,
     profile: Profile,
-    /// The twin against the device.
+    /// The twin against the device's second measurement.
     difference: TwinDifference,
-    /// The device against itself.
+    /// The device's first measurement against its second.
     repeatability: TwinDifference,
 }
 
@@ -151,13 +155,14 @@ fn outcome(seed: u64, arguments: &TwinScore) -> Result<TwinOutcome> {
         )),
     };
     let fit = fit_twin(&measured, known.as_ref())?;
-    let twin = measure(&fit.profile, Seed(seed), repetitions)?;
-    let again = measure(&population::with_noise(&profile, !0), Seed(seed), repetitions)?;
+    let other = Seed(seed).derive("judged", 0);
+    let again = measure(&population::with_noise(&profile, !0), other, repetitions)?;
+    let twin = measure(&fit.profile, other, repetitions)?;
     Ok(TwinOutcome {
         seed,
         family: population::family_of(seed),
-        difference: compare_runs(&measured, &twin),
-        repeatability: compare_runs(&measured, &again),
+        difference: compare_runs(&again, &twin),
+        repeatability: compare_runs(&again, &measured),
         fit,
         profile,
     })
@@ -260,6 +265,17 @@ fn table(outcomes: &[TwinOutcome]) -> String {
         for micro in &outcome.difference.micro_benchmarks {
             if let Some(missing) = micro.missing {
                 text += &format!("{}: {} is not reproduced; missing: {missing}\n", outcome.seed, micro.name);
+            }
+        }
+        // Where no mechanism was chosen, what the best one lacks is what the simulator lacks for this device.
+        let flash = outcome.fit.candidates.iter().find(|candidate| candidate.model.starts_with("flash"));
+        if let Some(flash) = flash.filter(|flash| flash.model != outcome.fit.model) {
+            for (micro, missing) in &flash.missing {
+                text +=
+                    &format!("{}: {} was not chosen; {micro} lacks: {missing}\n", outcome.seed, flash.model);
+            }
+            if let Some(reason) = &flash.refused {
+                text += &format!("{}: no flash: {reason}\n", outcome.seed);
             }
         }
     }

@@ -53,4 +53,4 @@ pub use startup::STARTUP_IOS_MIN;
 pub use steady::{CAPACITIES_BEFORE, CONFIDENCE_LEAST as STEADY_CONFIDENCE_LEAST, WINDOW, steady_state};
 pub use summary::Summary;
 pub use trace::trace;
-pub use twin::{PooledPoint, TwinDifference, TwinFigures, TwinMicroBenchmark, TwinPoint};
+pub use twin::{PooledPoint, TwinDifference, TwinFigures, TwinKind, TwinMicroBenchmark, TwinPoint};

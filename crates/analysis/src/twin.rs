@@ -10,6 +10,16 @@ use serde::Serialize;
 /// From this mean error of a micro-benchmark on, the twin lacks something that the device has.
 const MISSED: f64 = 0.25;
 
+/// What a twin is made of: it decides what a large error is due to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TwinKind {
+    /// Mechanisms of a device, or equations.
+    Mechanism,
+    /// Measured response times, drawn one by one.
+    ResponseTree,
+}
+
 /// Figures of a point's response times, in nanoseconds; or errors of them, relative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct TwinFigures {
@@ -129,7 +139,7 @@ pub struct TwinDifference {
 
 impl TwinDifference {
     /// Compares the points that both have.
-    pub fn of(device: Vec<PooledPoint>, mut twin: Vec<PooledPoint>) -> TwinDifference {
+    pub fn of(device: Vec<PooledPoint>, mut twin: Vec<PooledPoint>, kind: TwinKind) -> TwinDifference {
         let mut micro_benchmarks: Vec<TwinMicroBenchmark> = Vec::new();
         for mut point in device {
             let Some(other) = twin.iter_mut().find(|other| other.is_same(&point)) else { continue };
@@ -153,7 +163,10 @@ impl TwinDifference {
         }
         for micro in &mut micro_benchmarks {
             micro.error = TwinFigures::mean_of(micro.points.iter().map(|point| point.error));
-            micro.missing = missing(micro);
+            micro.missing = is_large(micro.error).then(|| match kind {
+                TwinKind::Mechanism => missing(micro),
+                TwinKind::ResponseTree => missing_in_tree(micro),
+            });
         }
         let error = TwinFigures::mean_of(micro_benchmarks.iter().map(|micro| micro.error));
         TwinDifference { error, micro_benchmarks }
@@ -169,16 +182,28 @@ impl TwinDifference {
     }
 }
 
-/// What the simulator, or the fit, does not have that decides a micro-benchmark whose errors are large.
-fn missing(micro: &TwinMicroBenchmark) -> Option<&'static str> {
-    let is_large = |error: TwinFigures| error.mean > MISSED || error.p50 > MISSED;
-    if !is_large(micro.error) {
-        return None;
+fn is_large(error: TwinFigures) -> bool {
+    error.mean > MISSED || error.p50 > MISSED
+}
+
+/// What a response tree does not have that decides a micro-benchmark whose errors are large. It has no mechanism of flash, so that
+/// none of them is missing more than another.
+fn missing_in_tree(micro: &TwinMicroBenchmark) -> &'static str {
+    if micro.name == "parallelism" {
+        "requests in flight that wait for one stall together: the tree draws the time of each alone"
+    } else if micro.error.p50 > MISSED {
+        "a state of the device that no feature of the tree shows, such as which blocks are open or what a cache holds"
+    } else {
+        "when a stall is due: the tree draws each alone, and has no backlog that fills up"
     }
+}
+
+/// What the simulator, or the fit, does not have that decides a micro-benchmark whose errors are large.
+fn missing(micro: &TwinMicroBenchmark) -> &'static str {
     let reads = |point: &&TwinPoint| !point.experiment.contains('W');
     let of_reads = TwinFigures::mean_of(micro.points.iter().filter(reads).map(|point| point.error));
     let in_reads = micro.points.iter().any(|point| reads(&point)) && is_large(of_reads);
-    Some(match (micro.name.as_str(), in_reads) {
+    match (micro.name.as_str(), in_reads) {
         ("granularity", true) => "the layout of pages over dies and channels, or read-ahead",
         ("granularity", false) => "how the device handles writes smaller than a page",
         ("alignment", true) => "what a read costs that crosses pages",
@@ -192,7 +217,7 @@ fn missing(micro: &TwinMicroBenchmark) -> Option<&'static str> {
         ("mix", _) => "how reads wait for the writes before them",
         ("pause" | "bursts", _) => "work that the device defers to idle time",
         _ => "a mechanism that the simulator does not have",
-    })
+    }
 }
 
 #[cfg(test)]
@@ -215,12 +240,15 @@ mod tests {
             vec![point("order", "SR", &[100]), point("order", "SW", &[100]), point("mix", "SR/RW", &[200])];
         let twin =
             vec![point("order", "SR", &[110]), point("order", "SW", &[160]), point("mix", "SR/RW", &[100])];
-        let found = TwinDifference::of(device, twin);
+        let found = TwinDifference::of(device.clone(), twin.clone(), TwinKind::Mechanism);
         let [order, mix] = &found.micro_benchmarks[..] else { panic!("{found:?}") };
         assert!((order.error.mean - 0.35).abs() < 1e-9 && (mix.error.p99 - 0.5).abs() < 1e-9);
         assert!((found.error.mean - 0.425).abs() < 1e-9);
         assert_eq!(found.worst().unwrap().1.experiment, "SW");
         assert_eq!(order.missing, Some("the orders in which a log block takes pages"));
+        let of_tree = TwinDifference::of(device, twin, TwinKind::ResponseTree);
+        let [order, mix] = of_tree.micro_benchmarks.map(|micro| micro.missing.unwrap());
+        assert!(order.starts_with("a state of the device") && mix == order, "{order} {mix}");
     }
 
     #[test]
@@ -228,7 +256,7 @@ mod tests {
         let runs = [point("order", "SR", &[3, 1]), point("order", "SR", &[2]), point("order", "RR", &[9])];
         let pooled = PooledPoint::pool(runs);
         assert_eq!(pooled.len(), 2);
-        let found = TwinDifference::of(pooled, vec![point("order", "SR", &[4])]);
+        let found = TwinDifference::of(pooled, vec![point("order", "SR", &[4])], TwinKind::Mechanism);
         assert_eq!(found.micro_benchmarks[0].points.len(), 1);
         assert_eq!(found.micro_benchmarks[0].points[0].device, TwinFigures { mean: 2.0, p50: 2.0, p99: 3.0 });
     }

@@ -267,6 +267,12 @@ impl<'a> Conduct<'a> {
         if self.state_due {
             self.enforce_state()?;
         }
+        if self.settings.state_for_each_run
+            && !purpose.is_state()
+            && let Some(conditioning) = self.device.conditioning()
+        {
+            conditioning.recall();
+        }
         let pause = self.pause_before();
         self.wait(pause)?;
         self.before = if pattern.writes() { PreviousActivity::Writes } else { PreviousActivity::Reads };

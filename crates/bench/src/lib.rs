@@ -102,7 +102,7 @@ fn conduct_all(
     check_target(&device.identity(), settings)?;
     check_runs(&plans, settings)?;
     check_queues(device, &plans, settings)?;
-    let mut store = store::Store::open(folder.clone())?;
+    let mut store = store::Store::open(folder.clone(), device.virtual_time().is_some())?;
     for run in store.withdraw_damaged()? {
         progress.step(&format!("run {run} is measured again: its samples are missing or damaged"));
     }

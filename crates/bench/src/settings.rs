@@ -100,6 +100,10 @@ pub struct Settings {
     pub precision_goal: f64,
     /// The time of all micro-benchmarks together; `None` for no limit.
     pub budget: Option<Nanos>,
+    /// Whether each run begins in the state, and not with what the runs before it left. Only a device that can return to a
+    /// state does so ([`flashlab_device::Conditioning::recall`]); on others nothing happens.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub state_for_each_run: bool,
 }
 
 impl Settings {
@@ -122,6 +126,7 @@ impl Settings {
                 Thoroughness::Quick => Some(Nanos::from_secs(105)),
                 Thoroughness::Full => None,
             },
+            state_for_each_run: false,
         }
     }
 

@@ -21,11 +21,14 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Goes on in this folder.
-    pub fn open(folder: RunFolder) -> Result<Store, BenchError> {
+    /// Goes on in this folder, with a device in virtual or in wall time.
+    pub fn open(folder: RunFolder, in_virtual_time: bool) -> Result<Store, BenchError> {
         let records = records(&folder)?;
         let last = records.iter().map(|record| record.run).max().max(folder.last_run()?);
-        let recording = Recording::start(&folder.samples());
+        let recording = match in_virtual_time {
+            true => Recording::start_virtual(&folder.samples()),
+            false => Recording::start(&folder.samples()),
+        };
         Ok(Store { folder, recording, records, next_run: last.map_or(1, |last| last + 1) })
     }
 

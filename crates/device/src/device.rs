@@ -100,6 +100,13 @@ pub trait Conditioning {
     /// # Errors
     /// That of the first IO that fails; the device served the IOs before it.
     fn condition(&mut self, ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>) -> Result<(), IoError>;
+
+    /// Keeps the state, so that [`Conditioning::recall`] can return to it. Nothing may be in flight. A device whose response times do
+    /// not depend on its state keeps nothing.
+    fn remember(&mut self) {}
+
+    /// Returns to the state that was kept last; the clock goes on. Nothing may be in flight. Without a kept state, nothing happens.
+    fn recall(&mut self) {}
 }
 
 /// A device that several threads can use at the same time.

@@ -99,6 +99,7 @@ impl DeviceModel {
         let points = all.iter().filter(|point| {
             let workload = &point.workload;
             workload.filled.is_some() == has_fills
+                && workload.distance.is_none()
                 && workload.class == ThroughputClass::RandomWrite
                 && workload.size == size
                 && workload.depth == 1

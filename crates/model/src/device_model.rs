@@ -19,6 +19,7 @@ use crate::mixed_load::{LoadMix, MixedFrontier};
 use crate::performance_model::{Measured, PerformanceModel};
 use crate::queue_depth::QueueDepthModel;
 use crate::run_points::RunPoint;
+use crate::seek_model::SeekModel;
 
 /// The version of the document.
 pub const MODEL_VERSION: u32 = 1;
@@ -53,6 +54,8 @@ pub struct DeviceModel {
     pub mixed: Option<MixedModel>,
     /// Random writes over the fill, if fills were measured.
     pub filled: Option<FilledModel>,
+    /// Random requests over their distance, or why the class has no such model.
+    pub seeks: BTreeMap<ThroughputClass, Result<SeekModel, String>>,
 }
 
 /// Throughput over the queue depth, of requests of one size; and over the size at the largest depth.
@@ -109,6 +112,8 @@ pub struct WorkloadRequest {
     pub write_share: Option<f64>,
     /// The data on the device; `None` for the state that everything else was measured in.
     pub filled: Option<Bytes>,
+    /// The distance from the request before, of random requests on a device that seeks; `None` for any.
+    pub distance: Option<Bytes>,
 }
 
 /// A prediction.
@@ -139,6 +144,10 @@ impl DeviceModel {
             .collect();
         let mixed = mixed_model(points);
         let filled = filled_model(points);
+        let seeks = [ThroughputClass::RandomRead, ThroughputClass::RandomWrite]
+            .into_iter()
+            .map(|class| (class, SeekModel::fit(points, class, source.identity.capacity)))
+            .collect();
         if classes.values().all(Result::is_err) {
             // The reason of a class that was measured says more than that another one was not.
             let was_measured =
@@ -150,7 +159,7 @@ impl DeviceModel {
                 source.source
             )));
         }
-        Ok(DeviceModel { fitted_to: source, classes, depths, mixed, filled })
+        Ok(DeviceModel { fitted_to: source, classes, depths, mixed, filled, seeks })
     }
 
     /// The model of a class.
@@ -166,6 +175,9 @@ impl DeviceModel {
     /// # Errors
     /// Where nothing like it was measured.
     pub fn predict(&self, request: WorkloadRequest) -> Result<Prediction, ModelError> {
+        if let Some(distance) = request.distance {
+            return self.predict_distance(request, distance);
+        }
         if let Some(filled) = request.filled {
             return self.predict_filled(request, filled);
         }
@@ -246,12 +258,12 @@ impl DeviceModel {
 }
 
 /// The seconds or nanoseconds of one, from how many there are in a second; or the other direction.
-fn inverse(interval: Interval) -> Interval {
+pub(crate) fn inverse(interval: Interval) -> Interval {
     let of = |value: f64| if value > 0.0 { 1e9 / value } else { f64::INFINITY };
     Interval { estimate: of(interval.estimate), low: of(interval.high), high: of(interval.low) }
 }
 
-fn prediction(
+pub(crate) fn prediction(
     p50_ns: Option<Interval>,
     ios_per_s: Interval,
     size: Bytes,
@@ -380,6 +392,7 @@ fn mixed_model(points: &[RunPoint]) -> Option<MixedModel> {
         matches!(point.workload.class, ThroughputClass::RandomRead | ThroughputClass::RandomWrite)
             && !point.is_disturbed
             && point.workload.filled.is_none()
+            && point.workload.distance.is_none()
     };
     let first = points.iter().filter(random).find(|point| {
         let share = point.workload.write_share;

@@ -10,6 +10,8 @@ use crate::fill::FillModel;
 use crate::mixed_load::MixedFrontier;
 use crate::performance_model::PerformanceModel;
 use crate::queue_depth::QueueDepthModel;
+use crate::seek::SeekLine;
+use crate::seek_model::SeekModel;
 use flashlab_sim::profile::ThroughputClass;
 
 /// The document of [`DeviceModel`]; intervals are `[low, high]`, times microseconds, and 1 KB is 1024 bytes.
@@ -29,6 +31,8 @@ pub struct ModelDocument {
     pub mixed: Option<MixedDocument>,
     /// Random writes over the data on the device.
     pub filled: Option<FillDocument>,
+    /// Random requests over the distance from the one before, of a device that seeks.
+    pub seeks: Vec<SeekDocument>,
     /// What it was fitted to.
     #[serde(flatten)]
     pub fitted_to: ModelSource,
@@ -139,6 +143,31 @@ pub struct FillDocument {
     pub physical_bytes: Option<f64>,
 }
 
+/// Random requests over the distance from the one before: T = A + S sqrt(d) + n B, d a share of the capacity.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SeekDocument {
+    /// The class, as `rr`.
+    pub class: &'static str,
+    /// The equation.
+    pub equation: &'static str,
+    /// A of the means, with its interval.
+    pub a_us: f64,
+    /// Where A lies with 95 % confidence.
+    pub a_us_interval: [f64; 2],
+    /// S: the seek over the whole device.
+    pub full_seek_us: f64,
+    /// Where S lies with 95 % confidence.
+    pub full_seek_us_interval: [f64; 2],
+    /// B.
+    pub b_us_per_kb: f64,
+    /// The probability of such an S where the distance does not matter.
+    pub seek_p_value: f64,
+    /// The mean relative error on what was left out.
+    pub hold_out_error: Option<f64>,
+    /// The same of T = A + n B.
+    pub line_hold_out_error: Option<f64>,
+}
+
 /// Nanoseconds for each byte to microseconds for each KB of 1024 bytes.
 const US_PER_KB: f64 = 1.024;
 
@@ -211,7 +240,7 @@ impl ModelDocument {
             latency_us: depth.curve.latency_s() * 1e6,
             ios_per_s_max: depth.curve.rate_max(),
             sharpness: match &depth.curve {
-                QueueDepthModel::Hard(_) => None,
+                QueueDepthModel::Hard(_) | QueueDepthModel::Between(_) => None,
                 QueueDepthModel::Soft(model) => Some(model.sharpness),
             },
             concurrency: depth.curve.concurrency(),
@@ -236,6 +265,21 @@ impl ModelDocument {
                 FillModel::Between(_) => None,
             },
         });
+        let seeks = model.seeks.iter().filter_map(|(class, seek)| {
+            let SeekModel { means, hold_out_error, line_hold_out_error, .. } = seek.as_ref().ok()?;
+            Some(SeekDocument {
+                class: class.short_name(),
+                equation: SeekLine::NAME,
+                a_us: means.a_ns.estimate / 1e3,
+                a_us_interval: ends(means.a_ns, 1e-3),
+                full_seek_us: means.full_seek_ns.estimate / 1e3,
+                full_seek_us_interval: ends(means.full_seek_ns, 1e-3),
+                b_us_per_kb: means.b_ns_per_byte.estimate * US_PER_KB,
+                seek_p_value: means.seek_p_value,
+                hold_out_error: *hold_out_error,
+                line_hold_out_error: *line_hold_out_error,
+            })
+        });
         ModelDocument {
             sr: line(ThroughputClass::SequentialRead),
             rr: line(ThroughputClass::RandomRead),
@@ -244,6 +288,7 @@ impl ModelDocument {
             queue_depth: queue_depth.collect(),
             mixed,
             filled,
+            seeks: seeks.collect(),
             fitted_to: model.fitted_to.clone(),
         }
     }

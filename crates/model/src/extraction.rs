@@ -6,7 +6,8 @@
 //!    sequential and random reads of all sizes, then the writes, so that what writes leave behind slows no read down.
 //! 3. Then random requests run at several queue depths, and mixes of reads and writes, over the whole target.
 //! 4. Where a device can be made new, random writes run at several fills: data in a part of it, the remainder never written.
-//! 5. A check has other sizes, in the zones that were not exercised; other depths, mixes and fills.
+//! 5. Random requests of a few sizes run one after the other over the whole target: a hard disk seeks, the longer the further.
+//! 6. A check has other sizes, in the zones that were not exercised; other depths, mixes, fills and distances.
 //!
 //! Each step is a plan, so that every IO is recorded as in any run.
 
@@ -17,7 +18,7 @@ use flashlab_plan::{
 };
 use flashlab_sim::profile::ThroughputClass;
 
-use crate::run_points::{CHECK_FILL_PLAN, FILL_PLAN, RunPoint};
+use crate::run_points::{CHECK_FILL_PLAN, CHECK_SEEK_PLAN, FILL_PLAN, RunPoint, SEEK_PLAN};
 
 /// The smallest request, as in the paper's fit.
 pub const SIZE_LEAST: Bytes = Bytes::kib(4);
@@ -31,14 +32,18 @@ const SIZES_LEAST: usize = 7;
 const SATURATED_GAIN: f64 = 1.05;
 /// A run has at least this number of IOs: a median needs them.
 const RUN_IOS_LEAST: u64 = 12;
-/// IOs of runs with a queue, or with a mix.
-const QUEUE_IOS: u64 = 4096;
+/// Runs with a queue, or with a mix, have this many times the IOs: a few collections that hold up a whole queue decide their rate.
+const QUEUE_FACTOR: u64 = 4;
 /// The depths that are fitted and those that are checked. A plan's quick values are at most five.
 const DEPTHS: [u32; 5] = [2, 4, 16, 32, 64];
 const CHECK_DEPTHS: [u32; 2] = [8, 24];
 /// The shares of writes that are fitted and those that are checked.
 const MIXES: [f64; 5] = [0.0, 0.1, 0.4, 0.8, 1.0];
 const CHECK_MIXES: [f64; 2] = [0.2, 0.6];
+/// The sizes of runs over the whole target whose response times depend on the distance, if any, in smallest sizes; and those
+/// that are checked.
+const SEEK_SIZES: [u64; 3] = [1, 16, 128];
+const CHECK_SEEK_SIZES: [u64; 1] = [48];
 /// The depth of mixes: the frontier is that of a busy device.
 const MIX_DEPTH: u32 = 16;
 
@@ -48,6 +53,9 @@ pub const FILLS: [f64; 5] = [0.4, 0.6, 0.75, 0.9, 1.0];
 pub const CHECK_FILLS: [f64; 3] = [0.5, 0.8, 0.95];
 /// Random overwrites of a fill: log-block devices merge a block in most of them, about 20 us of CPU time each.
 const FILLING_WRITES: u64 = 100_000;
+/// Random writes of a run at a fill at least.
+const FILL_IOS: u64 = 4096;
+
 /// How long a run is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunLength {
@@ -162,6 +170,16 @@ impl Extraction {
         self.depth_plans("check", &CHECK_DEPTHS, &CHECK_MIXES, false)
     }
 
+    /// The plans of random requests over the whole target, whose points are by distance.
+    pub fn seek_plans(&self) -> Vec<Plan> {
+        self.distance_plans(SEEK_PLAN, &SEEK_SIZES)
+    }
+
+    /// The same with other sizes, to be checked.
+    pub fn check_seek_plans(&self) -> Vec<Plan> {
+        self.distance_plans(CHECK_SEEK_PLAN, &CHECK_SEEK_SIZES)
+    }
+
     /// The data on the device at a fill.
     pub fn filled(&self, share: f64) -> Bytes {
         let unit = if self.space.capacity >= Bytes::mib(64) { Bytes::mib(1) } else { self.space.block };
@@ -201,7 +219,7 @@ impl Extraction {
     fn filled_plan(&self, name: &str, filled: Bytes) -> Plan {
         let mut pattern = baseline(ThroughputClass::RandomWrite).on_target(Bytes::ZERO, filled);
         pattern.first.io_size = IoSize::Fixed(SIZE_LEAST.max(self.space.block));
-        pattern.io_count = Some(QUEUE_IOS.max(self.length.ios));
+        pattern.io_count = Some(self.length.ios.max(FILL_IOS));
         pattern.duration = Some(self.length.time);
         // Twice: without a repetition nothing is known of the error.
         let experiments = ["RW", "RW again"].map(|name| Experiment {
@@ -211,6 +229,26 @@ impl Extraction {
         });
         let title = format!("random writes with {filled} of data");
         Plan::new(&format!("{name}-{}", filled.0), &title, "", experiments.into())
+    }
+
+    fn distance_plans(&self, name: &str, sizes: &[u64]) -> Vec<Plan> {
+        let steps = self.size_steps();
+        let plan = |step: &SizeStep| {
+            let class = step.classes()[1];
+            let experiment = |&factor: &u64| {
+                let size = SIZE_LEAST.max(self.space.block) * factor;
+                let mut pattern = baseline(class).on_target(Bytes::ZERO, self.space.capacity);
+                pattern.first.io_size = IoSize::Fixed(size);
+                pattern.io_count = Some(self.length.ios);
+                pattern.duration = Some(self.length.time);
+                let fits = size * REQUESTS_PER_ZONE <= self.space.capacity;
+                fits.then(|| Experiment { name: size.to_string(), pattern, vary: None })
+            };
+            let class = class.short_name();
+            let title = format!("{class} over distances");
+            Plan::new(&format!("{name}-{class}"), &title, "", sizes.iter().filter_map(experiment).collect())
+        };
+        steps.iter().map(plan).collect()
     }
 
     fn zone_size(&self) -> Bytes {
@@ -246,7 +284,7 @@ impl Extraction {
             let mut pattern = baseline(class);
             pattern.first.io_size = IoSize::Fixed(size);
             pattern.queue_depth = depth;
-            pattern.io_count = Some(QUEUE_IOS.max(self.length.ios).min(self.length.bytes.0 * 2 / size.0));
+            pattern.io_count = Some((QUEUE_FACTOR * self.length.ios).min(self.length.bytes.0 * 2 / size.0));
             pattern.duration = Some(self.length.time);
             pattern
         };

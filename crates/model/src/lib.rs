@@ -17,6 +17,7 @@ mod check;
 mod class_model;
 mod derived;
 mod device_model;
+mod distances;
 mod document;
 mod error;
 mod external_memory;
@@ -39,6 +40,7 @@ mod run_points;
 mod scatter;
 mod search;
 mod seek;
+mod seek_model;
 mod tune;
 pub mod twin;
 
@@ -50,7 +52,7 @@ pub use device_model::{
 };
 pub use document::{
     FillDocument, LineDocument, MixedDocument, ModelDocument, QueueDepthDocument, ResidualDocument,
-    read_model,
+    SeekDocument, read_model,
 };
 pub use error::ModelError;
 pub use external_memory::ExternalMemoryCost;
@@ -67,8 +69,9 @@ pub use linear_max::LinearMax;
 pub use mixed_load::{LoadMix, MixedFrontier};
 pub use performance_model::{CONFIDENCE, Measured, PerformanceModel};
 pub use pictures::pictures;
-pub use queue_depth::{HardMinimum, QueueDepthModel, SoftMinimum};
+pub use queue_depth::{DepthTable, HardMinimum, QueueDepthModel, SoftMinimum};
 pub use run_points::{RunPoint, Workload, run_points, run_points_after};
 pub use scatter::Scatter;
 pub use seek::{SeekLine, SeekRequest};
+pub use seek_model::SeekModel;
 pub use tune::{RefusedValue, TuneReport, TuneSurroundings, TuneTarget, TunedValue, random_page_cost, tune};

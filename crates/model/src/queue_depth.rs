@@ -6,7 +6,8 @@
 //! X = ((N / L)^-s + X_max^-s)^(-1/s) has the hard one as its limit for large s. Papon and Athanassoulis (DaMoN 2021)
 //! call P the concurrency k of the device.
 //!
-//! Method: the least squares of the logarithms, by pattern search over the logarithms of the parameters.
+//! Method: the least squares of the logarithms, by pattern search over the logarithms of the parameters. Where neither predicts depths
+//! that were left out, as where neighbours of a sequence meet on one page, rates are interpolated between the depths ([`DepthTable`]).
 
 use flashlab_analysis::decide::ranks::Interval;
 
@@ -38,13 +39,26 @@ pub struct SoftMinimum {
     scatter: Scatter,
 }
 
-/// One of the two, selected by hold-out error.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The rates themselves, with straight lines between their logarithms over that of the depth; the last one goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DepthTable {
+    /// The logarithms of depth and rate, ascending.
+    knots: Vec<(f64, f64)>,
+    /// L and X_max, for requests of another size.
+    ends: HardMinimum,
+    /// Of depths that were left out, because the table goes through all points.
+    scatter: Scatter,
+}
+
+/// One of the three, selected by hold-out error.
+#[derive(Clone, Debug, PartialEq)]
 pub enum QueueDepthModel {
     /// See [`HardMinimum`].
     Hard(HardMinimum),
     /// See [`SoftMinimum`].
     Soft(SoftMinimum),
+    /// See [`DepthTable`].
+    Between(DepthTable),
 }
 
 /// Of the soft minimum: 0.3 is a knee over three decades of depth, 30 is none to be seen.
@@ -147,6 +161,48 @@ impl PerformanceModel for SoftMinimum {
     }
 }
 
+/// The logarithm of the rate at this logarithm of the depth.
+fn between(knots: &[(f64, f64)], x: f64) -> f64 {
+    let above = knots.partition_point(|(knot, _)| *knot <= x);
+    match (above.checked_sub(1).map(|below| knots[below]), knots.get(above)) {
+        (Some((x0, y0)), Some(&(x1, y1))) => y0 + (y1 - y0) * (x - x0) / (x1 - x0),
+        (Some((_, last)), None) => last,
+        // Below the smallest depth each request is served alone, too.
+        (None, Some(&(x1, y1))) => y1 + x - x1,
+        (None, None) => f64::NAN,
+    }
+}
+
+impl PerformanceModel for DepthTable {
+    type Input = u32;
+
+    const NAME: &'static str = "interpolation between the depths";
+    const ASSUMES: &'static str =
+        "nothing but that the rate changes little between two depths that were measured";
+    const FAILS: &'static str = "beyond the largest depth";
+
+    fn fit(measured: &[Measured<u32>]) -> Result<DepthTable, ModelError> {
+        let ends = HardMinimum::fit(measured)?;
+        let (mut points, _) = prepared(measured, DepthTable::NAME, 3)?;
+        points.sort_by_key(|point| point.input);
+        let knot = |chunk: &[Measured<u32>]| {
+            let sum: f64 = chunk.iter().map(|point| point.figure.ln()).sum();
+            (f64::from(chunk[0].input).ln(), sum / chunk.len() as f64)
+        };
+        let knots: Vec<(f64, f64)> = points.chunk_by(|a, b| a.input == b.input).map(knot).collect();
+        let left_out = (1..knots.len()).map(|index| {
+            let others: Vec<(f64, f64)> = knots[..index].iter().chain(&knots[index + 1..]).copied().collect();
+            (knots[index].1.exp(), between(&others, knots[index].0).exp())
+        });
+        let scatter = Scatter::of(left_out, 0).ok_or_else(|| no_scatter(DepthTable::NAME))?;
+        Ok(DepthTable { knots, ends, scatter })
+    }
+
+    fn predict(&self, depth: u32) -> Interval {
+        self.scatter.around(between(&self.knots, f64::from(depth).ln()).exp())
+    }
+}
+
 fn no_scatter(model: &'static str) -> ModelError {
     ModelError::DoesNotHold { model, reason: "its deviation from the measurements is not finite".to_owned() }
 }
@@ -171,10 +227,15 @@ impl QueueDepthModel {
             hold_out(others, |some| M::fit(&[kept, some].concat()), M::predict)
         }
         let errors = (fit_with::<HardMinimum>(&kept, &others), fit_with::<SoftMinimum>(&kept, &others));
-        match SoftMinimum::fit(measured) {
-            Ok(soft) if is_worth_it(errors.0, errors.1) => Ok((QueueDepthModel::Soft(soft), errors.1)),
-            _ => Ok((QueueDepthModel::Hard(hard), errors.0)),
-        }
+        let best = match SoftMinimum::fit(measured) {
+            Ok(soft) if is_worth_it(errors.0, errors.1) => (QueueDepthModel::Soft(soft), errors.1),
+            _ => (QueueDepthModel::Hard(hard), errors.0),
+        };
+        let error = fit_with::<DepthTable>(&kept, &others);
+        Ok(match DepthTable::fit(measured) {
+            Ok(table) if is_worth_it(best.1, error) => (QueueDepthModel::Between(table), error),
+            _ => best,
+        })
     }
 
     /// Requests a second at this depth.
@@ -182,6 +243,7 @@ impl QueueDepthModel {
         match self {
             QueueDepthModel::Hard(model) => model.predict(depth),
             QueueDepthModel::Soft(model) => model.predict(depth),
+            QueueDepthModel::Between(model) => model.predict(depth),
         }
     }
 
@@ -191,6 +253,10 @@ impl QueueDepthModel {
         match self {
             QueueDepthModel::Hard(_) => hard(latency_s, rate_max, depth),
             QueueDepthModel::Soft(model) => soft(latency_s, rate_max, model.sharpness, depth),
+            QueueDepthModel::Between(table) => {
+                let own = hard(table.ends.latency_s, table.ends.rate_max, depth);
+                between(&table.knots, depth.ln()).exp() * hard(latency_s, rate_max, depth) / own
+            }
         }
     }
 
@@ -204,6 +270,7 @@ impl QueueDepthModel {
         match self {
             QueueDepthModel::Hard(model) => model.rate_max,
             QueueDepthModel::Soft(model) => model.rate_max,
+            QueueDepthModel::Between(table) => table.ends.rate_max,
         }
     }
 
@@ -212,6 +279,7 @@ impl QueueDepthModel {
         match self {
             QueueDepthModel::Hard(model) => model.latency_s,
             QueueDepthModel::Soft(model) => model.latency_s,
+            QueueDepthModel::Between(table) => table.ends.latency_s,
         }
     }
 
@@ -225,6 +293,7 @@ impl QueueDepthModel {
         match self {
             QueueDepthModel::Hard(_) => HardMinimum::NAME,
             QueueDepthModel::Soft(_) => SoftMinimum::NAME,
+            QueueDepthModel::Between(_) => DepthTable::NAME,
         }
     }
 }
@@ -249,5 +318,13 @@ mod tests {
         assert!((found.sharpness / 1.6 - 1.0).abs() < 0.01, "{found:?}");
         assert!((found.rate_max / 90e3 - 1.0).abs() < 0.01, "{found:?}");
         assert!(HardMinimum::fit(&sharp[..2]).is_err());
+        // Pairs of neighbours share a page: twice the rate from depth 8 on, which no minimum has.
+        let steps =
+            points(|depth| if depth < 8.0 { 8e3 * depth.powf(0.5) } else { 4e3 * depth.min(16.0).powf(1.3) });
+        let (model, error) = QueueDepthModel::select(&steps).unwrap();
+        assert!(matches!(model, QueueDepthModel::Between(_)) && error.unwrap() < 0.2, "{model:?} {error:?}");
+        let at = model.predict(32);
+        assert!((at.estimate / steps[5].figure - 1.0).abs() < 1e-9 && at.low < at.estimate, "{at:?}");
+        assert!((model.scaled_at(8.0) / steps[3].figure - 1.0).abs() < 1e-9, "{model:?}");
     }
 }

@@ -21,6 +21,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::ModelError;
+use crate::distances::{DistanceBin, distance_bins};
 
 /// A start-up phase is left out if at least this many IOs remain: fewer have no trustworthy median.
 const IOS_LEAST: usize = 8;
@@ -28,6 +29,14 @@ const IOS_LEAST: usize = 8;
 /// How the names of plans of fills begin: of those that are fitted, and of those that are checked.
 pub(crate) const FILL_PLAN: &str = "model-fill";
 pub(crate) const CHECK_FILL_PLAN: &str = "check-fill";
+
+/// The same of plans of distances.
+pub(crate) const SEEK_PLAN: &str = "model-seek";
+pub(crate) const CHECK_SEEK_PLAN: &str = "check-seek";
+
+fn is_seek_plan(name: &str) -> bool {
+    name.starts_with(SEEK_PLAN) || name.starts_with(CHECK_SEEK_PLAN)
+}
 
 fn is_fill_plan(name: &str) -> bool {
     name.starts_with(FILL_PLAN) || name.starts_with(CHECK_FILL_PLAN)
@@ -51,6 +60,9 @@ pub struct Workload {
     /// The data on the device, where the run is one of several fills; `None` for a device in the state of the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filled: Option<Bytes>,
+    /// The distance from the request before, where the point is of requests with about this distance; `None` of all requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance: Option<Bytes>,
 }
 
 impl Workload {
@@ -59,9 +71,11 @@ impl Workload {
         self.depth == 1 && self.is_alone()
     }
 
-    /// Whether only one kind of IO is done, in the device's state.
+    /// Whether only one kind of IO is done, in the device's state, at any distance.
     pub fn is_alone(&self) -> bool {
-        self.filled.is_none() && (self.write_share == 0.0 || self.write_share == 1.0)
+        self.filled.is_none()
+            && self.distance.is_none()
+            && (self.write_share == 0.0 || self.write_share == 1.0)
     }
 }
 
@@ -150,6 +164,10 @@ pub fn run_points_after(path: &Path, run: u32) -> Result<Vec<RunPoint>, ModelErr
         let mut samples: Vec<Sample> = Vec::new();
         segments.each_sample(record.run, |sample| samples.push(*sample))?;
         let is_filled = matches!(&record.purpose, Purpose::Point { plan, .. } if is_fill_plan(plan));
+        if matches!(&record.purpose, Purpose::Point { plan, .. } if is_seek_plan(plan)) {
+            points.extend(points_by_distance(samples, &RunFacts::of(&record), &pattern));
+            continue;
+        }
         let found = points_of(samples, &RunFacts::of(&record), &pattern).into_iter().map(|mut point| {
             point.workload.filled = point.workload.target_size.filter(|_| is_filled);
             point
@@ -256,7 +274,16 @@ fn workloads(pattern: &Pattern) -> Vec<Workload> {
         let IoSize::Fixed(size) = basic.io_size else { return None };
         let class = class_of(basic, mode)?;
         let (target_offset, target_size) = (basic.target_offset, basic.target_size);
-        Some(Workload { class, size, depth, write_share, target_offset, target_size, filled: None })
+        Some(Workload {
+            class,
+            size,
+            depth,
+            write_share,
+            target_offset,
+            target_size,
+            filled: None,
+            distance: None,
+        })
     };
     let found: Vec<Option<Workload>> = match (&pattern.mix, pattern.first.mode) {
         (None, ModeRule::Always(Mode::Read)) => vec![workload(&pattern.first, Mode::Read, 0.0)],
@@ -313,6 +340,31 @@ fn points_of(mut samples: Vec<Sample>, facts: &RunFacts, pattern: &Pattern) -> V
         })
     });
     points.collect()
+}
+
+/// The points of a run of distances, one for each bin of them.
+fn points_by_distance(mut samples: Vec<Sample>, facts: &RunFacts, pattern: &Pattern) -> Vec<RunPoint> {
+    let [workload] = workloads(pattern)[..] else { return Vec::new() };
+    samples.retain(|sample| sample.errno == 0 && sample.position >= facts.io_ignore);
+    samples.sort_by_key(|sample| (sample.submitted, sample.process, sample.position));
+    let point = |mut bin: DistanceBin| {
+        let mean_ns = bin.times.iter().map(|&ns| ns as f64).sum::<f64>() / bin.times.len() as f64;
+        let quantiles = Quantiles::of(&mut bin.times).filter(|_| mean_ns > 0.0)?;
+        Some(RunPoint {
+            run: facts.run,
+            workload: Workload { distance: Some(bin.distance), ..workload },
+            ios: bin.times.len(),
+            ignored: 0,
+            p50_ns: quantiles.p50_ns,
+            p95_ns: quantiles.p95_ns,
+            p99_ns: quantiles.p99_ns,
+            mean_ns,
+            ios_per_s: 1e9 / mean_ns,
+            write_amplification: None,
+            is_disturbed: facts.is_disturbed,
+        })
+    };
+    distance_bins(&samples).into_iter().filter_map(point).collect()
 }
 
 /// Whether something else was measured, too, by the rule that marks runs of `bench`.

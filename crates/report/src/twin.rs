@@ -181,7 +181,7 @@ mod tests {
         };
         let device = vec![point("SR", [100, 100]), point("SW", [200, 200])];
         let twin = vec![point("SR", [110, 110]), point("SW", [400, 400])];
-        let difference = TwinDifference::of(device, twin);
+        let difference = TwinDifference::of(device, twin, flashlab_analysis::TwinKind::Mechanism);
         let page = twin_html(&difference, "sim:a", "sim:b");
         // The script finds its charts by this id, which no section may have.
         assert_eq!(page.matches("id=\"charts\"").count(), 1);

@@ -20,9 +20,6 @@ use crate::packing::{LONGEST, Previous, pack};
 const CHUNK: usize = 64 << 10;
 /// Chunks of a lane: one is being filled, the others are with the writer or empty.
 pub(crate) const CHUNKS: usize = 8;
-/// A chunk is handed over after this time on the device's clock, even if it is not full. It bounds what a
-/// killed process loses.
-const CHUNK_AGE: Nanos = Nanos::from_millis(250);
 /// How long a lane that waits for a chunk sleeps before it checks whether the writer still exists.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -38,6 +35,8 @@ pub(crate) struct Packed {
 /// Records the samples of one process. It lives on the measuring thread during a run.
 pub struct Lane {
     process: u32,
+    /// A chunk is handed over after this time on the device's clock, even if it is not full. It bounds what a killed process loses.
+    chunk_age: Nanos,
     chunk: Vec<u8>,
     begin: Nanos,
     end: Nanos,
@@ -61,6 +60,7 @@ impl Lane {
     /// the second value.
     pub(crate) fn new(
         process: u32,
+        chunk_age: Nanos,
         full: SyncSender<Packed>,
         signals: Arc<Signals>,
         spare: &mut Vec<Vec<u8>>,
@@ -72,7 +72,7 @@ impl Lane {
         }
         let chunk = spare.pop().unwrap_or_else(fresh_chunk);
         let (begin, end, previous) = (Nanos::ZERO, Nanos::ZERO, Previous::default());
-        (Lane { process, chunk, begin, end, previous, full, empty, signals }, emptied)
+        (Lane { process, chunk_age, chunk, begin, end, previous, full, empty, signals }, emptied)
     }
 
     /// Records one sample. `Break` means that samples cannot be written any more, for example because the
@@ -85,7 +85,7 @@ impl Lane {
         self.end = sample.completed;
         pack(&mut self.chunk, &mut self.previous, sample);
         let is_full = self.chunk.capacity() - self.chunk.len() < LONGEST;
-        if is_full || sample.completed.since(self.begin) > CHUNK_AGE {
+        if is_full || sample.completed.since(self.begin) > self.chunk_age {
             return self.hand_over();
         }
         ControlFlow::Continue(())
@@ -167,7 +167,7 @@ mod tests {
         // This test takes the place of the writer, and takes nothing until the lane has to wait.
         let (full, filled) = sync_channel(CHUNKS);
         let signals = Arc::new(Signals::default());
-        let (mut lane, emptied) = Lane::new(0, full, Arc::clone(&signals), &mut Vec::new());
+        let (mut lane, emptied) = Lane::new(0, Nanos::MAX, full, Arc::clone(&signals), &mut Vec::new());
         let count = (CHUNKS * CHUNK) as u64;
         let (end_of_run, ended) = channel();
         let measuring = std::thread::spawn(move || {
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_lane_whose_writer_is_gone_ends_its_run() {
         let (full, filled) = sync_channel(CHUNKS);
-        let (mut lane, emptied) = Lane::new(0, full, Arc::default(), &mut Vec::new());
+        let (mut lane, emptied) = Lane::new(0, Nanos::MAX, full, Arc::default(), &mut Vec::new());
         drop((filled, emptied));
         let positions = 0..(CHUNKS * CHUNK) as u64;
         assert!(positions.map(sample).any(|sample| lane.record(&sample).is_break()));

@@ -13,13 +13,14 @@ use std::thread::JoinHandle;
 
 use crate::SamplesError;
 use crate::lane::{CHUNKS, Lane, Signals};
-use crate::writer::{Command, Writer};
+use crate::writer::{Command, SegmentTimes, Writer};
 
 /// A thread that writes the samples of runs, one run after the other, into a folder.
 pub struct Recording {
     commands: Option<Sender<Command>>,
     thread: Option<JoinHandle<()>>,
     signals: Arc<Signals>,
+    times: SegmentTimes,
     /// Chunks of finished runs, whose memory is mapped already.
     spare: Vec<Vec<u8>>,
 }
@@ -27,14 +28,24 @@ pub struct Recording {
 impl Recording {
     /// Starts the writer; segments go to `folder`, which exists.
     pub fn start(folder: &Path) -> Recording {
+        Recording::with_segments(folder, SegmentTimes::WALL)
+    }
+
+    /// As [`Recording::start`], of a device in virtual time. A run of a killed program is measured again there, so that no time bounds
+    /// a segment: with one, an hour of virtual time that passes in a second would be a thousand files.
+    pub fn start_virtual(folder: &Path) -> Recording {
+        Recording::with_segments(folder, SegmentTimes::VIRTUAL)
+    }
+
+    fn with_segments(folder: &Path, times: SegmentTimes) -> Recording {
         let (commands, inbox) = channel();
         let signals = Arc::new(Signals::default());
-        let writer = Writer::new(folder.to_owned(), Arc::clone(&signals));
+        let writer = Writer::new(folder.to_owned(), times, Arc::clone(&signals));
         let thread = std::thread::Builder::new()
             .name("samples".to_owned())
             .spawn(move || writer.work(&inbox))
             .expect("the operating system has room for one more thread");
-        Recording { commands: Some(commands), thread: Some(thread), signals, spare: Vec::new() }
+        Recording { commands: Some(commands), thread: Some(thread), signals, times, spare: Vec::new() }
     }
 
     /// Begins a run of `processes` processes and returns their lanes.
@@ -45,7 +56,9 @@ impl Recording {
         self.signals.failed.store(false, Ordering::Relaxed);
         self.signals.stalls.store(0, Ordering::Relaxed);
         let (full, filled) = sync_channel(CHUNKS * processes as usize);
-        let lane = |process| Lane::new(process, full.clone(), Arc::clone(&self.signals), &mut self.spare);
+        let lane = |process| {
+            Lane::new(process, self.times.chunk, full.clone(), Arc::clone(&self.signals), &mut self.spare)
+        };
         let (lanes, emptied) = (0..processes).map(lane).unzip();
         self.send(Command::Start { run, full: filled, emptied })?;
         Ok(lanes)

@@ -24,11 +24,31 @@ use crate::{Columns, Sample, SamplesError};
 const LOOK: Duration = Duration::from_millis(5);
 /// A segment ends when it has this number of packed bytes, which are about a million samples ...
 const SEGMENT_BYTES: usize = 12 << 20;
-/// ... or when it spans this time on the device's clock and has enough samples for a file ...
-const SEGMENT_TIME: Nanos = Nanos::from_millis(700);
+/// ... or when it spans its time on the device's clock and has enough samples for a file.
 const SEGMENT_BYTES_LEAST: usize = 16 << 10;
-/// ... or when it spans this time, with any number of samples.
-const SEGMENT_TIME_LONGEST: Nanos = Nanos::from_secs(4);
+
+/// How long a segment may span: what a killed program loses of a measurement.
+#[derive(Clone, Copy)]
+pub(crate) struct SegmentTimes {
+    /// With enough samples for a file.
+    usual: Nanos,
+    /// With any number of samples.
+    longest: Nanos,
+    /// After this time a lane hands a chunk over, even if it is not full.
+    pub chunk: Nanos,
+}
+
+impl SegmentTimes {
+    /// Of a real device.
+    pub const WALL: SegmentTimes = SegmentTimes {
+        usual: Nanos::from_millis(700),
+        longest: Nanos::from_secs(4),
+        chunk: Nanos::from_millis(250),
+    };
+    /// Of a simulated one, which is measured again.
+    pub const VIRTUAL: SegmentTimes =
+        SegmentTimes { usual: Nanos::MAX, longest: Nanos::MAX, chunk: Nanos::MAX };
+}
 
 /// A command to the writer.
 pub(crate) enum Command {
@@ -50,6 +70,7 @@ struct Run {
 
 pub(crate) struct Writer {
     folder: PathBuf,
+    times: SegmentTimes,
     signals: Arc<Signals>,
     run: Option<Run>,
     pending: Vec<Packed>,
@@ -60,9 +81,10 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub fn new(folder: PathBuf, signals: Arc<Signals>) -> Writer {
+    pub fn new(folder: PathBuf, times: SegmentTimes, signals: Arc<Signals>) -> Writer {
         Writer {
             folder,
+            times,
             signals,
             run: None,
             pending: Vec::new(),
@@ -131,8 +153,8 @@ impl Writer {
         let end = self.pending.last().map(|packed| packed.end).unwrap_or_default();
         let spans = end.since(begin);
         self.pending_bytes >= SEGMENT_BYTES
-            || (spans >= SEGMENT_TIME && self.pending_bytes >= SEGMENT_BYTES_LEAST)
-            || spans >= SEGMENT_TIME_LONGEST
+            || (spans >= self.times.usual && self.pending_bytes >= SEGMENT_BYTES_LEAST)
+            || spans >= self.times.longest
     }
 
     /// Writes the collected samples as a Parquet file. After a failure it drops the samples of the run and

@@ -54,6 +54,15 @@ pub struct FlashDevice {
     noisy: bool,
     queue: VirtualQueue,
     fingerprint: u64,
+    remembered: Option<Box<Remembered>>,
+}
+
+/// What decides about the response times to come, at a moment that a measurement wants to return to.
+#[derive(Debug)]
+struct Remembered {
+    controller: Controller,
+    layer: FrontLayer,
+    flash: Flash<Resources>,
 }
 
 impl FlashDevice {
@@ -96,6 +105,7 @@ impl FlashDevice {
             noisy: profile.noise.is_some(),
             queue: VirtualQueue::new(profile.controller.depth),
             fingerprint: profile.fingerprint(),
+            remembered: None,
         })
     }
 
@@ -252,6 +262,20 @@ impl Device for FlashDevice {
 impl Conditioning for FlashDevice {
     fn condition(&mut self, ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>) -> Result<(), IoError> {
         self.serve_without_times(ios)
+    }
+
+    fn remember(&mut self) {
+        let FlashDevice { controller, layer, flash, .. } = &*self;
+        let kept = Remembered { controller: controller.clone(), layer: layer.clone(), flash: flash.clone() };
+        self.remembered = Some(Box::new(kept));
+    }
+
+    /// The noise goes on: a repetition has the same state and other noise.
+    fn recall(&mut self) {
+        let Some(kept) = &self.remembered else { return };
+        self.controller.clone_from(&kept.controller);
+        self.layer.clone_from(&kept.layer);
+        self.flash.clone_from(&kept.flash);
     }
 }
 

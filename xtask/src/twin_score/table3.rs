@@ -53,21 +53,24 @@ impl Compared {
 /// Judges the seven devices and prints the table.
 pub fn judge(arguments: &TwinScore) -> Result<()> {
     let (mut text, mut documents, mut met, mut all) = (String::new(), Vec::new(), 0, 0);
-    for name in DEVICES {
+    let is_asked = |name: &&str| arguments.only.is_empty() || arguments.only.iter().any(|only| only == name);
+    for name in DEVICES.into_iter().filter(is_asked) {
         let profile = flashlab_sim::zoo().into_iter().find(|profile| profile.name == name);
         let profile = profile.ok_or_else(|| anyhow::anyhow!("the zoo has no {name}"))?;
         let (model, compared) = compared(&profile, arguments)?;
         let within = compared.iter().filter(|one| one.error() <= GOAL).count();
         (met, all) = (met + within, all + compared.len());
-        eprintln!("{name}: {model}, {within} of {} within 25 %", compared.len());
-        text += &format!("{name} ({model})\n");
+        let mut found = format!("{name} ({model}): {within} of {} within 25 %\n", compared.len());
         for one in &compared {
             let figure = |value: Option<f64>| value.map_or("none".to_owned(), |value| format!("{value:.3}"));
             let missed = if one.error() > GOAL { "  missed" } else { "" };
             let (device, twin, percent) = (figure(one.device), figure(one.twin), one.error() * 100.0);
-            text +=
+            found +=
                 &format!("  {:<18} device {device:>9}  twin {twin:>9}  {percent:>6.1} %{missed}\n", one.name);
         }
+        // A device takes minutes: what is known of it is shown at once.
+        eprint!("{found}");
+        text += &found;
         let each =
             compared.iter().map(|one| (one.name.to_owned(), json!([one.device, one.twin, one.error()])));
         let characteristics = Value::Object(each.collect());

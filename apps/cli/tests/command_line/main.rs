@@ -18,6 +18,7 @@ mod live_disk;
 mod model;
 mod nbd;
 mod odd_disks;
+mod paging;
 mod preloaded;
 mod real_devices;
 mod recorded_inferences;

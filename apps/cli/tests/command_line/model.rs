@@ -143,3 +143,147 @@ fn what_cannot_be_modelled_is_told() {
     }
     assert_eq!(directory.names(), ["model.json", "small.toml"]);
 }
+
+/// A small drive whose random writes wait for garbage collection, the more of it is filled.
+const COLLECTING: &str = r#"
+version = 2
+name = "collecting"
+title = "Collecting"
+source = "a test"
+fit = "none"
+capacity = "32MiB"
+
+[flash]
+page = "4KiB"
+pages_per_block = 32
+dies = 2
+channels = 1
+over_provisioning = 0.15
+read = "60us"
+program = "400us"
+erase = "2ms"
+channel_bandwidth = "200MB/s"
+
+[controller]
+read_command = "20us"
+write_command = "20us"
+depth = 32
+
+[translation.page_map]
+"#;
+
+#[test]
+fn the_cost_of_garbage_collection_is_predicted_from_fills() {
+    let directory = Directory::new();
+    directory.write("collecting.toml", COLLECTING);
+    let fit = [
+        "model",
+        "fit",
+        "sim:./collecting.toml",
+        "--zones",
+        "1",
+        "--depth-max",
+        "2",
+        "--json",
+        "--output",
+        "f",
+    ];
+    let document = json(&directory.succeeds(&fit).out);
+    // Each fill that was measured has a write amplification and a mean time.
+    let fills: Vec<[f64; 2]> = document["points"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|point| !point["workload"]["filled"].is_null())
+        .map(|point| ["write_amplification", "mean_ns"].map(|key| point[key].as_f64().unwrap()))
+        .collect();
+    assert_eq!(fills.len(), 10, "five fills, each twice");
+    let amplifications = fills.iter().map(|[amplification, _]| amplification.to_string()).collect::<Vec<_>>();
+    let predict =
+        ["model", "predict", "f", "--of", "collection", "--size", "4KiB", "--json", "--write-amplification"];
+    let predicted = json(&directory.succeeds(&[&predict[..], &[&amplifications.join(",")]].concat()).out);
+    for (row, [amplification, mean_ns]) in predicted.as_array().unwrap().iter().zip(&fills) {
+        let [low, us, high] = ["low", "estimate", "high"].map(|key| row[key].as_f64().unwrap());
+        assert!((us * 1e3 / mean_ns - 1.0).abs() < 0.1, "at {amplification}: {us} us, measured {mean_ns} ns");
+        assert!(low < us && us < high, "{row}");
+    }
+    let least = fills.iter().map(|[amplification, _]| *amplification).fold(f64::INFINITY, f64::min);
+    let most = fills.iter().map(|[amplification, _]| *amplification).fold(0.0, f64::max);
+    assert!(least < 1.2 && most > 2.0, "fills of 40 to 100 % differ: {least} {most}");
+    let wrong = directory.flashlab(&[&predict[..], &["0.5"]].concat());
+    assert_eq!(wrong.code, Some(2), "{wrong}");
+    assert!(wrong.err.contains("--write-amplification 0.5: must be 1 or more"), "{wrong}");
+    let other = directory.flashlab(&["model", "predict", "f", "--of", "collection", "--size", "64KiB"]);
+    assert_eq!(other.code, Some(2), "{other}");
+}
+
+#[test]
+fn a_hard_disk_is_predicted_over_the_distance_and_a_device_without_seeks_is_refused() {
+    let directory = Directory::new();
+    let fit = [
+        "model",
+        "fit",
+        "sim:barracuda",
+        "--read-only",
+        "--zones",
+        "1",
+        "--depth-max",
+        "1",
+        "--json",
+        "--output",
+        "disk",
+    ];
+    let document = json(&directory.succeeds(&fit).out);
+    let seeks = &document["seeks"][0];
+    assert_eq!(seeks["class"], "rr", "{}", document["seeks"]);
+    assert!(seeks["full_seek_us_interval"][0].as_f64().unwrap() > 1000.0, "{seeks}");
+    assert!(seeks["hold_out_error"].as_f64() < seeks["line_hold_out_error"].as_f64(), "{seeks}");
+    let predict = ["model", "predict", "disk", "--size", "64KiB", "--json", "--distance"];
+    let rows = json(&directory.succeeds(&[&predict[..], &["1GB,10GB,50GB"]].concat()).out);
+    let times: Vec<f64> =
+        rows.as_array().unwrap().iter().map(|row| row["p50_us"].as_f64().unwrap()).collect();
+    assert!(times.is_sorted() && times[2] > 1.2 * times[0], "{rows:#}");
+    assert_eq!(rows[0]["equation"], "T = A + S sqrt(d) + n B");
+    // Another size than the fitted ones, over all distances.
+    let check = [
+        "model",
+        "check",
+        "disk",
+        "sim:barracuda",
+        "--read-only",
+        "--zones",
+        "1",
+        "--depth-max",
+        "1",
+        "--json",
+    ];
+    let checked = json(&directory.succeeds(&[&check[..], &["--output", "checked"]].concat()).out);
+    let summaries = checked["summaries"].as_array().unwrap();
+    let distance = summaries.iter().find(|summary| summary["name"] == "distance").unwrap();
+    assert!(distance["rows"].as_u64().unwrap() >= 8, "{distance}");
+    assert!(distance["throughput_error"].as_f64().unwrap() < 0.1, "{distance}");
+    for (arguments, message) in [
+        (&["--distance", "1PB"][..], "is more than the device has"),
+        (&["--distance", "1GB", "--depth", "4"], "with one random request after the other"),
+        (&["--distance", "1GB", "--class", "sr"], "sequential reads have no distance"),
+    ] {
+        let ran = directory.flashlab(&[&["model", "predict", "disk", "--size", "4KiB"], arguments].concat());
+        assert_eq!(ran.code, Some(2), "{ran}");
+        assert!(ran.err.contains(message), "{ran}");
+    }
+    directory.write("small.toml", SMALL_PROFILE);
+    directory.succeeds(&[
+        "model",
+        "fit",
+        "sim:./small.toml",
+        "--read-only",
+        "--depth-max",
+        "1",
+        "--output",
+        "ssd",
+        "--json",
+    ]);
+    let ran = directory.flashlab(&["model", "predict", "ssd", "--size", "4KiB", "--distance", "1MiB"]);
+    assert_eq!(ran.code, Some(2), "{ran}");
+    assert!(ran.err.contains("do not depend on the distance; leave --distance away"), "{ran}");
+}

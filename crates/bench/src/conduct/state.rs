@@ -37,6 +37,11 @@ impl Conduct<'_> {
             let purpose = Purpose::State { state: state.to_string(), complete: true };
             self.write_state(purpose, plan, self.space.capacity, limit)?;
         }
+        if self.settings.state_for_each_run
+            && let Some(conditioning) = self.device.conditioning()
+        {
+            conditioning.remember();
+        }
         Ok(())
     }
 

@@ -1,23 +1,25 @@
-//! The choice of a twin: the simplest model that reproduces the run.
+//! The choice of a twin: the simplest model that reproduces what it was not fitted to.
 //!
 //! # Method
 //! 1. The models are tried from the simplest on: the throughput model, flash with the structure that was inferred, and a
 //!    [response tree](super::response_tree), which has no mechanism and as many parameters as the data carries.
-//! 2. Each serves all requests of the run once more. It reproduces the run if mean, median and 99th percentile are off by at most
-//!    [`REPRODUCES`], averaged over the micro-benchmarks.
-//! 3. The first that reproduces the run is the twin. If none does, the twin is the one with the smallest error.
+//! 2. Each serves all requests of the run once more. It is judged on the last third of the repetitions of each point: flash is fitted to
+//!    earlier ones, and the tree that is judged is grown from the others. Without repetitions it is judged on what it was fitted to.
+//! 3. A model reproduces the run if mean, median and 99th percentile are off by at most [`REPRODUCES`], averaged over the
+//!    micro-benchmarks. The first that does is the twin.
+//! 4. If none does, the twin is the simplest one whose error is at most [`AS_GOOD`] times the smallest. Its tree is grown from everything.
 //!
 //! What a model predicts that it was not fitted to is reported, too: the micro-benchmarks in [`HELD_OUT`]. The tree that is
-//! judged on them is grown without them; the twin's tree is grown from everything.
+//! judged on them is grown without them.
 
 use flashlab_analysis::TwinFigures;
 use flashlab_analysis::inference::Inference;
 use flashlab_sim::Profile;
 use serde::Serialize;
 
-use super::difference::compare_with_profile;
+use super::difference::compare_where;
 use super::fit::{HELD_OUT, deviation_of_held_out, fit_flash, is_held_out};
-use super::measured::MeasuredRuns;
+use super::measured::{MeasuredRun, MeasuredRuns, TREE_TITLE};
 use super::noise::noise_of;
 use super::response_tree::tree_profile;
 use super::throughput::throughput_profile;
@@ -27,14 +29,19 @@ use crate::ModelError;
 /// The goal for twins: a mean error of 10 %, of the median and the 99th percentile as well. A larger bound takes simpler models
 /// that a user would see the difference of; a smaller one is below what many devices differ from themselves by.
 const REPRODUCES: f64 = 0.1;
+/// A simpler model does as well as a more complex one if its errors are at most this many times as large in total. Errors scatter by more
+/// than 10 % between two measurements of one device; with 1, chance would decide between a mechanism and a table of response times.
+const AS_GOOD: f64 = 1.1;
 
 /// A model of the device that was tried.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TwinCandidate {
     /// What it is, in words.
     pub model: String,
-    /// How far it is from the run whose requests it served; null where it was not made.
+    /// How far it is from the repetitions that it was not fitted to; null where it was not made.
     pub error: Option<TwinFigures>,
+    /// The micro-benchmarks that it does not reproduce, each with what it lacks.
+    pub missing: Vec<(String, &'static str)>,
     /// The mean absolute logarithm of the ratios of figures on the micro-benchmarks that no fit saw; null where the run has none.
     pub held_out: Option<f64>,
     /// Why it was not made; null where it was.
@@ -48,6 +55,8 @@ pub struct TwinFit {
     pub profile: Profile,
     /// Its model, as in [`TwinCandidate::model`].
     pub model: String,
+    /// Whether the candidates were judged on repetitions that they were not fitted to: a run with one repetition has none.
+    pub is_held_out: bool,
     /// All candidates, the simplest first.
     pub candidates: Vec<TwinCandidate>,
     /// What was tried, and what it brought.
@@ -74,7 +83,7 @@ pub fn fit_twin(measured: &MeasuredRuns, inference: Option<&Inference>) -> Resul
     let plain = throughput_profile(measured, noise_of(measured)).ok_or_else(too_little)?;
     let mut choice = Choice { measured, tried: Vec::new() };
     let mut log = Vec::new();
-    choice.add("throughput model", &plain, Ok(plain.clone()));
+    choice.add("throughput model", &plain, Ok([plain.clone(), plain.clone()]));
     let flash = match (choice.is_made(), inference) {
         (true, _) => Err("not tried: a simpler model reproduces the run".to_owned()),
         (false, None) => {
@@ -87,10 +96,15 @@ pub fn fit_twin(measured: &MeasuredRuns, inference: Option<&Inference>) -> Resul
     };
     let name = flash.as_ref().map_or("flash".to_owned(), |profile| format!("flash with {}", profile.kind()));
     let fitted = flash.as_ref().map_or(plain.clone(), Clone::clone);
-    choice.add(&name, &fitted, flash);
+    choice.add(&name, &fitted, flash.map(|profile| [profile.clone(), profile]));
+    let fitted_repetitions = measured.fitted_repetitions();
+    let tree_of = |repetitions: u32| {
+        tree_profile(measured, &plain, |run| run.repetition() <= repetitions)
+            .ok_or("the run has no IOs".to_owned())
+    };
     let tree = match choice.is_made() {
         true => Err("not tried: a simpler model reproduces the run".to_owned()),
-        false => tree_profile(measured, &plain, |_| true).ok_or("the run has no IOs".to_owned()),
+        false => tree_of(fitted_repetitions).and_then(|judged| Ok([judged, tree_of(u32::MAX)?])),
     };
     let blind = tree.as_ref().ok().and_then(|_| tree_profile(measured, &plain, |run| !is_held_out(run)));
     choice.add("response tree", &blind.unwrap_or(plain), tree);
@@ -102,21 +116,31 @@ pub fn fit_twin(measured: &MeasuredRuns, inference: Option<&Inference>) -> Resul
 }
 
 impl Choice<'_> {
-    /// Judges a candidate. `fitted` is the profile that was made without what is held out.
-    fn add(&mut self, model: &str, fitted: &Profile, profile: Result<Profile, String>) {
-        let judged = profile.and_then(|profile| {
-            let difference =
-                compare_with_profile(self.measured, &profile).map_err(|error| error.to_string())?;
-            Ok((profile, difference.error))
+    /// Judges a candidate: the first profile, which was fitted without the last repetitions; the second is the twin. `fitted` is the one that
+    /// was made without the micro-benchmarks that are held out.
+    fn add(&mut self, model: &str, fitted: &Profile, profiles: Result<[Profile; 2], String>) {
+        let (measured, last) = (self.measured, self.measured.fitted_repetitions());
+        let is_held_out = measured.has_held_out_repetitions();
+        let judged = profiles.and_then(|[judged, twin]| {
+            let counts = |run: &MeasuredRun| !is_held_out || run.repetition() > last;
+            let difference = compare_where(measured, &judged, counts).map_err(|error| error.to_string())?;
+            Ok((twin, difference))
         });
         let model = model.to_owned();
         self.tried.push(match judged {
-            Ok((profile, error)) => {
+            Ok((profile, difference)) => {
                 let held_out = deviation_of_held_out(self.measured, fitted).ok();
-                (TwinCandidate { model, error: Some(error), held_out, refused: None }, Some(profile))
+                let missing = difference
+                    .micro_benchmarks
+                    .into_iter()
+                    .filter_map(|micro| Some((micro.name, micro.missing?)))
+                    .collect();
+                let error = Some(difference.error);
+                (TwinCandidate { model, error, missing, held_out, refused: None }, Some(profile))
             }
             Err(reason) => {
-                (TwinCandidate { model, error: None, held_out: None, refused: Some(reason) }, None)
+                let missing = Vec::new();
+                (TwinCandidate { model, error: None, missing, held_out: None, refused: Some(reason) }, None)
             }
         });
     }
@@ -131,15 +155,15 @@ impl Choice<'_> {
             candidate.error.map_or(f64::INFINITY, |error| error.mean + error.p50 + error.p99)
         };
         let first = self.tried.iter().position(|(candidate, _)| reproduces(candidate));
-        let nearest = || {
-            (0..self.tried.len()).min_by(|&a, &b| total(&self.tried[a].0).total_cmp(&total(&self.tried[b].0)))
-        };
+        let least = self.tried.iter().map(|(candidate, _)| total(candidate)).fold(f64::INFINITY, f64::min);
+        let nearest = || self.tried.iter().position(|(candidate, _)| total(candidate) <= AS_GOOD * least);
         let chosen = first.or_else(nearest)?;
         let (candidate, profile) = &self.tried[chosen];
         let (model, error) = (candidate.model.clone(), candidate.error?);
         let mut profile = profile.clone()?;
         let target = &self.measured.target;
-        profile.title = format!("Twin of {target}");
+        let suffix = if profile.response_tree.is_some() { TREE_TITLE } else { "" };
+        profile.title = format!("Twin of {target}{suffix}");
         profile.source = format!("a run of flashlab bench on {target}, by flashlab model twin");
         profile.fit = format!(
             "{model}; off by {:.1} % in the mean, {:.1} % in the median and {:.1} % in the 99th percentile{}",
@@ -153,7 +177,8 @@ impl Choice<'_> {
             ))
         );
         let candidates = self.tried.into_iter().map(|(candidate, _)| candidate).collect();
-        Some(TwinFit { profile, model, candidates, log })
+        let is_held_out = self.measured.has_held_out_repetitions();
+        Some(TwinFit { profile, model, is_held_out, candidates, log })
     }
 }
 

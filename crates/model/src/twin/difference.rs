@@ -1,6 +1,6 @@
 //! A run and its twin's, or a profile that serves the run's requests, point by point.
 
-use flashlab_analysis::{PooledPoint, TwinDifference};
+use flashlab_analysis::{PooledPoint, TwinDifference, TwinKind};
 use flashlab_bench::Purpose;
 use flashlab_sim::Profile;
 
@@ -10,7 +10,7 @@ use crate::ModelError;
 
 /// Compares what two benchmarks measured, by the points that both have.
 pub fn compare_runs(device: &MeasuredRuns, twin: &MeasuredRuns) -> TwinDifference {
-    TwinDifference::of(points(device), points(twin))
+    TwinDifference::of(points(device, |_| true), points(twin, |_| true), twin.kind)
 }
 
 /// Serves the requests of a run once more, on the device that a profile describes, and compares. So both have served the
@@ -19,16 +19,31 @@ pub fn compare_runs(device: &MeasuredRuns, twin: &MeasuredRuns) -> TwinDifferenc
 /// # Errors
 /// When the profile's parts do not fit together, or its device refuses a request.
 pub fn compare_with_profile(device: &MeasuredRuns, profile: &Profile) -> Result<TwinDifference, ModelError> {
+    compare_where(device, profile, |_| true)
+}
+
+/// The same by some of the runs; the profile serves all of them.
+pub(super) fn compare_where(
+    device: &MeasuredRuns,
+    profile: &Profile,
+    counts: impl Fn(&MeasuredRun) -> bool,
+) -> Result<TwinDifference, ModelError> {
     let first = device.runs.iter().position(|run| !run.purpose.is_state()).unwrap_or(device.runs.len());
     let states: Vec<&MeasuredRun> = device.runs[..first].iter().collect();
     let runs: Vec<&MeasuredRun> = device.runs[first..].iter().collect();
     let responses = ConditionedDevice::new(profile, device.space, &states)?.serve(profile, &runs)?;
-    let served = runs.iter().zip(responses).filter_map(|(run, responses)| point(run, responses.concat()));
-    Ok(TwinDifference::of(points(device), PooledPoint::pool(served)))
+    let served = runs.iter().zip(responses).filter(|(run, _)| counts(run));
+    let served = served.filter_map(|(run, responses)| point(run, responses.concat()));
+    Ok(TwinDifference::of(points(device, &counts), PooledPoint::pool(served), kind_of(profile)))
 }
 
-fn points(runs: &MeasuredRuns) -> Vec<PooledPoint> {
-    PooledPoint::pool(runs.runs.iter().filter_map(|run| point(run, run.all_responses())))
+fn kind_of(profile: &Profile) -> TwinKind {
+    if profile.response_tree.is_some() { TwinKind::ResponseTree } else { TwinKind::Mechanism }
+}
+
+fn points(runs: &MeasuredRuns, counts: impl Fn(&MeasuredRun) -> bool) -> Vec<PooledPoint> {
+    let runs = runs.runs.iter().filter(|run| counts(run));
+    PooledPoint::pool(runs.filter_map(|run| point(run, run.all_responses())))
 }
 
 /// The run's point with these response times; `None` of a run that is no point.

@@ -92,7 +92,8 @@ impl Stage {
     ) -> Result<Scored, ModelError> {
         let most = if self.writes { 2500 } else { 300 };
         let coarse = Simulated::new(measured, 1, most / 3, |run| run.pattern.writes() == self.writes);
-        let fine = Simulated::new(measured, REPETITIONS, most, |run| run.pattern.writes() == self.writes);
+        let repetitions = REPETITIONS.min(measured.fitted_repetitions());
+        let fine = Simulated::new(measured, repetitions, most, |run| run.pattern.writes() == self.writes);
         let scale = typical.read_ns;
         let mut begun: Vec<Scored> = starts.iter().filter_map(|start| coarse.evaluate(start)).collect();
         begun.sort_by(|a, b| a.score.total_cmp(&b.score));

@@ -5,12 +5,16 @@
 
 use std::path::Path;
 
+use flashlab_analysis::TwinKind;
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_bench::{Purpose, RunRecord, open_run};
 use flashlab_plan::{Pattern, Plan, Space};
 use flashlab_samples::Sample;
 
 use crate::ModelError;
+
+/// How the titles of twins end that are response trees: a run of one has only this of its profile.
+pub(super) const TREE_TITLE: &str = ", a response tree";
 
 /// One run of a pattern.
 #[derive(Clone, Debug)]
@@ -34,6 +38,14 @@ pub struct MeasuredRun {
 }
 
 impl MeasuredRun {
+    /// Its number among the repetitions of a point, from 1; 1 for what is no point.
+    pub(super) fn repetition(&self) -> u32 {
+        match &self.purpose {
+            Purpose::Point { repetition, .. } => *repetition,
+            _ => 1,
+        }
+    }
+
     /// The response times of all processes.
     pub fn all_responses(&self) -> Vec<u64> {
         self.responses.concat()
@@ -69,6 +81,8 @@ pub struct MeasuredRuns {
     pub space: Space,
     /// The size of the whole device, of which the benchmark may have used a part.
     pub capacity: Bytes,
+    /// What the target is made of, if it is itself a twin.
+    pub kind: TwinKind,
     /// The runs.
     pub runs: Vec<MeasuredRun>,
     /// By run: all IOs that did not fail, in the order of their submission.
@@ -76,6 +90,17 @@ pub struct MeasuredRuns {
 }
 
 impl MeasuredRuns {
+    /// The last repetition that models are fitted to while they are judged; the last third is held out. All, if there is only one.
+    pub(super) fn fitted_repetitions(&self) -> u32 {
+        let all = self.runs.iter().map(MeasuredRun::repetition).max().unwrap_or(1);
+        (all - (all / 3).max(1)).max(1)
+    }
+
+    /// Whether repetitions are held out.
+    pub(super) fn has_held_out_repetitions(&self) -> bool {
+        self.runs.iter().any(|run| run.repetition() > self.fitted_repetitions())
+    }
+
     /// Reads a run's folder.
     ///
     /// # Errors
@@ -129,6 +154,10 @@ impl MeasuredRuns {
             target: settings.target.clone(),
             space: Space { capacity: settings.target_size.round_down(block), block },
             capacity: manifest.identity.capacity,
+            kind: match manifest.identity.model.is_some_and(|title| title.ends_with(TREE_TITLE)) {
+                true => TwinKind::ResponseTree,
+                false => TwinKind::Mechanism,
+            },
             runs,
             samples,
         })

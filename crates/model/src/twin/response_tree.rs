@@ -375,6 +375,7 @@ mod tests {
             target: "test".to_owned(),
             space,
             capacity: space.capacity,
+            kind: flashlab_analysis::TwinKind::Mechanism,
             runs: ["RR", "SW", "local", "RW"].map(run).into(),
             samples: samples.chunks(samples.len() / 4).map(<[Sample]>::to_vec).collect(),
         }

@@ -78,6 +78,29 @@ fn an_open_loop_that_lags_behind_makes_no_more_files_than_another() {
 }
 
 #[test]
+fn a_long_run_in_virtual_time_is_one_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = folder(&directory.path().join("run"));
+    let mut recording = Recording::start_virtual(&folder.samples());
+    let mut lanes = recording.start_run(1, 1).unwrap();
+    // Writes of half a second each, for more than an hour.
+    let slow = |(position, sample): (usize, Sample)| {
+        let submitted = flashlab_base::Nanos::from_millis(500) * position as u64;
+        Sample {
+            intended: submitted,
+            submitted,
+            completed: submitted + flashlab_base::Nanos::from_millis(500),
+            ..sample
+        }
+    };
+    let samples: Vec<Sample> = random_reads(Bytes::gib(1), 8192, Seed(5)).enumerate().map(slow).collect();
+    samples.iter().for_each(|sample| assert!(lanes[0].record(sample).is_continue()));
+    assert_eq!(recording.finish_run(lanes).unwrap(), 0, "nothing to wait for");
+    assert_eq!(read(&folder, 1), samples);
+    assert_eq!(folder.segments(1).unwrap().len(), 1);
+}
+
+#[test]
 fn a_finished_run_is_whole_even_when_it_was_short() {
     let directory = tempfile::tempdir().unwrap();
     let folder = folder(&directory.path().join("run"));

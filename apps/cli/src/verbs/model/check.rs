@@ -80,7 +80,7 @@ fn plans(model: &DeviceModel, extraction: &Extraction) -> Vec<Plan> {
         let sizes = extraction.check_sizes().into_iter().filter(move |size| *size <= most);
         sizes.map(move |size| extraction.check_size_plan(step, size))
     });
-    sizes.chain(extraction.check_queue_plans()).collect()
+    sizes.chain(extraction.check_queue_plans()).chain(extraction.check_seek_plans()).collect()
 }
 
 fn text(report: &ModelCheck) -> String {
@@ -98,7 +98,12 @@ fn text(report: &ModelCheck) -> String {
         }
         cells.extend([
             show::per_cent(summary.in_interval),
-            if summary.goal_met { "yes" } else { "no" }.to_owned(),
+            match (summary.holds, summary.goal_met) {
+                (false, _) => "apart",
+                (true, true) => "yes",
+                (true, false) => "no",
+            }
+            .to_owned(),
         ]);
         cells
     };
@@ -114,9 +119,14 @@ fn text(report: &ModelCheck) -> String {
             "Goal on a real device: errors within 1.5 times what one measurement misses the others of the same requests by."
         }
     };
+    let apart: String = report
+        .apart
+        .iter()
+        .map(|reason| format!("counted apart, because its model does not hold: {reason}\n"))
+        .collect();
     let left_out: String = report.left_out.iter().map(|reason| format!("left out: {reason}\n")).collect();
     format!(
-        "{}: what was never fitted, predicted and measured\n\n{}\n{goal}\n{left_out}",
+        "{}: what was never fitted, predicted and measured\n\n{}\n{goal}\n{apart}{left_out}",
         report.device,
         show::table(&headings, &rows)
     )

@@ -76,7 +76,7 @@ fn all_plans(extraction: &Extraction) -> Vec<Plan> {
     let steps = extraction.size_steps().into_iter();
     let sizes = steps
         .flat_map(|step| extraction.sizes().into_iter().map(move |size| extraction.size_plan(step, size)));
-    sizes.chain(extraction.queue_plans()).collect()
+    sizes.chain(extraction.queue_plans()).chain(extraction.seek_plans()).collect()
 }
 
 /// The reads of all sizes until throughput saturates, then the writes, then queues and mixes.
@@ -95,6 +95,7 @@ fn measure(measuring: &mut Measuring) -> Result<RunFolder> {
         }
     }
     measuring.run(&extraction.queue_plans())?;
+    measuring.run(&extraction.seek_plans())?;
     if let Some(reason) = measuring.run_fills(&FILLS, Extraction::fill_plan)? {
         tell!("fills are not measured: {reason}");
     }

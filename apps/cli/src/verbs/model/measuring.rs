@@ -74,6 +74,8 @@ impl MeasuringOptions {
             state,
             seed: self.on.seed,
             repetitions,
+            // Equations over size, depth and mix have no history: what the runs before left on the device is none of theirs.
+            state_for_each_run: true,
             ..Settings::new(Thoroughness::Quick)
         };
         let extraction = |capacity: Bytes, block: Bytes, depth: u32| Extraction {

@@ -36,6 +36,9 @@ pub struct Predict {
     /// The data on the device, of random writes: where fills were measured
     #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
     filled: Option<Bytes>,
+    /// The distance from the end of the request before, of random requests on a hard disk
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = arguments::size)]
+    distance: Vec<Bytes>,
     /// What is predicted: requests, or what the model of one mechanism makes of the device's costs
     #[arg(long, value_enum, default_value_t = Mechanism::Requests)]
     of: Mechanism,
@@ -97,6 +100,8 @@ struct PredictionRow {
     size_bytes: u64,
     depth: u32,
     write_share: Option<f64>,
+    filled_bytes: Option<u64>,
+    distance_bytes: Option<u64>,
     p50_us: Option<f64>,
     p50_us_low: Option<f64>,
     p50_us_high: Option<f64>,
@@ -117,17 +122,24 @@ impl Predict {
         if self.of != Mechanism::Requests {
             return self.show_mechanism(&self.mechanism(&model)?);
         }
+        let distances: Vec<Option<Bytes>> = match &self.distance[..] {
+            [] => vec![None],
+            given => given.iter().copied().map(Some).collect(),
+        };
         let mut rows = Vec::new();
         for &size in &self.io_size {
             for &depth in &self.depth {
-                let request = WorkloadRequest {
-                    class: self.class,
-                    size,
-                    depth,
-                    write_share: self.write_share,
-                    filled: self.filled,
-                };
-                rows.push(row(request, model.predict(request)?));
+                for &distance in &distances {
+                    let request = WorkloadRequest {
+                        class: self.class,
+                        size,
+                        depth,
+                        write_share: self.write_share,
+                        filled: self.filled,
+                        distance,
+                    };
+                    rows.push(row(request, model.predict(request)?));
+                }
             }
         }
         if self.table.json {
@@ -231,6 +243,8 @@ fn row(request: WorkloadRequest, predicted: Prediction) -> PredictionRow {
         size_bytes: request.size.0,
         depth: request.depth,
         write_share: request.write_share,
+        filled_bytes: request.filled.map(|filled| filled.0),
+        distance_bytes: request.distance.map(|distance| distance.0),
         p50_us: p50.map(|p50| p50.estimate),
         p50_us_low: p50.map(|p50| p50.low),
         p50_us_high: p50.map(|p50| p50.high),
@@ -244,10 +258,16 @@ fn row(request: WorkloadRequest, predicted: Prediction) -> PredictionRow {
 
 fn cells(row: &PredictionRow) -> Vec<String> {
     let time = |us: Option<f64>| us.map_or(units::UNKNOWN.to_owned(), show::micros);
-    let class = match row.write_share {
+    let mut class = match row.write_share {
         Some(share) => format!("{} with {} writes", row.class, show::per_cent(share)),
         None => row.class.to_owned(),
     };
+    if let Some(filled) = row.filled_bytes {
+        class += &format!(" with {} of data", Bytes(filled));
+    }
+    if let Some(distance) = row.distance_bytes {
+        class += &format!(" at a distance of {}", Bytes(distance));
+    }
     vec![
         class,
         Bytes(row.size_bytes).to_string(),

@@ -121,6 +121,21 @@ fn notes(model: &DeviceModel, document: &ModelDocument) -> Vec<String> {
             held_out(filled.hold_out_error)
         ));
     }
+    for seek in &document.seeks {
+        let [low, high] = seek.full_seek_us_interval;
+        notes.push(format!(
+            "{}s over the distance d from the request before, as a share of the device: {}, A {}, S {} ({} to {}), B {:.4} us/KB{}; without a seek {}.",
+            ThroughputClass::named(seek.class).map_or(seek.class, ThroughputClass::words),
+            seek.equation,
+            micros(seek.a_us),
+            micros(seek.full_seek_us),
+            micros(low),
+            micros(high),
+            seek.b_us_per_kb,
+            held_out(seek.hold_out_error),
+            seek.line_hold_out_error.map_or(units::UNKNOWN.to_owned(), per_cent)
+        ));
+    }
     let disturbed = model.fitted_to.points.iter().filter(|point| point.is_disturbed).count();
     if disturbed > 0 {
         notes.push(format!(

@@ -96,8 +96,12 @@ impl Twin {
 
 /// What was chosen from.
 fn candidates(fit: &TwinFit) -> String {
-    let mut text = format!("{}\n", fit.profile.title);
-    for TwinCandidate { model, error, held_out, refused } in &fit.candidates {
+    let judged = match fit.is_held_out {
+        true => "judged on the last repetitions, which no fit saw",
+        false => "judged on what they were fitted to, because the run repeats nothing",
+    };
+    let mut text = format!("{}; models {judged}\n", fit.profile.title);
+    for TwinCandidate { model, error, held_out, refused, .. } in &fit.candidates {
         let chosen = if *model == fit.model { " (chosen)" } else { "" };
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let found = match (error, refused) {
