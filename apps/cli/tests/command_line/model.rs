@@ -32,6 +32,32 @@ fn a_device_gives_its_parameters_back_and_other_software_gets_its_settings() {
     let again = json(&directory.succeeds(&["model", "fit", "fitted", "--json", "--output", "again"]).out);
     assert_eq!(again["rw"], document["rw"]);
 
+    // Heat slowed the device down in all of the runs: there is no model, and the reason says so.
+    let throttled = directory.path("throttled");
+    assert!(
+        std::process::Command::new("cp")
+            .args(["-r", "fitted"])
+            .arg(&throttled)
+            .current_dir(directory.path(""))
+            .status()
+            .unwrap()
+            .success()
+    );
+    let runs = std::fs::read_to_string(throttled.join("runs.jsonl")).unwrap();
+    let is_known = runs.contains("\"thermal_throttles\":null");
+    assert!(is_known, "{}", runs.lines().next().unwrap());
+    std::fs::write(
+        throttled.join("runs.jsonl"),
+        runs.replace("\"thermal_throttles\":null", "\"thermal_throttles\":2"),
+    )
+    .unwrap();
+    let refused = directory.flashlab(&["model", "fit", "throttled", "--output", "none"]);
+    assert_eq!(refused.code, Some(2), "{refused}");
+    assert!(
+        refused.err.contains("were disturbed by other IO or by heat: measure when nothing else runs"),
+        "{refused}"
+    );
+
     let predicted =
         directory.succeeds(&["model", "predict", "fitted", "--class", "rw", "--size", "8KiB", "--json"]);
     assert!((json(&predicted.out)[0]["p50_us"].as_f64().unwrap() - 916.0).abs() < 1.0, "{predicted}");

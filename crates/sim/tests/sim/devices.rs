@@ -560,3 +560,27 @@ fn a_device_that_is_worn_out_says_so() {
     submit(&mut device, Operation::Read, 0, 4096);
     assert_eq!(device.wait(Nanos::MAX).unwrap().result, Ok(()));
 }
+
+#[test]
+fn a_recalled_state_gives_the_same_response_times_once_more() {
+    for name in ["iodrive", "uflip-mtron", "sdcard"] {
+        let profile = flashlab_sim::zoo().into_iter().find(|profile| profile.name == name).unwrap();
+        let mut device = flash_device(&profile.resized(Bytes::mib(64)).unwrap());
+        let (size, pages) = (Bytes::kib(16), Bytes::mib(64).0 / Bytes::kib(16).0);
+        let mut random = Prng::new(Seed(9));
+        let mut writes = (0..4 * pages).map(|_| (Operation::Write, size * random.below(pages), size));
+        device.condition(&mut writes).unwrap();
+        device.remember();
+        let run = |device: &mut FlashDevice| -> Vec<u64> {
+            // The kept state is that of an idle device.
+            let later = device.now() + Nanos::from_secs(10);
+            device.wait(later);
+            let mut random = Prng::new(Seed(10));
+            (0..500).map(|_| timed(device, Operation::Write, random.below(pages) * size.0, size.0)).collect()
+        };
+        let (first, other) = (run(&mut device), run(&mut device));
+        device.recall();
+        assert_eq!(run(&mut device), first, "{name}");
+        assert_ne!(other, first, "{name}: without a return the state is another one");
+    }
+}
