@@ -89,6 +89,9 @@ pub struct ClassModel {
     pub hold_out_error: Option<f64>,
     /// The same of the line alone.
     pub line_hold_out_error: Option<f64>,
+    /// The page below which a request costs many times one of a page: no size that is no multiple of it can be predicted from those that
+    /// are.
+    pub whole_page: Option<Bytes>,
     /// A, B and their figures, or why T = A + n B does not hold.
     pub parameters: Result<LineParameters, String>,
 }
@@ -110,6 +113,19 @@ pub struct LineParameters {
 
 /// A slope that is this probable where there is none is not one.
 const SIGNIFICANT_P: f64 = 0.05;
+/// A smaller request that costs this many times a larger one is a part of a page that costs a merge or a read. Noise, and the start-up of single
+/// runs, make the means of neighbouring sizes differ by less than 2.
+const PART_OF_PAGE: f64 = 4.0;
+
+/// The largest size that costs far less than the next smaller one.
+fn whole_page(means: &[Measured<Bytes>]) -> Option<Bytes> {
+    let mut sizes: Vec<(Bytes, f64)> = means.iter().map(|point| (point.input, point.figure)).collect();
+    sizes.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let medians: Vec<(Bytes, f64)> =
+        sizes.chunk_by(|a, b| a.0 == b.0).map(|chunk| chunk[chunk.len() / 2]).collect();
+    let falls = medians.windows(2).filter(|pair| pair[0].1 > PART_OF_PAGE * pair[1].1);
+    falls.map(|pair| pair[1].0).max()
+}
 
 impl ClassModel {
     /// Fits medians and means over the size.
@@ -145,6 +161,31 @@ impl ClassModel {
             Ok(parameters)
         });
         let line_hold_out_error = crate::hold_out::hold_out_error::<Linear>(medians);
-        Ok(ClassModel { medians: model, means: mean_model, hold_out_error, line_hold_out_error, parameters })
+        let whole_page = whole_page(means);
+        Ok(ClassModel {
+            whole_page,
+            medians: model,
+            means: mean_model,
+            hold_out_error,
+            line_hold_out_error,
+            parameters,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_shows_where_a_smaller_request_costs_far_more() {
+        let measured = |times: &[(u64, f64)]| -> Vec<Measured<Bytes>> {
+            times.iter().map(|&(kib, figure)| Measured { input: Bytes::kib(kib), figure }).collect()
+        };
+        // Sequential writes of the SD card: each one of 4 KiB merges a block.
+        let card = measured(&[(4, 140e6), (8, 2.5e6), (16, 2.8e6), (32, 5.4e6)]);
+        assert_eq!(whole_page(&card), Some(Bytes::kib(8)));
+        let plain = measured(&[(4, 190e3), (8, 180e3), (16, 270e3), (32, 400e3)]);
+        assert_eq!(whole_page(&plain), None);
     }
 }

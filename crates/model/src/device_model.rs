@@ -186,6 +186,19 @@ impl DeviceModel {
             _ if request.depth > 1 => self.predict_depth(request),
             _ => {
                 let model = self.class(request.class)?;
+                let is_measured = |point: &RunPoint| {
+                    let workload = &point.workload;
+                    workload.is_plain() && (workload.class, workload.size) == (request.class, request.size)
+                };
+                let is_part = |page: &Bytes| {
+                    !request.size.0.is_multiple_of(page.0) && !self.fitted_to.points.iter().any(is_measured)
+                };
+                if let Some(page) = model.whole_page.filter(is_part) {
+                    let (class, size) = (request.class.words(), request.size);
+                    return Err(ModelError::Input(format!(
+                        "{size} is no multiple of {page}: a {class} of a part of {page} costs many times a whole one, and what each such size costs was not measured"
+                    )));
+                }
                 let (p50, mean) = (model.medians.predict(request.size), model.means.predict(request.size));
                 Ok(prediction(Some(p50), inverse(mean), request.size, model.medians.name()))
             }
