@@ -19,6 +19,7 @@ use crate::mixed_load::{LoadMix, MixedFrontier};
 use crate::performance_model::{Measured, PerformanceModel};
 use crate::queue_depth::QueueDepthModel;
 use crate::run_points::RunPoint;
+use crate::seek::{SeekLine, SeekRequest};
 use crate::seek_model::SeekModel;
 
 /// The version of the document.
@@ -252,6 +253,38 @@ impl DeviceModel {
         Ok(prediction(Some(median), inverse(mean), request.size, model.means.name()))
     }
 
+    /// A random request at a distance from the one before.
+    fn predict_distance(&self, request: WorkloadRequest, distance: Bytes) -> Result<Prediction, ModelError> {
+        let class = request.class.words();
+        let model = match self.seeks.get(&request.class) {
+            Some(Ok(model)) => model,
+            Some(Err(reason)) => {
+                let message = format!("{class}s have no model of seeks: {reason}; leave --distance away");
+                return Err(ModelError::Input(message));
+            }
+            None => {
+                return Err(ModelError::Input(format!(
+                    "{class}s have no distance: it is that between two random requests"
+                )));
+            }
+        };
+        if request.depth > 1 || request.write_share.is_some() || request.filled.is_some() {
+            return Err(ModelError::Input(
+                "seeks were measured with one random request after the other, of one class".to_owned(),
+            ));
+        }
+        if distance > model.capacity {
+            let capacity = model.capacity;
+            return Err(ModelError::Input(format!(
+                "a distance of {distance} is more than the device has, {capacity}"
+            )));
+        }
+        let share = distance.0 as f64 / model.capacity.0.max(1) as f64;
+        let input = SeekRequest { size: request.size, distance: share };
+        let (median, mean) = (model.medians.predict(input), model.means.predict(input));
+        Ok(prediction(Some(median), inverse(mean), request.size, SeekLine::NAME))
+    }
+
     fn predict_mix(&self, request: WorkloadRequest, share: f64) -> Result<Prediction, ModelError> {
         let mixed = self.mixed.as_ref().ok_or_else(|| {
             ModelError::Input("no mix of reads and writes was measured: fit a run with mixes".to_owned())
@@ -271,12 +304,12 @@ impl DeviceModel {
 }
 
 /// The seconds or nanoseconds of one, from how many there are in a second; or the other direction.
-pub(crate) fn inverse(interval: Interval) -> Interval {
+fn inverse(interval: Interval) -> Interval {
     let of = |value: f64| if value > 0.0 { 1e9 / value } else { f64::INFINITY };
     Interval { estimate: of(interval.estimate), low: of(interval.high), high: of(interval.low) }
 }
 
-pub(crate) fn prediction(
+fn prediction(
     p50_ns: Option<Interval>,
     ios_per_s: Interval,
     size: Bytes,

@@ -9,7 +9,6 @@ use flashlab_base::Bytes;
 use flashlab_sim::profile::ThroughputClass;
 
 use crate::ModelError;
-use crate::device_model::{DeviceModel, Prediction, WorkloadRequest, inverse, prediction};
 use crate::hold_out::{hold_out, hold_out_error, is_worth_it};
 use crate::linear::Linear;
 use crate::performance_model::{Measured, PerformanceModel};
@@ -79,43 +78,5 @@ impl SeekModel {
             line_hold_out_error: without,
             capacity,
         })
-    }
-}
-
-impl DeviceModel {
-    /// A random request at a distance from the one before.
-    pub(crate) fn predict_distance(
-        &self,
-        request: WorkloadRequest,
-        distance: Bytes,
-    ) -> Result<Prediction, ModelError> {
-        let class = request.class.words();
-        let model = match self.seeks.get(&request.class) {
-            Some(Ok(model)) => model,
-            Some(Err(reason)) => {
-                let message = format!("{class}s have no model of seeks: {reason}; leave --distance away");
-                return Err(ModelError::Input(message));
-            }
-            None => {
-                return Err(ModelError::Input(format!(
-                    "{class}s have no distance: it is that between two random requests"
-                )));
-            }
-        };
-        if request.depth > 1 || request.write_share.is_some() || request.filled.is_some() {
-            return Err(ModelError::Input(
-                "seeks were measured with one random request after the other, of one class".to_owned(),
-            ));
-        }
-        if distance > model.capacity {
-            let capacity = model.capacity;
-            return Err(ModelError::Input(format!(
-                "a distance of {distance} is more than the device has, {capacity}"
-            )));
-        }
-        let share = distance.0 as f64 / model.capacity.0.max(1) as f64;
-        let input = SeekRequest { size: request.size, distance: share };
-        let (median, mean) = (model.medians.predict(input), model.means.predict(input));
-        Ok(prediction(Some(median), inverse(mean), request.size, SeekLine::NAME))
     }
 }
