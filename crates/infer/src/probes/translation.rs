@@ -40,6 +40,7 @@
 //! # Invariants
 //! - nothing is sure from costs between the two levels, however sure the difference is.
 
+mod deferred;
 mod family_costs;
 mod first_pages;
 pub(super) mod log_allocations;
@@ -59,6 +60,7 @@ use crate::probe::Probe;
 use crate::rule::{FIRM, Rule};
 use crate::session::Session;
 use crate::words::duration;
+use deferred::deferred;
 use family_costs::FamilyCosts;
 use first_pages::hand_in_unit;
 use flashlab_analysis::priors;
@@ -173,6 +175,18 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let may_be_page = family == Family::Page && seen.base < priors::PROGRAM_MOST;
     let map_cache = if may_be_page { Some(look_for_map_cache(session, seen.size)?) } else { None };
+    // A map on the flash is written back when it has to reclaim blocks, which is no merge.
+    let has_map_cache = matches!(map_cache, Some((MapCache::Found, _)));
+    if may_be_page
+        && !has_map_cache
+        && !takes_long
+        && let Some(found) = deferred(session, seen.base)?
+    {
+        evidence = format!("{evidence} {}", found.evidence());
+        if let Some(other) = found.family {
+            (family, sure) = (other, found.sure.min(seen.visible()));
+        }
+    }
     let before = sure;
     let may_go;
     (family, sure, may_go) = look_at_orders(session, &seen, dear, (family, sure), &mut evidence)?;
