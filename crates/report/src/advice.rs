@@ -12,7 +12,6 @@ use flashlab_analysis::inference::{Family, Inference, Parameter, USUAL_WRITES, V
 use flashlab_base::Bytes;
 use serde::Serialize;
 
-use crate::inference::steady_command;
 use crate::method::{shell_word, target_words};
 use crate::units::exactly;
 
@@ -149,11 +148,16 @@ pub fn advice(inference: &Inference, write_budget: Option<Bytes>) -> Advised {
 
 /// Whether the device is known to have a page map, so that every page may lie on any physical page.
 pub(crate) fn maps_pages(inference: &Inference) -> bool {
+    family(inference).is_some_and(Family::maps_pages)
+}
+
+/// The family of the translation layer, if it is known well enough.
+pub(crate) fn family(inference: &Inference) -> Option<Family> {
     let finding =
-        inference.get(Parameter::TranslationFamily).filter(|found| found.confidence >= LEAST_CONFIDENCE);
-    match finding.and_then(|finding| finding.value.as_ref()) {
-        Some(Value::Word(name)) => Family::named(name).is_some_and(Family::maps_pages),
-        _ => false,
+        inference.get(Parameter::TranslationFamily).filter(|found| found.confidence >= LEAST_CONFIDENCE)?;
+    match &finding.value {
+        Some(Value::Word(name)) => Family::named(name),
+        _ => None,
     }
 }
 
@@ -361,6 +365,14 @@ fn least_common_multiple(a: u64, b: u64) -> u64 {
         (high, low) = (low, high % low);
     }
     (a / high).saturating_mul(b)
+}
+
+/// The command that measures the device in its steady state, with these micro-benchmarks.
+fn steady_command(inference: &Inference, only: &[&str]) -> String {
+    let mut words = vec!["flashlab bench".to_owned()];
+    words.extend(target_words(&inference.identity.target));
+    words.push(format!("--state steady --only {}", only.join(",")));
+    words.join(" ")
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ pub use html::inference_html;
 pub use json::InferenceJson;
 pub(crate) use pictures::drawing;
 pub use state::device_state;
-pub(crate) use state::steady_command;
 pub use terminal::{advice_terminal, inference_terminal};
 
 /// An inference, and how it was made.

@@ -184,7 +184,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     {
         evidence = format!("{evidence} {}", found.evidence());
         if let Some(other) = found.family {
-            (family, sure) = (other, found.sure.min(seen.visible()));
+            (family, sure) = (other, found.rule.min(seen.visible()));
         }
     }
     let before = sure;

@@ -1,9 +1,9 @@
 //! The first lines of an inference: what kind of device it is, and the three most important things to do.
 
-use flashlab_analysis::inference::{Family, Inference, Parameter, Value};
+use flashlab_analysis::inference::{Family, Inference, Parameter};
 
 use super::InferenceRun;
-use crate::advice::{Advice, LEAST_CONFIDENCE, advice};
+use crate::advice::{Advice, LEAST_CONFIDENCE, advice, family};
 use crate::units::sentence;
 
 /// How many things to do are listed.
@@ -21,18 +21,12 @@ const ORDER: [&str; 7] = [
 
 /// What kind of device it is, in a sentence.
 pub fn kind(inference: &Inference) -> String {
-    let known = |parameter| {
-        inference
-            .get(parameter)
-            .filter(|finding| finding.confidence >= LEAST_CONFIDENCE && finding.value.is_some())
-    };
-    let family = known(Parameter::TranslationFamily).and_then(|finding| match &finding.value {
-        Some(Value::Word(name)) => Family::named(name),
-        _ => None,
-    });
-    let block = known(Parameter::EraseBlockSize).map(|finding| finding.value_in_words());
+    let block = inference
+        .get(Parameter::EraseBlockSize)
+        .filter(|finding| finding.confidence >= LEAST_CONFIDENCE && finding.value.is_some())
+        .map(|finding| finding.value_in_words());
     let of_block = block.map_or(String::new(), |block| format!(" of {block}"));
-    match family {
+    match family(inference) {
         Some(Family::Page) => {
             "This device maps pages: random writes go anywhere, and garbage collection frees blocks later."
                 .to_owned()

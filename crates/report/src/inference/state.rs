@@ -5,13 +5,18 @@
 use flashlab_analysis::inference::Inference;
 use flashlab_base::Bytes;
 
-use crate::method::target_words;
+use crate::advice::family;
 
 /// The state in two or three words, and the sentences that say what it restricts.
 pub fn device_state(inference: &Inference) -> (&'static str, String) {
     let Inference { written, capacity, filled, .. } = inference;
-    let limits = "Garbage collection may not have limited it yet: once it does, writes, above all random ones, may take \
-                  several times as long as the findings say";
+    // A device that maps blocks has no pool of erased ones that could postpone the cost of random writes.
+    let limits = if family(inference).is_some_and(|family| !family.maps_pages()) {
+        "It merges from the first writes on, which the findings show; a long run of random writes may still take longer"
+    } else {
+        "Garbage collection may not have limited it yet: once it does, writes, above all random ones, may take several times as \
+         long as the findings say"
+    };
     if *written == Bytes::ZERO {
         let sentence = "The device was only read, in the state in which it was found: how it writes is not known, and space that \
                         was never written may have been read without the flash.";
@@ -32,16 +37,9 @@ pub fn device_state(inference: &Inference) -> (&'static str, String) {
     }
 }
 
-/// The command that measures the device in its steady state, with these micro-benchmarks.
-pub fn steady_command(inference: &Inference, only: &[&str]) -> String {
-    let mut words = vec!["flashlab bench".to_owned()];
-    words.extend(target_words(&inference.identity.target));
-    words.push(format!("--state steady --only {}", only.join(",")));
-    words.join(" ")
-}
-
 #[cfg(test)]
 mod tests {
+    use flashlab_analysis::inference::{Finding, Parameter};
     use flashlab_base::Identity;
 
     use super::*;
@@ -61,5 +59,9 @@ mod tests {
             sentence.ends_with("`flashlab bench --state steady` measures the steady state."),
             "{sentence}"
         );
+        assert!(sentence.contains("Garbage collection may not have limited it yet"), "{sentence}");
+        inference.findings.push(Finding::found(Parameter::TranslationFamily, "log-block", 0.96, "measured"));
+        let (_, sentence) = device_state(&inference);
+        assert!(sentence.contains("It merges from the first writes on"), "{sentence}");
     }
 }

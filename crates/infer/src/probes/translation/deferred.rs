@@ -14,7 +14,7 @@
 //! and all of them once before.
 //!
 //! # Invariants
-//! - nothing is told where the dies are not known: what one die defers does not slow down another one.
+//! - nothing is concluded where the dies are not known: what one die defers does not slow down another one.
 
 use flashlab_analysis::inference::Family;
 use flashlab_base::{Bytes, Mode};
@@ -40,17 +40,17 @@ const PLACES: u64 = 1024;
 const USUAL: f64 = 1.15;
 /// A place whose writes defer so large a part of what others do defers merges as well: logs are merged for one in many writes.
 const ALIKE: f64 = 0.25;
-/// How sure a family is that what is deferred shows: clearly, and where it may be another one that merges.
-const TOLD: Rule = Rule::likely("deferred work");
+/// A family that what is deferred shows clearly, and where it may be another one that merges.
+const CLEAR: Rule = Rule::likely("deferred work");
 const UNCLEAR: Rule = Rule::weak("deferred work that is unclear");
 
 /// What single pages cost with all that they leave to be done, relative to what a page takes on its die at most.
 pub(super) struct Deferred {
     anywhere: f64,
     first: f64,
-    /// The family that it tells, where there are merges, and how sure it is.
+    /// The family that this shows, where there are merges, and its rule.
     pub(super) family: Option<Family>,
-    pub(super) sure: Rule,
+    pub(super) rule: Rule,
 }
 
 /// Writes pages and reads until all is done that they left; none where that is not affordable, or the dies are not known.
@@ -62,17 +62,19 @@ pub(super) fn deferred(session: &mut Session<'_, '_>, alone: f64) -> Result<Opti
     let anywhere = apart(writes(Location::Random, page, WRITES, Bytes::ZERO, window), stripe);
     let again = |spot| writes(Location::Sequential, page, WRITES, spot, page);
     let spot = place(session, 0.53, stripe);
-    let Some(anywhere) = cost(session, "owed-anywhere", &anywhere, Bytes::ZERO)? else { return Ok(None) };
-    let Some(first) = cost(session, "owed-first", &again(Bytes::ZERO), Bytes::ZERO)? else { return Ok(None) };
+    let Some(anywhere) = cost(session, "deferred-anywhere", &anywhere, Bytes::ZERO)? else { return Ok(None) };
+    let Some(first) = cost(session, "deferred-first", &again(Bytes::ZERO), Bytes::ZERO)? else {
+        return Ok(None);
+    };
     let is_merge = |cost: f64| cost >= priors::MERGE_LEAST && cost >= MERGING * page_takes;
-    let seen = |family, sure| {
+    let seen = |family, rule| {
         let relative = [anywhere, first].map(|cost| cost / page_takes);
-        Ok(Some(Deferred { anywhere: relative[0], first: relative[1], family, sure }))
+        Ok(Some(Deferred { anywhere: relative[0], first: relative[1], family, rule }))
     };
     if !is_merge(anywhere) {
         // Where all pages cost about as much, it is collecting.
         return match is_merge(first) && first >= MERGE * anywhere {
-            true => seen(Some(Family::SharedLogBlock), TOLD),
+            true => seen(Some(Family::SharedLogBlock), CLEAR),
             false => seen(None, UNCLEAR),
         };
     }
@@ -80,7 +82,7 @@ pub(super) fn deferred(session: &mut Session<'_, '_>, alone: f64) -> Result<Opti
     match () {
         () if here >= ALIKE * anywhere => seen(Some(Family::Block), UNCLEAR),
         () if first >= ALIKE * anywhere => seen(Some(Family::SharedLogBlock), UNCLEAR),
-        () => seen(Some(Family::LogBlock), TOLD),
+        () => seen(Some(Family::LogBlock), CLEAR),
     }
 }
 
