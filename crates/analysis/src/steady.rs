@@ -78,9 +78,11 @@ pub fn steady_state(rounds: Vec<SteadyRound>, capacity: u64) -> SteadyState {
     let (is_steady, confidence, evidence) = match steady.or_else(closest) {
         Some(window) => (window.is_steady, window.confidence, window.evidence.clone()),
         None => {
-            let count = rounds.len();
-            let few =
-                format!("{capacities:.1} capacities of random writes in {count} rounds are too few to tell");
+            let of = match rounds.len() {
+                1 => "1 round".to_owned(),
+                count => format!("{count} rounds"),
+            };
+            let few = format!("{capacities:.1} capacities of random writes in {of} are too few to tell");
             (false, None, few)
         }
     };

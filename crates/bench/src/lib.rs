@@ -50,7 +50,7 @@ pub use manifest::BenchManifest;
 pub use media::MediaCounters;
 pub use overhead::Overhead;
 pub use progress::{Progress, Silent};
-pub use rebuild::{open_run, rebuild};
+pub use rebuild::{SWEEP, open_run, rebuild};
 pub use record::{Purpose, RunRecord};
 pub use schedule::{expected_written, most_written};
 pub use settings::{CAPACITIES_MOST, ROUNDS_PER_CAPACITY, Settings, State, Thoroughness};

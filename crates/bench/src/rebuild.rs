@@ -4,7 +4,7 @@ use std::path::Path;
 
 use flashlab_analysis::findings::{Findings, Traces};
 use flashlab_plan::Plan;
-use flashlab_samples::RunFolder;
+use flashlab_samples::{RunFolder, SamplesError};
 
 use crate::error::BenchError;
 use crate::manifest::{BenchManifest, plans};
@@ -28,12 +28,20 @@ pub fn rebuild(path: &Path) -> Result<(Findings, Traces), BenchError> {
     examine::examine(&folder.segment_index()?, &context)
 }
 
+/// The document of a sweep, whose folder contains a run for each point.
+pub const SWEEP: &str = "sweep.json";
+
 /// The run in this folder, complete or not: its files, its manifest and its plans.
 ///
 /// # Errors
 /// If the folder contains no run, or its manifest has impossible values.
 pub fn open_run(path: &Path) -> Result<(RunFolder, BenchManifest, Vec<Plan>), BenchError> {
     let (folder, manifest) = RunFolder::open::<Settings>(path)?;
+    if path.join(SWEEP).is_file() {
+        let message =
+            format!("contains a sweep: give one of its runs, as {}", path.join("point-001").display());
+        return Err(SamplesError::Folder { path: path.to_owned(), message }.into());
+    }
     plausible::manifest(path, &manifest)?;
     let plans = plans(path, &manifest)?;
     Ok((folder, manifest, plans))

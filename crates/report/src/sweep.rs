@@ -21,7 +21,7 @@ pub struct Sweep {
     pub device: String,
     /// The plan.
     pub plan: String,
-    /// The state of each device before it was measured.
+    /// The state that each device was to have before it was measured.
     pub state: String,
     /// The version of flashlab.
     pub flashlab: String,
@@ -38,6 +38,10 @@ pub struct SweepPoint {
     pub values: Vec<String>,
     /// The folder of its run.
     pub run: String,
+    /// The state that the device had, as in [`Method::state`](flashlab_analysis::findings::Method::state).
+    pub state: String,
+    /// What restricts the meaning of its figures, each a sentence; the state is the first.
+    pub doubts: Vec<String>,
     /// The middle repetition of each experiment, reads and writes apart.
     pub rows: Vec<RunRow>,
 }
@@ -47,6 +51,9 @@ pub fn sweep_terminal(sweep: &Sweep, layout: &Layout) -> String {
     let mut out = Writer::new(layout);
     out.wrapped("", &title(sweep), BOLD);
     out.wrapped("", &format!("state {}", sweep.state), DIM);
+    for doubt in other_states(sweep) {
+        out.wrapped("", &doubt, "");
+    }
     out.blank();
     let (keys, rows) = table(sweep);
     let widths: Vec<usize> = (0..keys.len())
@@ -84,7 +91,8 @@ pub fn sweep_html(sweep: &Sweep) -> String {
     let head = html! {
         p.eyebrow { "Sweep" }
         h1 { (title(sweep)) }
-        p.note { "Each device was brought to the state " (sweep.state) " first. The figures are those of the middle repetition." }
+        p.note { "Each device was to have the state " (sweep.state) " first. The figures are those of the middle repetition." }
+        @for doubt in other_states(sweep) { p.note { (doubt) } }
     };
     let sections = [
         Section { id: "sweep", short: "", heading: "", body: head },
@@ -92,6 +100,18 @@ pub fn sweep_html(sweep: &Sweep) -> String {
         Section { id: "table", short: "Table", heading: "All figures", body: table },
     ];
     page(&title(sweep), &sections, &charts.iter().collect::<Vec<_>>(), &sweep.flashlab)
+}
+
+/// A sentence for each point that did not reach the state of the sweep.
+fn other_states(sweep: &Sweep) -> Vec<String> {
+    let others = sweep.points.iter().filter(|point| point.state != sweep.state);
+    let sentence = |point: &SweepPoint| {
+        let pairs =
+            sweep.keys.iter().zip(&point.values).map(|(key, value)| format!("{} = {value}", short(key)));
+        let why = point.doubts.first().map_or(String::new(), |doubt| format!(". {doubt}"));
+        format!("{}: {}{why}", pairs.collect::<Vec<_>>().join(", "), point.state)
+    };
+    others.map(sentence).collect()
 }
 
 fn title(sweep: &Sweep) -> String {

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use flashlab_base::{Identity, ProfileName, Seed, SimulatedTarget, Target};
-use flashlab_bench::{BenchManifest, Settings, Silent, Thoroughness};
+use flashlab_bench::{BenchManifest, SWEEP, Settings, Silent, Thoroughness};
 use flashlab_report::{Sweep as SweepDocument, SweepPoint};
 use flashlab_sim::Profile;
 use serde::Serialize;
@@ -33,7 +33,6 @@ use crate::{csv_table, files, output};
 
 /// More combinations than a table can usefully show.
 const MOST_POINTS: usize = 1000;
-const DOCUMENT: &str = "sweep.json";
 const PAGE: &str = "sweep.html";
 
 /// Run a plan on a simulated device with other values of its profile's keys, on all cores
@@ -108,6 +107,8 @@ struct Point {
 struct CsvRow<'a> {
     #[serde(flatten)]
     values: serde_json::Map<String, serde_json::Value>,
+    /// The state that the device had.
+    state: &'a str,
     #[serde(flatten)]
     row: &'a flashlab_report::RunRow,
 }
@@ -162,7 +163,7 @@ impl Sweep {
             keys: self.sets.iter().map(|set| set.key.clone()).collect(),
             points: rows,
         };
-        folder.write_json(DOCUMENT, &document)?;
+        folder.write_json(SWEEP, &document)?;
         folder.write_text(PAGE, &flashlab_report::sweep_html(&document))?;
         self.print(&document, &folder.path().join(PAGE))
     }
@@ -179,7 +180,7 @@ impl Sweep {
         let rows = document.points.iter().flat_map(|point| {
             let values = document.keys.iter().cloned().zip(point.values.iter().cloned().map(Into::into));
             let values: serde_json::Map<_, _> = values.collect();
-            point.rows.iter().map(move |row| CsvRow { values: values.clone(), row })
+            point.rows.iter().map(move |row| CsvRow { values: values.clone(), state: &point.state, row })
         });
         csv_table::print(&rows.collect::<Vec<_>>())
     }
@@ -291,7 +292,9 @@ impl Sweep {
             flashlab_report::html(&findings, &traces),
         )?;
         let rows = flashlab_report::middle_rows(&findings);
-        Ok(SweepPoint { values: point.values.clone(), run: point.folder.clone(), rows })
+        let doubts = flashlab_report::doubts(&findings);
+        let state = findings.method.state;
+        Ok(SweepPoint { values: point.values.clone(), run: point.folder.clone(), state, doubts, rows })
     }
 
     fn in_words(&self, values: &[String]) -> String {

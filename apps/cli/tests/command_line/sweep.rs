@@ -35,7 +35,14 @@ fn less_over_provisioning_costs_write_amplification() {
     assert_eq!(document["points"][1]["values"][0], "0.4");
     assert_eq!(document["points"], run("b")["points"], "the cores' order changes nothing");
 
+    let states: Vec<&Value> =
+        document["points"].as_array().unwrap().iter().map(|point| &point["state"]).collect();
+    assert_eq!(states, ["steady", "steady"], "{document}");
+
     // Each point is a run, and its profile repeats it.
+    let ran = directory.flashlab(&["report", "a"]);
+    assert_eq!(ran.code, Some(2), "{ran}");
+    assert!(ran.err.contains("contains a sweep: give one of its runs"), "{ran}");
     directory.succeeds(&["report", "a/point-001"]);
     let again =
         ["run", "rw.toml", "sim:./a/point-002.toml", "--state", "steady", "--repetitions", "1", "--csv"];

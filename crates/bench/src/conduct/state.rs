@@ -31,7 +31,9 @@ impl Conduct<'_> {
         let is_first = std::mem::replace(&mut self.state_due, false);
         let limit = self.settings.lengths().state;
         if state == State::Steady && is_first {
-            self.enforce_steady(self.settings.lengths().steady)?;
+            // Conditioning takes no virtual time, so that a limit would only end it on a slow simulated device.
+            let limit = self.settings.lengths().steady.filter(|_| self.device.conditioning().is_none());
+            self.enforce_steady(limit)?;
         } else if let Some(plan) = state.plan() {
             self.progress.step(&format!("enforcing the {state} state"));
             let purpose = Purpose::State { state: state.to_string(), complete: true };
