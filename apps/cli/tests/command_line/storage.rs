@@ -145,7 +145,7 @@ fn a_full_disk_for_the_results_ends_a_run_that_goes_on_when_there_is_room() {
     // Twelve runs of 60 000 random IOs, more than the file system has space for.
     directory.write("many.toml", SHORT_RUNS.replace("io_count = 200", "io_count = 60_000"));
     let full = directory.path("full");
-    let Some(_mount) = Mount::new(&["-t", "tmpfs", "-o", "size=4m", "tmpfs"], &full) else { return };
+    let Some(_mount) = Mount::new(&["-t", "tmpfs", "-o", "size=2m", "tmpfs"], &full) else { return };
     let ran = directory.flashlab(&["run", "many.toml", "sim:zeus", "--output", "full/run"]);
     assert_eq!(ran.code, Some(1), "{ran}");
     let last = ran.err.lines().last().unwrap();
