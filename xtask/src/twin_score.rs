@@ -205,6 +205,7 @@ fn run_bench(path: &Path, profile: &Profile, settings: Settings) -> Result<()> {
         warnings: Vec::new(),
         overhead_ns_per_io: None,
         clock_ns_per_reading: None,
+        run_lines: None,
     };
     let folder = RunFolder::create(path, &manifest)?;
     Ok(bench(&mut profile.device()?, &folder, &manifest, &AtomicBool::new(false), &Silent)?)

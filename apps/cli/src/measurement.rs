@@ -73,9 +73,12 @@ impl Measurement {
 
     /// Removes what was measured. A simulated device loses its content when the program ends, so a continued
     /// run on a new one would give other figures. A run from the start gives the same samples, byte for byte.
-    pub fn begin_anew(&self) -> Result<()> {
+    pub fn begin_anew(&mut self) -> Result<()> {
         flashlab_bench::check_records(&self.folder)?;
         tell!("a simulated device loses its content when the program ends: everything is measured again");
+        // Before the lines go: if the program is killed in between, the folder can still be resumed.
+        self.manifest.run_lines = None;
+        self.folder.write_manifest(&self.manifest)?;
         Ok(self.folder.remove_runs()?)
     }
 

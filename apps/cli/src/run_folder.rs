@@ -68,6 +68,7 @@ pub fn manifest<S>(settings: S, identity: Identity, consent: String) -> Manifest
         warnings: Vec::new(),
         overhead_ns_per_io: None,
         clock_ns_per_reading: None,
+        run_lines: None,
     }
 }
 

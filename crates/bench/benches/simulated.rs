@@ -74,6 +74,7 @@ fn manifest(device: &mut impl Device) -> BenchManifest {
         warnings: Vec::new(),
         overhead_ns_per_io: None,
         clock_ns_per_reading: None,
+        run_lines: None,
     }
 }
 

@@ -103,16 +103,17 @@ fn conduct_all(
     check_runs(&plans, settings)?;
     check_queues(device, &plans, settings)?;
     let mut store = store::Store::open(folder.clone(), device.virtual_time().is_some())?;
-    for run in store.withdraw_damaged()? {
-        progress.step(&format!("run {run} is measured again: its samples are missing or damaged"));
-    }
     // Until the run ends, readers of the folder find this warning.
     let resume = format!("continue with: flashlab resume {}", folder.path().display());
     let warning = (UNFINISHED.to_owned(), format!("not all runs of the plan are done: {resume}"));
     let mut unfinished = manifest.clone();
     unfinished.warnings.retain(|(kind, _)| kind != UNFINISHED);
     unfinished.warnings.insert(0, warning);
+    unfinished.run_lines = None;
     folder.write_manifest(&unfinished)?;
+    for run in store.withdraw_damaged()? {
+        progress.step(&format!("run {run} is measured again: its samples are missing or damaged"));
+    }
     let mut conduct = conduct::Conduct::new(device, &mut store, &unfinished, interrupt, progress, enforcing);
     if settings.methodology {
         conduct.uflip(&plans)?
@@ -121,6 +122,8 @@ fn conduct_all(
     }
     let (_, mut finished) = RunFolder::open::<Settings>(folder.path())?;
     finished.warnings.retain(|(kind, _)| kind != UNFINISHED);
+    folder.sync_runs()?;
+    finished.run_lines = Some(folder.runs::<RunRecord>()?.len() as u64);
     Ok(folder.write_manifest(&finished)?)
 }
 

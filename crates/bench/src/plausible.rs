@@ -8,14 +8,17 @@
 use std::path::Path;
 
 use flashlab_base::Bytes;
-use flashlab_samples::SamplesError;
+use flashlab_samples::{RunLines, SamplesError};
 
+use crate::UNFINISHED;
 use crate::manifest::BenchManifest;
 use crate::record::RunRecord;
 use crate::settings::MOST_REPETITIONS;
 
 /// More than any device has, in bytes.
 const MOST_BYTES: u64 = 1 << 60;
+/// The file of the records.
+const RUNS: &str = "runs.jsonl";
 
 /// Refuses a manifest with impossible values.
 ///
@@ -38,12 +41,40 @@ pub(crate) fn manifest(path: &Path, manifest: &BenchManifest) -> Result<(), Samp
     Err(damaged(path, "manifest.json", &wrong))
 }
 
+/// Refuses the records of a finished run if lines are lost. While a run is not finished, the program may have been killed
+/// while it wrote the last line. Run numbers may have gaps: the number of a run during which the program was killed is not
+/// used again.
+///
+/// # Errors
+/// [`SamplesError::Format`] with the file.
+pub(crate) fn line_count(
+    path: &Path,
+    manifest: &BenchManifest,
+    lines: &RunLines<RunRecord>,
+) -> Result<(), SamplesError> {
+    if manifest.warnings.iter().any(|(kind, _)| kind == UNFINISHED) {
+        return Ok(());
+    }
+    let count = lines.runs.len() as u64;
+    match manifest.run_lines {
+        Some(noted) if noted != count => {
+            let wrong =
+                format!("the number of its complete lines is {count}, and manifest.json notes {noted}");
+            Err(damaged(path, RUNS, &wrong))
+        }
+        _ if lines.is_torn => {
+            Err(damaged(path, RUNS, "its last line is incomplete, and the run is finished"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Refuses records with impossible values.
 ///
 /// # Errors
 /// [`SamplesError::Format`] with the file and the key.
 pub(crate) fn records(path: &Path, records: &[RunRecord]) -> Result<(), SamplesError> {
-    let wrong = |what: String| Err(damaged(path, "runs.jsonl", &what));
+    let wrong = |what: String| Err(damaged(path, RUNS, &what));
     if let Some(last) = records.iter().find(|record| record.run == u32::MAX) {
         return wrong(format!("a run has the number {}: it may be up to {}", last.run, u32::MAX - 1));
     }

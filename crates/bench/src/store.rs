@@ -11,6 +11,7 @@ use crate::examine::{Source, each_of};
 use crate::manifest::BenchManifest;
 use crate::plausible;
 use crate::record::{Purpose, RunRecord};
+use crate::settings::Settings;
 
 /// The runs of a bench run, on disk.
 pub(crate) struct Store {
@@ -117,11 +118,15 @@ pub fn check_records(folder: &RunFolder) -> Result<(), BenchError> {
 /// `ended` null withdraws a run whose samples are damaged.
 ///
 /// # Errors
-/// When the records cannot be read, or cannot be true.
+/// When the records cannot be read, cannot be true, or when lines of a finished run are lost.
 pub fn records(folder: &RunFolder) -> Result<Vec<RunRecord>, BenchError> {
     let mut records: Vec<RunRecord> = Vec::new();
     let mut places = BTreeMap::new();
-    for record in folder.runs::<RunRecord>()? {
+    // The manifest is read first: a run in progress may add lines meanwhile.
+    let (_, manifest) = RunFolder::open::<Settings>(folder.path())?;
+    let lines = folder.run_lines::<RunRecord>()?;
+    plausible::line_count(folder.path(), &manifest, &lines)?;
+    for record in lines.runs {
         let place = *places.entry(record.run).or_insert(records.len());
         match records.get_mut(place) {
             Some(earlier) => *earlier = record,

@@ -167,6 +167,7 @@ pub(crate) fn benchmark(name: &str, plans: &[Plan], settings: Settings) -> Resul
         warnings: Vec::new(),
         overhead_ns_per_io: None,
         clock_ns_per_reading: None,
+        run_lines: None,
     };
     let directory = tempfile::tempdir().map_err(|error| wrong(&error))?;
     let path = directory.path().join("run");

@@ -63,6 +63,19 @@ pub struct Manifest<Settings> {
     pub overhead_ns_per_io: Option<f64>,
     /// One reading of the clock.
     pub clock_ns_per_reading: Option<f64>,
+    /// The number of lines in `runs.jsonl`, noted when the last run is finished: a reader then finds lost lines. `None`
+    /// until then, and in manifests of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_lines: Option<u64>,
+}
+
+/// The lines of `runs.jsonl`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunLines<R> {
+    /// The complete lines, in their order.
+    pub runs: Vec<R>,
+    /// Whether an incomplete line follows them.
+    pub is_torn: bool,
 }
 
 /// A torn file that was renamed, so that no reader takes it for a segment.
@@ -229,6 +242,14 @@ impl RunFolder {
     /// # Errors
     /// If a line does not describe a run, or does not match its checksum.
     pub fn runs<R: DeserializeOwned>(&self) -> Result<Vec<R>, SamplesError> {
+        Ok(self.run_lines()?.runs)
+    }
+
+    /// As [`RunFolder::runs`], and whether the last line is torn.
+    ///
+    /// # Errors
+    /// As [`RunFolder::runs`].
+    pub fn run_lines<R: DeserializeOwned>(&self) -> Result<RunLines<R>, SamplesError> {
         let path = self.path.join(RUNS);
         let text = match regular_file::bytes(&path) {
             Err(SamplesError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Vec::new(),
@@ -248,7 +269,19 @@ impl RunFolder {
             let message = format!("the end of its last line is damaged; {}", seal::REMEDY);
             return Err(SamplesError::format(&path, message));
         }
-        runs
+        Ok(RunLines { runs: runs?, is_torn: !torn.is_empty() })
+    }
+
+    /// Forces the lines of the finished runs to the disk, so that a power failure cannot lose lines that a manifest counts.
+    ///
+    /// # Errors
+    /// If that fails.
+    pub fn sync_runs(&self) -> Result<(), SamplesError> {
+        let path = self.path.join(RUNS);
+        match File::open(&path).and_then(|file| file.sync_all()) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(SamplesError::io("write", &path, error)),
+            _ => Ok(()),
+        }
     }
 
     /// Writes the samples of short runs as one segment: the number of each run, ascending, with its samples. Nothing is

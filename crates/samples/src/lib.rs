@@ -34,7 +34,9 @@ mod writer;
 
 pub use columns::{Column, Columns};
 pub use error::SamplesError;
-pub use folder::{FolderLock, MANIFEST_VERSION, Manifest, RunFolder, SegmentIndex, TornSegment, write_json};
+pub use folder::{
+    FolderLock, MANIFEST_VERSION, Manifest, RunFolder, RunLines, SegmentIndex, TornSegment, write_json,
+};
 pub use lane::Lane;
 pub use probe_step::{FailedIo, PROBE_STEPS_VERSION, ProbeRun, ProbeRunEnd, ProbeStep};
 pub use recording::Recording;

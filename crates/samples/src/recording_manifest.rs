@@ -46,6 +46,7 @@ impl Manifest<RecordingSettings> {
             warnings: Vec::new(),
             overhead_ns_per_io: None,
             clock_ns_per_reading: None,
+            run_lines: None,
         }
     }
 }

@@ -68,7 +68,7 @@ impl Resume {
         let candidate = Candidate::find(&target, selection.writes(&manifest.settings), &self.consent)?;
         check_same(&self.run, &target.to_string(), &manifest.identity, &candidate.identity())?;
         let mut opened = candidate.open(opening)?;
-        let measurement = Measurement::resumed(folder, manifest)?;
+        let mut measurement = Measurement::resumed(folder, manifest)?;
         if target.is_simulated() {
             measurement.begin_anew()?;
         }

@@ -229,8 +229,15 @@ fn runs_and_samples_that_are_damaged() {
     flashlab: run/runs.jsonl: line 1: missing field `run` at line 1 column 814
     ");
 
-    // A killed program leaves an incomplete line: its run is ignored.
-    fs::write(&runs, &text[..text.len() - 10]).unwrap();
+    // Only a killed program leaves an incomplete line, and this run is finished.
+    let last = text.trim_end().rfind('\n').map_or(0, |end| end + 1);
+    for lost in [&text[..text.len() - 10], &text[..last], ""] {
+        fs::write(&runs, lost).unwrap();
+        let ran = directory.flashlab(&["report", "run"]);
+        assert_eq!(ran.code, Some(2), "{ran}");
+        assert!(ran.err.contains("run/runs.jsonl: the number of its complete lines is"), "{ran}");
+    }
+    fs::write(&runs, &text).unwrap();
     directory.succeeds(&["report", "run"]);
 
     let samples = fs::read_dir(directory.path("run/samples")).unwrap();

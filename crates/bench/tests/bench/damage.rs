@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use flashlab_base::{Prng, Seed};
 use flashlab_bench::{BenchError, Purpose, compared_run, rebuild};
 
-use crate::lab::Lab;
+use crate::lab::{Lab, Watch};
 use crate::resume::comparable;
 
 /// A finished run.
@@ -78,10 +78,46 @@ fn a_damaged_list_of_runs_is_an_error_with_its_line() {
     fs::write(&path, damaged.join("\n") + "\n").unwrap();
     let message = error(&lab);
     assert!(message.contains("runs.jsonl") && message.contains("line 5"), "{message}");
+}
 
-    // A killed program leaves a line without its end: that run does not count.
-    fs::write(&path, &text[..text.len() - 10]).unwrap();
+#[test]
+fn lost_lines_of_a_finished_run_are_an_error() {
+    let lab = finished();
+    let (runs, manifest) = (lab.path().join("runs.jsonl"), lab.path().join("manifest.json"));
+    let text = fs::read_to_string(&runs).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let without = |lost: usize| [&lines[..lost], &lines[lost + 1..]].concat().concat();
+    let torn = text[..text.len() - 10].to_owned();
+    let appended = format!("{text}{}", &lines[0][..10]);
+    for damaged in [&without(lines.len() - 1), &without(4), &without(0), &torn, &appended, &String::new()] {
+        fs::write(&runs, damaged).unwrap();
+        assert!(error(&lab).contains("runs.jsonl: "), "{}", error(&lab));
+        let resumed = lab.measure_on(&mut lab.profile.device().unwrap(), &Watch::new()).unwrap_err();
+        assert!(resumed.to_string().contains("runs.jsonl: "), "{resumed}");
+    }
+    fs::remove_file(&runs).unwrap();
+    assert!(error(&lab).contains("runs.jsonl: "), "{}", error(&lab));
+
+    // The manifest of an earlier version has no number of lines: only an incomplete line is certain damage.
+    let sealed = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, format!("{}\n}}\n", &sealed[..sealed.rfind(",\n  \"run_lines\"").unwrap()]))
+        .unwrap();
+    fs::write(&runs, &torn).unwrap();
+    assert!(error(&lab).contains("runs.jsonl: its last line is incomplete"), "{}", error(&lab));
+    fs::write(&runs, &text).unwrap();
     rebuild(&lab.path()).unwrap();
+}
+
+#[test]
+fn an_unfinished_run_may_have_a_torn_line() {
+    let lab = Lab::quick("", &["order"]);
+    let watch = Watch::interrupting(4);
+    lab.measure_on(&mut lab.profile.device().unwrap(), &watch).unwrap_err();
+    let runs = lab.path().join("runs.jsonl");
+    let text = fs::read_to_string(&runs).unwrap();
+    fs::write(&runs, &text[..text.len() - 10]).unwrap();
+    rebuild(&lab.path()).unwrap();
+    lab.measure();
 }
 
 #[test]

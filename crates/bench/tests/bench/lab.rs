@@ -55,6 +55,7 @@ impl Lab {
             warnings: Vec::new(),
             overhead_ns_per_io: None,
             clock_ns_per_reading: None,
+            run_lines: None,
         };
         let temporary = tempfile::tempdir().unwrap();
         Lab { directory: temporary.path().to_owned(), _temporary: temporary, profile, manifest }

@@ -51,6 +51,7 @@ fn measured(device: &mut dyn Device, plans: &[Plan]) -> Vec<RunPoint> {
         warnings: Vec::new(),
         overhead_ns_per_io: None,
         clock_ns_per_reading: None,
+        run_lines: None,
     };
     let path = directory.path().join("run");
     let folder = RunFolder::create(&path, &manifest).unwrap();

@@ -78,6 +78,7 @@ pub fn manifest() -> Manifest<String> {
         warnings: Vec::new(),
         overhead_ns_per_io: Some(40.5),
         clock_ns_per_reading: None,
+        run_lines: None,
     }
 }
 
