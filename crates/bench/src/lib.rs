@@ -47,6 +47,7 @@ use flashlab_samples::{Recording, RunFolder};
 pub use compared::compared_run;
 pub use error::BenchError;
 pub use manifest::BenchManifest;
+use manifest::UNFINISHED;
 pub use media::MediaCounters;
 pub use overhead::Overhead;
 pub use progress::{Progress, Silent};
@@ -126,9 +127,6 @@ fn conduct_all(
     finished.run_lines = Some(folder.runs::<RunRecord>()?.len() as u64);
     Ok(folder.write_manifest(&finished)?)
 }
-
-/// The kind of the warning that a run is not finished.
-const UNFINISHED: &str = "unfinished";
 
 /// Measures the overhead on this machine: the engine's loop, the recording into `folder`, and the statistics.
 /// The samples are removed afterwards.

@@ -10,8 +10,7 @@ use std::path::Path;
 use flashlab_base::Bytes;
 use flashlab_samples::{RunLines, SamplesError};
 
-use crate::UNFINISHED;
-use crate::manifest::BenchManifest;
+use crate::manifest::{BenchManifest, UNFINISHED};
 use crate::record::RunRecord;
 use crate::settings::MOST_REPETITIONS;
 
