@@ -20,10 +20,9 @@ mod parts;
 use std::fmt;
 use std::str::FromStr;
 
-use flashlab_base::{Bytes, Nanos, Prng, Seed};
-use flashlab_device::{Device, Operation};
+use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_sim::profile::{Noise, PROFILE_VERSION};
-use flashlab_sim::{Profile, Translation, layer::LogOrder, layer::VictimPolicy};
+use flashlab_sim::{Profile, Translation, layer::LogOrder};
 
 use draw::Draw;
 
@@ -109,10 +108,7 @@ pub fn family_of(seed: u64) -> DeviceFamily {
 
 /// The device that a seed makes, with its noise.
 pub fn profile(seed: u64) -> Profile {
-    (0..)
-        .filter_map(|attempt| legal(draw(seed, attempt)))
-        .find(keeps_up)
-        .expect("there is always another draw")
+    (0..).find_map(|attempt| legal(draw(seed, attempt))).expect("there is always another draw")
 }
 
 /// The flash devices of the zoo, at most 1 GiB each, alternating with the seed. Those without noise get that
@@ -170,30 +166,6 @@ fn legal(profile: Profile) -> Option<Profile> {
     Some(read)
 }
 
-/// Whether garbage collection keeps up with random writes. If victims are chosen at random among few blocks, a die may run out of free
-/// blocks and refuse writes: such a device is not sold, and the truth of its steady state does not exist.
-fn keeps_up(profile: &Profile) -> bool {
-    const FEW_BLOCKS: u64 = 128;
-    const IO: Bytes = Bytes::kib(4);
-    let policy = match &profile.translation {
-        Translation::PageMap(options) => options.policy,
-        Translation::DemandMap(options) => options.page_map.policy,
-        _ => return true,
-    };
-    let Some(flash) = profile.flash.as_ref() else { return true };
-    let block = flash.page * u64::from(flash.pages_per_block) * u64::from(flash.planes);
-    let blocks = profile.capacity.0 / block.0 / u64::from(flash.dies);
-    if !matches!(policy, VictimPolicy::Choices(_)) || blocks >= FEW_BLOCKS {
-        return true;
-    }
-    let Ok(mut device) = profile.device() else { return false };
-    let (slots, mut random) = (profile.capacity.0 / IO.0, Prng::new(Seed(1)));
-    let fill = (0..slots).map(|slot| (Operation::Write, IO * slot, IO));
-    let written = (0..4 * slots).map(|_| (Operation::Write, IO * random.below(slots), IO));
-    let conditioning = device.conditioning().expect("a device of flash has this");
-    conditioning.condition(&mut fill.chain(written)).is_ok()
-}
-
 fn draw(seed: u64, attempt: u64) -> Profile {
     let family = family_of(seed);
     let mut draw = Draw::new(Seed(seed).derive("infer-score", attempt));
@@ -235,14 +207,6 @@ fn draw(seed: u64, attempt: u64) -> Profile {
 mod tests {
     use super::*;
     use flashlab_sim::profile::FlashSection;
-
-    #[test]
-    fn a_device_whose_collection_does_not_keep_up_is_drawn_again() {
-        // Its first draw has 46 blocks a die, and victims that are the best of four random ones.
-        let first = legal(draw(2_713_031, 0)).unwrap();
-        assert!(!keeps_up(&first));
-        assert!(keeps_up(&profile(2_713_031)));
-    }
 
     #[test]
     fn a_seed_makes_one_device_that_is_plausible() {
