@@ -421,7 +421,7 @@ impl Prepared {
     }
 }
 
-/// Makes a file of this size, and overwrites its pages at random, as often as it has pages.
+/// Makes a file of this size, and writes its size once more to random pages of it.
 fn overwrite_randomly(path: &Path, size: u64) {
     const PAGE: u64 = 4096;
     let mut file = fs::File::create(path).expect("the file is made");

@@ -398,6 +398,13 @@ pub enum Severity {
     SinglePoints,
 }
 
+impl Findings {
+    /// The warnings that may change a verdict.
+    pub fn severe_warnings(&self) -> impl Iterator<Item = &Warning> {
+        self.warnings.iter().filter(|warning| warning.severity() == Severity::ChangesVerdict)
+    }
+}
+
 impl Warning {
     /// The severity of the warning. An unknown kind may change the verdict.
     pub fn severity(&self) -> Severity {

@@ -62,6 +62,15 @@ impl Bytes {
         if unit.0 == 0 { self } else { Bytes(self.0.div_ceil(unit.0).saturating_mul(unit.0)) }
     }
 
+    /// The smallest size that is a multiple of both, saturating. One of them has to be above 0.
+    pub const fn least_common_multiple(self, other: Bytes) -> Bytes {
+        let (mut divisor, mut rest) = (self.0, other.0);
+        while rest != 0 {
+            (divisor, rest) = (rest, divisor % rest);
+        }
+        Bytes((self.0 / divisor).saturating_mul(other.0))
+    }
+
     /// The written form that [`FromStr`] reads back to exactly this value.
     pub fn exact(self) -> String {
         for (unit, size) in BINARY_UNITS {
@@ -194,6 +203,13 @@ impl<'de> Deserialize<'de> for Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_common_multiple_is_the_least_one() {
+        let of = |a, b| Bytes(a).least_common_multiple(Bytes(b)).0;
+        assert_eq!([of(16, 4096), of(12, 4096), of(4097, 4096)], [4096, 12_288, 4097 * 4096]);
+        assert_eq!(of(u64::MAX, u64::MAX - 1), u64::MAX);
+    }
 
     #[test]
     fn sizes_are_read_with_binary_and_decimal_units() {

@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use flashlab_analysis::findings::{Findings, RunSummary, Severity};
+use flashlab_analysis::findings::{Findings, RunSummary};
 use flashlab_analysis::{ComparedRun, ExperimentKey, Responses, RunDetails, TransferTotals};
 use flashlab_base::Mode;
 use flashlab_samples::SegmentIndex;
@@ -37,12 +37,7 @@ pub fn compared_run(path: &Path) -> Result<ComparedRun, BenchError> {
             folder: path.display().to_string(),
             started: manifest.started,
             state: findings.method.state.clone(),
-            warnings: findings
-                .warnings
-                .iter()
-                .filter(|warning| warning.severity() == Severity::ChangesVerdict)
-                .map(|warning| warning.message.clone())
-                .collect(),
+            warnings: findings.severe_warnings().map(|warning| warning.message.clone()).collect(),
         },
         characteristics: findings.characteristics,
         experiments,

@@ -47,7 +47,6 @@ use flashlab_samples::{Recording, RunFolder};
 pub use compared::compared_run;
 pub use error::BenchError;
 pub use manifest::BenchManifest;
-use manifest::UNFINISHED;
 pub use media::MediaCounters;
 pub use overhead::Overhead;
 pub use progress::{Progress, Silent};
@@ -59,6 +58,7 @@ pub use step::{Schedule, Step};
 pub use store::{check_records, records};
 
 use conduct::Enforcing;
+use manifest::UNFINISHED;
 use settings::MOST_REPETITIONS;
 
 /// Measures `device` and writes samples and records to `folder`, which may already contain a part of them.

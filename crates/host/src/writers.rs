@@ -30,13 +30,9 @@ pub(crate) struct Writer {
 
 /// All files and block devices that other processes have open for writing, each process once a file.
 pub(crate) fn writers() -> Vec<Writer> {
-    writers_in(Path::new("/proc"))
-}
-
-fn writers_in(proc: &Path) -> Vec<Writer> {
     let own = std::process::id();
     let mut writers: Vec<Writer> = Vec::new();
-    for entry in fs::read_dir(proc).into_iter().flatten().flatten() {
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let process = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
         let Some(process) = process.filter(|&process| process != own) else { continue };
         let folder = entry.path();

@@ -17,8 +17,8 @@ const LARGEST: u64 = (1 << 53) - 1;
 /// The largest unit, and the largest number of logs.
 const UNIT_MOST: u64 = 1 << 40;
 const LOGS_COUNT_MOST: u32 = 1 << 20;
-/// The slowest write of a byte, in nanoseconds.
-const BYTE_SLOWEST: f64 = 1e9;
+/// The longest time of a write, in nanoseconds per byte.
+const NANOS_PER_BYTE_MOST: f64 = 1e9;
 /// The largest sum of the rises of the logarithms of write times.
 const LOGS_MOST: f64 = 1e6;
 /// The most writes that are kept from filling the device.
@@ -181,7 +181,7 @@ impl Fill {
         at_most("fill.begun_at", begun_at.0, LARGEST)?;
         at_most("fill.whole_at", whole_at.unwrap_or_default().0, LARGEST)?;
         at_most("fill.in_place", in_place.0, LARGEST)?;
-        number("fill.nanos_per_byte", self.nanos_per_byte, BYTE_SLOWEST)?;
+        number("fill.nanos_per_byte", self.nanos_per_byte, NANOS_PER_BYTE_MOST)?;
         number("fill.flushed_nanos", self.flushed_nanos.unwrap_or_default(), LARGEST as f64)?;
         number("fill.moving_logs", self.moving_logs.unwrap_or_default(), LOGS_MOST)?;
         let Some(ReclaimUnit { size, onset, logs, .. }) = unit else { return Ok(()) };

@@ -7,22 +7,12 @@ pub(crate) mod reads;
 pub(crate) mod writes;
 
 use flashlab_base::{Bytes, Mode};
-use flashlab_plan::{Basic, Content, IoSize, Location, Mix, ModeRule, Pattern, Time};
+use flashlab_plan::{Basic, Location, Mix, ModeRule, Pattern};
 use flashlab_samples::Sample;
 
 /// `count` consecutive IOs of one size, over the whole device.
 pub(crate) fn ios(mode: Mode, location: Location, size: Bytes, count: u64) -> Pattern {
-    let basic = Basic {
-        mode: ModeRule::Always(mode),
-        location,
-        time: Time::Consecutive,
-        io_size: IoSize::Fixed(size),
-        slot_size: None,
-        io_shift: Bytes::ZERO,
-        target_offset: Bytes::ZERO,
-        target_size: None,
-        content: Content::Incompressible,
-    };
+    let basic = Basic::consecutive(ModeRule::Always(mode), location, size);
     Pattern { io_count: Some(count), ..Pattern::basic(basic) }
 }
 

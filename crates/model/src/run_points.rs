@@ -308,10 +308,34 @@ fn workloads(pattern: &Pattern) -> Vec<Workload> {
     found.into_iter().collect::<Option<_>>().unwrap_or_default()
 }
 
-fn points_of(mut samples: Vec<Sample>, facts: &RunFacts, pattern: &Pattern) -> Vec<RunPoint> {
-    let workloads = workloads(pattern);
+/// The samples that count, in the order of their submission.
+fn counted(mut samples: Vec<Sample>, facts: &RunFacts) -> Vec<Sample> {
     samples.retain(|sample| sample.errno == 0 && sample.position >= facts.io_ignore);
     samples.sort_by_key(|sample| (sample.submitted, sample.process, sample.position));
+    samples
+}
+
+/// The point of these response times, of IOs that took `seconds` in all. `None` if there are none.
+fn point(times: &mut [u64], facts: &RunFacts, workload: Workload, seconds: f64) -> Option<RunPoint> {
+    let quantiles = Quantiles::of(times).filter(|_| seconds > 0.0)?;
+    let count = times.len();
+    Some(RunPoint {
+        run: facts.run,
+        workload,
+        ios: count,
+        ignored: 0,
+        p50_ns: quantiles.p50_ns,
+        p95_ns: quantiles.p95_ns,
+        p99_ns: quantiles.p99_ns,
+        mean_ns: times.iter().map(|&ns| ns as f64).sum::<f64>() / count as f64,
+        ios_per_s: count as f64 / seconds,
+        write_amplification: None,
+        is_disturbed: facts.is_disturbed,
+    })
+}
+
+fn points_of(samples: Vec<Sample>, facts: &RunFacts, pattern: &Pattern) -> Vec<RunPoint> {
+    let (workloads, samples) = (workloads(pattern), counted(samples, facts));
     let all: Vec<u64> = samples.iter().map(|sample| sample.response().0).collect();
     let startup = if workloads.len() == 1 { phases(&all).startup_ios as usize } else { 0 };
     let ignored = if samples.len() >= startup + IOS_LEAST { startup } else { 0 };
@@ -323,48 +347,22 @@ fn points_of(mut samples: Vec<Sample>, facts: &RunFacts, pattern: &Pattern) -> V
         let mode = if workload.class.writes() { Mode::Write } else { Mode::Read };
         let of_mode = counted.iter().filter(|sample| sample.mode == mode);
         let mut times: Vec<u64> = of_mode.map(|sample| sample.response().0).collect();
-        let count = times.len();
-        let quantiles = Quantiles::of(&mut times).filter(|_| seconds > 0.0)?;
-        Some(RunPoint {
-            run: facts.run,
-            workload,
-            ios: count,
-            ignored,
-            p50_ns: quantiles.p50_ns,
-            p95_ns: quantiles.p95_ns,
-            p99_ns: quantiles.p99_ns,
-            mean_ns: times.iter().map(|&ns| ns as f64).sum::<f64>() / count as f64,
-            ios_per_s: count as f64 / seconds,
-            write_amplification: facts.write_amplification.filter(|_| mode == Mode::Write),
-            is_disturbed: facts.is_disturbed,
-        })
+        let write_amplification = facts.write_amplification.filter(|_| mode == Mode::Write);
+        let point = point(&mut times, facts, workload, seconds)?;
+        Some(RunPoint { ignored, write_amplification, ..point })
     });
     points.collect()
 }
 
 /// The points of a run of distances, one for each bin of them.
-fn points_by_distance(mut samples: Vec<Sample>, facts: &RunFacts, pattern: &Pattern) -> Vec<RunPoint> {
+fn points_by_distance(samples: Vec<Sample>, facts: &RunFacts, pattern: &Pattern) -> Vec<RunPoint> {
     let [workload] = workloads(pattern)[..] else { return Vec::new() };
-    samples.retain(|sample| sample.errno == 0 && sample.position >= facts.io_ignore);
-    samples.sort_by_key(|sample| (sample.submitted, sample.process, sample.position));
-    let point = |mut bin: DistanceBin| {
-        let mean_ns = bin.times.iter().map(|&ns| ns as f64).sum::<f64>() / bin.times.len() as f64;
-        let quantiles = Quantiles::of(&mut bin.times).filter(|_| mean_ns > 0.0)?;
-        Some(RunPoint {
-            run: facts.run,
-            workload: Workload { distance: Some(bin.distance), ..workload },
-            ios: bin.times.len(),
-            ignored: 0,
-            p50_ns: quantiles.p50_ns,
-            p95_ns: quantiles.p95_ns,
-            p99_ns: quantiles.p99_ns,
-            mean_ns,
-            ios_per_s: 1e9 / mean_ns,
-            write_amplification: None,
-            is_disturbed: facts.is_disturbed,
-        })
+    let of_bin = |mut bin: DistanceBin| {
+        let seconds = bin.times.iter().map(|&ns| ns as f64).sum::<f64>() / 1e9;
+        let workload = Workload { distance: Some(bin.distance), ..workload };
+        point(&mut bin.times, facts, workload, seconds)
     };
-    distance_bins(&samples).into_iter().filter_map(point).collect()
+    distance_bins(&counted(samples, facts)).into_iter().filter_map(of_bin).collect()
 }
 
 /// Whether something else was measured, too, by the rule that marks runs of `bench`.

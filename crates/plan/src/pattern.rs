@@ -192,6 +192,21 @@ pub enum Content {
 pub type IgnoreAndCount = (u64, u64);
 
 impl Basic {
+    /// Incompressible IOs of one size over the whole device, one after the other.
+    pub fn consecutive(mode: ModeRule, location: Location, size: Bytes) -> Basic {
+        Basic {
+            mode,
+            location,
+            time: Time::Consecutive,
+            io_size: IoSize::Fixed(size),
+            slot_size: None,
+            io_shift: Bytes::ZERO,
+            target_offset: Bytes::ZERO,
+            target_size: None,
+            content: Content::Incompressible,
+        }
+    }
+
     /// The width of a slot of the target: SlotSize, or else the largest IOSize.
     pub fn slot(&self) -> Bytes {
         self.slot_size.unwrap_or(self.io_size.largest())
@@ -226,17 +241,7 @@ impl Pattern {
             "RW" => (Location::Random, Mode::Write),
             _ => return None,
         };
-        Some(Pattern::basic(Basic {
-            mode: ModeRule::Always(mode),
-            location,
-            time: Time::Consecutive,
-            io_size: IoSize::Fixed(Bytes::kib(32)),
-            slot_size: None,
-            io_shift: Bytes::ZERO,
-            target_offset: Bytes::ZERO,
-            target_size: None,
-            content: Content::Incompressible,
-        }))
+        Some(Pattern::basic(Basic::consecutive(ModeRule::Always(mode), location, Bytes::kib(32))))
     }
 
     /// The basic patterns in it: one, or the two of a mix.

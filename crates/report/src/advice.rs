@@ -284,7 +284,7 @@ fn default_file_system(name: &str, command: &str, device: &str) -> (String, Stri
 }
 
 fn f2fs(unit: Bytes, capacity: Bytes, device: &str) -> Drafted {
-    let section = Bytes(least_common_multiple(unit.0, F2FS_SEGMENT.0));
+    let section = unit.least_common_multiple(F2FS_SEGMENT);
     // Cleaning larger sections takes too long, but a section cannot be smaller than an erase block.
     if section > F2FS_SECTION_MOST.max(unit * 2) {
         return Err(format!("sections of whole erase blocks of {unit} would be as large as {section}"));
@@ -357,14 +357,6 @@ fn queue_depth(depth: u64, device: &str) -> Drafted {
              more at a time"
         ),
     ))
-}
-
-fn least_common_multiple(a: u64, b: u64) -> u64 {
-    let (mut high, mut low) = (a, b);
-    while low != 0 {
-        (high, low) = (low, high % low);
-    }
-    (a / high).saturating_mul(b)
 }
 
 /// The command that measures the device in its steady state, with these micro-benchmarks.

@@ -2,7 +2,7 @@
 //! figures cannot say.
 
 use flashlab_analysis::STEADY_CONFIDENCE_LEAST;
-use flashlab_analysis::findings::{Findings, Method, Severity, SteadyRound, SteadyState};
+use flashlab_analysis::findings::{Findings, Method, SteadyRound, SteadyState};
 
 use crate::charts::{Chart, ChartAxis, ChartSeries, Drawing, Figures};
 use crate::units;
@@ -37,9 +37,8 @@ pub fn state_sentence(method: &Method) -> String {
 
 /// What restricts the meaning of the figures, each a sentence: the state, and the warnings that may change a verdict.
 pub fn doubts(findings: &Findings) -> Vec<String> {
-    let severe = findings.warnings.iter().filter(|warning| warning.severity() == Severity::ChangesVerdict);
     std::iter::once(state_sentence(&findings.method))
-        .chain(severe.map(|warning| warning.message.clone()))
+        .chain(findings.severe_warnings().map(|warning| warning.message.clone()))
         .collect()
 }
 

@@ -14,10 +14,10 @@ mod recovery;
 
 use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
 use flashlab_device::{Device, Operation};
-use flashlab_plan::{Location, ModeRule, Pattern};
+use flashlab_plan::{Basic, Location, ModeRule, Pattern};
 use flashlab_samples::Sample;
 
-use crate::lab::{Result, condition, consecutive, device, elapsed, numbered, on_all_processors, run};
+use crate::lab::{Result, condition, device, elapsed, numbered, on_all_processors, run};
 use crate::papers::Measurement;
 use crate::reproduction::{Measured, Reproduction};
 
@@ -104,7 +104,7 @@ fn rewrite(device: &mut dyn Device) -> Result<()> {
 
 /// Requests of one size over the whole device, for 30 s.
 fn pattern(mode: Mode, sequential: bool, size: Bytes) -> Pattern {
-    let basic = consecutive(
+    let basic = Basic::consecutive(
         ModeRule::Always(mode),
         if sequential { Location::Sequential } else { Location::Permutation },
         size,

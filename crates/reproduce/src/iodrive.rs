@@ -2,11 +2,11 @@
 
 use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
 use flashlab_device::{Device, Operation};
-use flashlab_plan::{Location, ModeRule, Pattern};
+use flashlab_plan::{Basic, Location, ModeRule, Pattern};
 use flashlab_samples::Sample;
 use flashlab_sim::SimulatedDevice;
 
-use crate::lab::{Result, bytes_per_s, condition, consecutive, device, numbered, on_all_processors, run};
+use crate::lab::{Result, bytes_per_s, condition, device, numbered, on_all_processors, run};
 use crate::papers::{Measurement, paper};
 use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Scale, SeriesStyle};
 use crate::reproduction::{Measured, Reproduction};
@@ -98,7 +98,7 @@ const READ_ONLY: &str = "baseline_mib_s 100/0";
 
 /// IOs of a number of threads.
 pub(crate) fn pattern(mode: ModeRule, location: Location, size: Bytes, threads: u32, count: u64) -> Pattern {
-    let basic = consecutive(mode, location, size);
+    let basic = Basic::consecutive(mode, location, size);
     Pattern { io_count: Some(count), queue_depth: threads, ..Pattern::basic(basic) }
 }
 

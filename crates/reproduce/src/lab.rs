@@ -10,7 +10,7 @@ use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_bench::{BenchManifest, Settings, Silent, bench, rebuild};
 use flashlab_device::{Device, Geometry, Operation};
 use flashlab_engine::Control;
-use flashlab_plan::{Basic, Content, IoSize, Location, ModeRule, Pattern, Plan, Space, Time};
+use flashlab_plan::{Pattern, Plan, Space};
 use flashlab_samples::{MANIFEST_VERSION, RunFolder, Sample};
 use flashlab_sim::{Profile, SimulatedDevice};
 use thiserror::Error;
@@ -44,21 +44,6 @@ pub(crate) fn profile(name: &str) -> Result<Profile> {
 /// The new device with this name.
 pub(crate) fn device(name: &str) -> Result<SimulatedDevice> {
     profile(name)?.device().map_err(|error| ReproduceError::new(name, error))
-}
-
-/// IOs of this size over the whole device, one after the other.
-pub(crate) fn consecutive(mode: ModeRule, location: Location, size: Bytes) -> Basic {
-    Basic {
-        mode,
-        location,
-        time: Time::Consecutive,
-        io_size: IoSize::Fixed(size),
-        slot_size: None,
-        io_shift: Bytes::ZERO,
-        target_offset: Bytes::ZERO,
-        target_size: None,
-        content: Content::Incompressible,
-    }
 }
 
 /// The seed of the experiment with this number; with the reproduction's seed 1 it is the number itself. The

@@ -3,13 +3,12 @@
 use flashlab_analysis::decide::boundaries::{Row, boundaries};
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_device::{Buffer, Device, Operation, Request};
-use flashlab_plan::{Arrival, Location, ModeRule, Pattern, Time};
+use flashlab_plan::{Arrival, Basic, Location, ModeRule, Pattern, Time};
 use flashlab_samples::Sample;
 use flashlab_sim::SimulatedDevice;
 
 use crate::lab::{
-    ReproduceError, Result, bytes_per_s, condition, consecutive, device, elapsed, mean, numbered,
-    on_all_processors, run,
+    ReproduceError, Result, bytes_per_s, condition, device, elapsed, mean, numbered, on_all_processors, run,
 };
 use crate::papers::Measurement;
 use crate::reproduction::{Measured, Reproduction};
@@ -78,7 +77,7 @@ fn written(name: &str) -> Result<SimulatedDevice> {
 }
 
 fn pattern(mode: Mode, location: Location, size: Bytes, in_flight: u32, count: u64) -> Pattern {
-    let basic = consecutive(ModeRule::Always(mode), location, size);
+    let basic = Basic::consecutive(ModeRule::Always(mode), location, size);
     Pattern { io_count: Some(count), queue_depth: in_flight, ..Pattern::basic(basic) }
 }
 

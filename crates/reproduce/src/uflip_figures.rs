@@ -11,7 +11,7 @@ use flashlab_samples::Sample;
 use flashlab_sim::SimulatedDevice;
 
 use crate::lab::{
-    ReproduceError, Result, Run, condition, consecutive, device, mean, mean_us, on_all_processors, plan, run,
+    ReproduceError, Result, Run, condition, device, mean, mean_us, on_all_processors, plan, run,
 };
 use crate::papers::{Measurement, paper};
 use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Scale, SeriesStyle};
@@ -373,8 +373,10 @@ fn in_random_state(name: &str, seed: Seed) -> Result<SimulatedDevice> {
 
 /// Random writes over the whole device.
 fn random_writes(device: &mut SimulatedDevice, size: Bytes, shift: Bytes, seed: Seed) -> Result<Vec<Sample>> {
-    let basic =
-        Basic { io_shift: shift, ..consecutive(ModeRule::Always(Mode::Write), Location::Random, size) };
+    let basic = Basic {
+        io_shift: shift,
+        ..Basic::consecutive(ModeRule::Always(Mode::Write), Location::Random, size)
+    };
     let pattern = Pattern { io_count: Some(5120), ..Pattern::basic(basic) };
     run(device, &pattern, seed)
 }

@@ -10,12 +10,10 @@
 //! fit and of the simulator. They do not show how far a real drive is from a line.
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
-use flashlab_plan::{Location, ModeRule, Pattern};
+use flashlab_plan::{Basic, Location, ModeRule, Pattern};
 use flashlab_sim::Profile;
 
-use crate::lab::{
-    ReproduceError, Result, consecutive, mean, mean_us, numbered, on_all_processors, profile, run,
-};
+use crate::lab::{ReproduceError, Result, mean, mean_us, numbered, on_all_processors, profile, run};
 use crate::papers::{Measurement, paper};
 use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Scale, SeriesStyle};
 use crate::reproduction::{Measured, Reproduction};
@@ -109,7 +107,7 @@ fn curves(profile: &Profile, powers: std::ops::RangeInclusive<u32>, seed: Seed) 
 
 /// The mean response time of requests of one size.
 fn response_us(profile: &Profile, mode: Mode, sequential: bool, size: Bytes, seed: Seed) -> Result<f64> {
-    let basic = consecutive(
+    let basic = Basic::consecutive(
         ModeRule::Always(mode),
         if sequential { Location::Sequential } else { Location::Random },
         size,

@@ -19,7 +19,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use flashlab_base::Identity;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -406,9 +406,7 @@ impl RunFolder {
         let path = self.path.join(name);
         let text = regular_file::text(&path)?;
         // What is no JSON at all says so with its line.
-        let value: serde_json::Value =
-            serde_json::from_str(&text).map_err(|error| SamplesError::format(&path, error))?;
-        drop(value);
+        serde_json::from_str::<IgnoredAny>(&text).map_err(|error| SamplesError::format(&path, error))?;
         seal::DOCUMENT.verify_file(&path, &text)?;
         serde_json::from_str(&text).map_err(|error| SamplesError::format(&path, error))
     }

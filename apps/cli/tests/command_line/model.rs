@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Directory, SMALL_PROFILE, unsealed};
+use crate::support::{COLLECTING_PROFILE, Directory, SMALL_PROFILE, unsealed};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
@@ -170,38 +170,12 @@ fn what_cannot_be_modelled_is_told() {
     assert_eq!(directory.names(), ["model.json", "small.toml"]);
 }
 
-/// A small drive whose random writes wait for garbage collection, the more of it is filled.
-const COLLECTING: &str = r#"
-version = 2
-name = "collecting"
-title = "Collecting"
-source = "a test"
-fit = "none"
-capacity = "32MiB"
-
-[flash]
-page = "4KiB"
-pages_per_block = 32
-dies = 2
-channels = 1
-over_provisioning = 0.15
-read = "60us"
-program = "400us"
-erase = "2ms"
-channel_bandwidth = "200MB/s"
-
-[controller]
-read_command = "20us"
-write_command = "20us"
-depth = 32
-
-[translation.page_map]
-"#;
-
 #[test]
 fn the_cost_of_garbage_collection_is_predicted_from_fills() {
     let directory = Directory::new();
-    directory.write("collecting.toml", COLLECTING);
+    // Blocks of half the pages.
+    let profile = COLLECTING_PROFILE.replace("pages_per_block = 64", "pages_per_block = 32");
+    directory.write("collecting.toml", profile);
     let fit = [
         "model",
         "fit",

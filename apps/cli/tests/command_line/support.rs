@@ -205,6 +205,34 @@ pub fn unsealed(mut text: String) -> String {
     text
 }
 
+/// A small drive whose random writes wait for garbage collection, the more of it is filled.
+pub const COLLECTING_PROFILE: &str = r#"
+version = 2
+name = "collecting"
+title = "Collecting"
+source = "a test"
+fit = "none"
+capacity = "32MiB"
+
+[flash]
+page = "4KiB"
+pages_per_block = 64
+dies = 2
+channels = 1
+over_provisioning = 0.15
+read = "60us"
+program = "400us"
+erase = "2ms"
+channel_bandwidth = "200MB/s"
+
+[controller]
+read_command = "20us"
+write_command = "20us"
+depth = 32
+
+[translation.page_map]
+"#;
+
 /// A plan of short runs that read and write, at four values.
 pub const SHORT_RUNS: &str = r#"version = 1
 name = "short"

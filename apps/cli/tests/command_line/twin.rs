@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::live_disk::{Server, mount_point};
-use crate::support::{Directory, program};
+use crate::support::{COLLECTING_PROFILE, Directory, program};
 
 /// A device that the throughput model is: reads of 4 KiB take 66 us, and writes 132 us.
 const DEVICE: &str = r#"
@@ -57,38 +57,10 @@ fn the_loop_closes_on_a_device_without_flash() {
     assert!(told.out.contains("granularity") && told.out.contains("page: twin.html"), "{told}");
 }
 
-/// A device with flash, whose writes sometimes wait for a collection.
-const FLASH: &str = r#"
-version = 2
-name = "collecting"
-title = "Collecting"
-source = "a test"
-fit = "none"
-capacity = "32MiB"
-
-[flash]
-page = "4KiB"
-pages_per_block = 64
-dies = 2
-channels = 1
-over_provisioning = 0.15
-read = "60us"
-program = "400us"
-erase = "2ms"
-channel_bandwidth = "200MB/s"
-
-[controller]
-read_command = "20us"
-write_command = "20us"
-depth = 32
-
-[translation.page_map]
-"#;
-
 #[test]
 fn a_device_with_flash_gets_a_twin_of_measured_response_times_or_of_what_was_inferred() {
     let directory = Directory::new();
-    directory.write("flash.toml", FLASH);
+    directory.write("flash.toml", COLLECTING_PROFILE);
     let options = ["--quick", "--only", "granularity,order,mix", "--repetitions", "2", "--json"];
     directory.succeeds(
         &[&["bench", "sim:./flash.toml", "--state", "steady", "--output", "device"], &options[..]].concat(),

@@ -36,7 +36,7 @@ impl SequencePlacement {
     /// Everything on all devices of a machine, in stripe units for records of `record` bytes: at most the 32nd part of the
     /// memory, so that buffers of all devices fit, and 1 MiB, where a hard disk reaches most of its bandwidth.
     pub fn striped(machine: &Machine<'_>, record: Bytes) -> SequencePlacement {
-        let least = common_multiple(record.0.max(1), machine.unit().0.max(4096));
+        let least = record.max(Bytes(1)).least_common_multiple(machine.unit().max(Bytes::kib(4))).0;
         let most = (machine.budget().limit().0 / 32).min(1 << 20);
         let striped = Spread::Striped(Bytes(least << (most / least).max(1).ilog2()));
         SequencePlacement { data: striped, temporary: striped }
@@ -49,15 +49,6 @@ impl SequencePlacement {
             Spread::On(_) => None,
         }
     }
-}
-
-/// The least common multiple of two sizes.
-fn common_multiple(a: u64, b: u64) -> u64 {
-    let (mut divisor, mut rest) = (a, b);
-    while rest != 0 {
-        (divisor, rest) = (rest, divisor % rest);
-    }
-    a / divisor * b
 }
 
 /// IOs to a sequence as IOs to each of its devices: a striped sequence has the same share on each.
@@ -132,9 +123,7 @@ impl SequenceTimes {
         if machine.device_count() == 1 {
             return Ok(SequenceTimes(vec![ByteTimes::measure(machine, tuning, read, write)?]));
         }
-        let devices = 0..machine.device_count();
-        let times = devices.map(|device| sequence_times_in(machine, free, device, read.size()));
-        Ok(SequenceTimes(times.collect::<Result<_, _>>()?))
+        SequenceTimes::on_free_space(machine, free, read.size())
     }
 
     /// Measures on free space of each device.
@@ -202,13 +191,5 @@ mod tests {
             striped.iter().map(|one| (one.device, one.count, one.bytes, one.in_flight)).collect();
         assert_eq!(shares, [(0, 3.0, 300.0, 3), (1, 3.0, 300.0, 3), (2, 3.0, 300.0, 3)]);
         assert_eq!(on_each(Spread::On(1), 3, class), [IoClass { device: 1, ..class }]);
-    }
-
-    #[test]
-    fn multiples_have_whole_records_and_pages() {
-        assert_eq!(
-            [(16, 4096), (12, 4096), (4097, 4096)].map(|(a, b)| common_multiple(a, b)),
-            [4096, 12_288, 4097 * 4096]
-        );
     }
 }

@@ -181,8 +181,8 @@ fn flush_of_buffer(
     Ok(took.filter(|took| took.0 as f64 >= FLUSHED_PART * of_flash))
 }
 
-/// Where the costs rise for good, and so many writes before it are not looked at: what rises early and from less than a
-/// read takes, or among the first writes, those that a known buffer takes, is a write buffer that is full.
+/// Where the costs rise for good, and the number of first writes that do not count. A rise is that of a full write buffer if it is early
+/// and begins below the cost of a read, or lies within what a known buffer takes.
 fn end_of_region(costs: &[f64], read: f64, buffered: f64) -> (usize, Option<CostRise>) {
     let mut from = 0;
     loop {

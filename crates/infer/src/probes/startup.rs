@@ -29,6 +29,9 @@ mod pause;
 use flashlab_analysis::decide::change::{Change, Direction, change};
 use flashlab_analysis::findings::Phases;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::cheap_beginning::cheap_beginning;
+use flashlab_analysis::signals::figures::{mean, medians};
 use flashlab_base::Nanos;
 
 use crate::halt::Halt;
@@ -38,9 +41,6 @@ use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::cheap_beginning::cheap_beginning;
-use flashlab_analysis::signals::figures::{mean, medians};
 use full_region::{fast_pages, of_blocks, of_region, until_region_is_full};
 
 pub(crate) const PROBE: Probe = Probe {
@@ -112,7 +112,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 }
 
 /// The writes of the first run and of each of the others, of which `most` are affordable and `in_time` last long enough: the
-/// first one fills a SLC cache of so many pages if that leaves enough for the others.
+/// first one fills an SLC cache of `fast_pages` pages if that leaves enough for the others.
 fn counts(most: u64, in_time: u64, fast_pages: f64) -> (u64, u64) {
     let usual = most.min(in_time).clamp(WRITES.0, WRITES.1);
     let (all, long) = (2 * RUNS as u64 * most, (BEYOND_REGION * fast_pages) as u64);

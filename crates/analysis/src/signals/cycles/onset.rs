@@ -3,11 +3,11 @@
 use super::cycle::Cycle;
 use crate::signals::figures::{expensive, gain_of_two, median, quantile};
 
-/// Stalls of a cycle take up to so many times as much, or as little, as the usual one.
+/// The largest factor between a stall of a cycle and the usual one, in either direction.
 const ALIKE: f64 = 1.6;
-/// Before the first window of a rule there are at most so many times as many stalls,
+/// Before the first window with stalls, the rate of stalls is at most this part of the rate from there on,
 const FEW: f64 = 0.4;
-/// and that is so much likelier than no change, as a log-likelihood ratio.
+/// and a change is likelier than none by at least this log-likelihood ratio.
 const CHANGE_LEAST: f64 = 4.5;
 /// Stalls that are longer than these shares of all are counted apart, where that is likelier by this log-likelihood ratio: there are
 /// more frequencies to choose from.

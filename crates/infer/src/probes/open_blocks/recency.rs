@@ -25,6 +25,7 @@
 mod picture;
 
 use flashlab_analysis::inference::{Parameter, Picture};
+use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
@@ -32,7 +33,6 @@ use crate::halt::Halt;
 use crate::patterns::responses;
 use crate::patterns::writes::{Buffer, apart, buffer, dies_in_doubt, page_to_write, writes};
 use crate::session::Session;
-use flashlab_analysis::signals::figures::median;
 
 /// Places of a pass; twice as many as a die has logs are enough, and more where they were too few.
 const PLACES: u64 = 40;
@@ -50,7 +50,7 @@ const PASSES: usize = 6;
 const DEAR: f64 = 1.0 / 3.0;
 /// Merges take so many times what other writes take at least.
 const CONTRAST: f64 = 4.0;
-/// What takes so many times as long as a merge does is idle time.
+/// The shortest idle time, as a multiple of a merge.
 const IDLE_OF_MERGE: f64 = 4.0;
 /// ln of the odds that a write costs what it should.
 const RIGHT: f64 = 3.2;

@@ -23,6 +23,11 @@
 use std::iter::successors;
 
 use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::{mean, median, over_bytes, quantile};
+use flashlab_analysis::signals::full_logs::{
+    MANY, Regular, SLACK, Shared, is_on_grid, logs_of, regular, rise, waited_from, waits_at,
+};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
@@ -32,11 +37,6 @@ use crate::patterns::writes::{
 };
 use crate::patterns::{ios, responses};
 use crate::session::Session;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::{mean, median, over_bytes, quantile};
-use flashlab_analysis::signals::full_logs::{
-    MANY, Regular, SLACK, Shared, is_on_grid, logs_of, regular, rise, waited_from, waits_at,
-};
 
 /// Places alternating, more than a die has logs; writes to them beyond what a buffer holds, more than logs and merges that are put
 /// off; and of these the last ones count.
@@ -255,9 +255,9 @@ impl SinglePages {
         (0..self.costs.len()).filter(|&index| self.costs[index] > least).collect()
     }
 
-    /// More than collecting takes that reclaims blocks for so many pages. Behind a buffer one write waits for many, so that the mean of
-    /// those that are no such stalls tells what a page takes, or filling the device does. Without one the faster writes do, in
-    /// which nothing was done of what is deferred.
+    /// More than garbage collection takes that reclaims blocks for the pages of a window. The cost of a page comes from the faster
+    /// writes, in which no deferred work was done. Behind a buffer one write waits for many: there it is the mean of the writes that are
+    /// no stalls, or the cost of filling the device.
     fn copied(&self, session: &Session<'_, '_>, found: &Regular) -> f64 {
         let page = if self.buffer == Buffer::None {
             let mut before = self.costs[..found.first].to_vec();

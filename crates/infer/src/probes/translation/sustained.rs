@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! A block map and logs of one block each merge a block for nearly each page that is written anywhere. A write buffer hides it
-//! until it is full, logs until all are open, and a device that defers merges until it defers as many as it can. So pages are
-//! written to one die, more than all of these take, and the last ones tell: most of them cost a merge, or few do, as where every
-//! page may lie anywhere and shared logs only some pay for many. What a page takes on its die is at most what filling the
+//! until it is full, logs until all are open, and deferred merges until their backlog is full. So more pages are written to one die
+//! than all of these take, and the last ones decide: most of them cost a merge, or few do, as with a page map and with
+//! shared logs, where some pay for many. What a page takes on its die is at most what filling the
 //! device took for as much, times the dies and planes that it kept busy.
 //!
 //! Whether merges copy what lies before the page only, or all alike, tells a block map from logs (`depths`).
@@ -13,6 +13,9 @@
 //! - nothing is told where the dies are not known: pages of several dies would not wait for each other.
 
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::depths::{DepthTrace, Depths, GAIN_LEAST, UNITS_LEAST};
+use flashlab_analysis::signals::figures::quantile;
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
@@ -23,9 +26,6 @@ use crate::patterns::writes::{
 };
 use crate::rule::Rule;
 use crate::session::Session;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::depths::{DepthTrace, Depths, GAIN_LEAST, UNITS_LEAST};
-use flashlab_analysis::signals::figures::quantile;
 
 /// Writes that are looked at, beside those that a buffer takes, and the fewest; and how many are done in a round.
 const WRITES: u64 = 256;
