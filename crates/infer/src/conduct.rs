@@ -13,6 +13,7 @@ use std::mem;
 use std::sync::atomic::Ordering;
 
 use flashlab_analysis::inference::Finding;
+use flashlab_analysis::signals::figures::median;
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Experiment, Location, Plan};
 use flashlab_samples::ProbeStep;
@@ -25,7 +26,6 @@ use crate::probe::Probe;
 use crate::progress::InferenceEnd;
 use crate::session::allowance::Allowance;
 use crate::session::{READING_TIME, Session};
-use flashlab_analysis::signals::figures::median;
 
 /// If this number of reads at random offsets fails, the device does not answer any more.
 const LAST_READS: u64 = 8;

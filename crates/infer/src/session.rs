@@ -10,6 +10,7 @@ mod filling;
 use std::fmt;
 
 use flashlab_analysis::inference::{Finding, Inference, Parameter};
+use flashlab_analysis::priors;
 use flashlab_base::{Bytes, Nanos, Operation, Seed};
 use flashlab_device::IoError;
 use flashlab_engine::{Control, Failure, StopReason};
@@ -24,7 +25,6 @@ use crate::knowledge::Knowledge;
 use crate::lab::{Lab, LabRun, PlacedProbe};
 use crate::progress::{InferenceProgress, InferenceSettings};
 use allowance::Allowance;
-use flashlab_analysis::priors;
 
 /// A group that may write less than this part of the device has too little for any probe.
 const BUDGET_PART: u64 = 100;

@@ -1,10 +1,11 @@
 //! The hints on the devices of uFLIP's Table 3, and on others whose answer is known.
 
+use HintVerdict::{DoesNotHold, Holds, NotSupportedByThisMeasurement};
+
 use super::*;
 use crate::findings::RunSummary;
 use crate::point::point;
 use crate::synthetic::{Source, baseline, measure, micro, run, table3};
-use HintVerdict::{DoesNotHold, Holds, NotSupportedByThisMeasurement};
 
 /// Runs of `size` bytes.
 fn sized(mean_ns: f64, size: f64) -> RunSummary {

@@ -1,8 +1,9 @@
 //! The estimators of phases against synthetic truth: what is there is found, what is not is not.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::synthetic::{Source, responses};
-use proptest::prelude::*;
 
 /// A device without a start-up phase and without a period.
 type Noise = fn(&mut Source, usize, usize) -> f64;

@@ -1,7 +1,8 @@
 //! What the probes make of many response times.
 
-use crate::inference::{Axis, Picture, Style};
 use flashlab_base::Bytes;
+
+use crate::inference::{Axis, Picture, Style};
 
 /// Figures that are above this many times what four fifths of them are at most are expensive.
 const EXPENSIVE: f64 = 1.3;

@@ -4,9 +4,9 @@
 //! As in `sizes`. After a pause the device has ended all that belongs to the write before. Without one a late host finds a part of it
 //! done, whatever the size: so writes without pauses take less by the same at all sizes.
 
-use crate::decide::weighted_line::WeightedPoint;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
+use crate::decide::weighted_line::WeightedPoint;
 use crate::signals::sizes::{IoKind, LineFit, fit};
 
 /// Writes of a size before it is looked at.

@@ -18,9 +18,10 @@
 //! - beyond the largest size the last line goes on, where what doubling brings there is little already;
 //! - the confidence is the chance, and less where no IO was as large.
 
+use statrs::distribution::{ContinuousCDF, Normal};
+
 use crate::DOUBLING_GAIN;
 use crate::decide::weighted_line::{WeightedPoint, weights};
-use statrs::distribution::{ContinuousCDF, Normal};
 
 /// A number more that describes the lines has to take so much of the squared deviations, in standard errors.
 const A_NUMBER: f64 = 4.0;

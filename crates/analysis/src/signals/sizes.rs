@@ -16,11 +16,12 @@
 //! what an IO costs lies between what it costs one that comes at once and one that pauses. The answer is the figure that is
 //! most probably between the two, or near one of them; a pause may bring more than any host is late, and so what it tells is less exact.
 
+use flashlab_base::Bytes;
+use statrs::distribution::{ContinuousCDF, Normal};
+
 use crate::decide::level::centre;
 use crate::decide::ranks::Interval;
 use crate::decide::weighted_line::{WeightedLine, WeightedPoint, weighted_line, weights};
-use flashlab_base::Bytes;
-use statrs::distribution::{ContinuousCDF, Normal};
 
 /// The line is defined by these sizes, and doublings between.
 pub const LINE_FROM: Bytes = Bytes::kib(64);

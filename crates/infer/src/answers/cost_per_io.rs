@@ -1,12 +1,12 @@
 //! The constant part of what an IO takes: the answer of the lines through medians of several sizes.
 
 use flashlab_analysis::inference::{Finding, Parameter};
+use flashlab_analysis::signals::sizes::{FittedLine, LineOf, between};
 use flashlab_base::Nanos;
 
 use crate::answers::size_pictures::beginning;
 use crate::knowledge::CONFIDENCE_LEAST;
 use crate::rule::Rule;
-use flashlab_analysis::signals::sizes::{FittedLine, LineOf, between};
 
 /// The rules by the sizes that tell the cost: what is no line depends on all its sizes.
 const OF_DEFINITION: Rule = Rule::strong("line of defined sizes");

@@ -6,14 +6,14 @@
 
 use flashlab_analysis::decide::ranks::{mann_whitney, shift};
 use flashlab_analysis::inference::{Finding, Parameter};
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
 
 use crate::patterns::reads::how_many_times;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::median;
 
 /// What a fast read takes, at most, relative to one of the flash.
 pub(crate) const FAST_MAX: f64 = 0.96;

@@ -5,13 +5,12 @@
 //! on linear axes, and near the beginning, as it is a small part of what large IOs take.
 
 use flashlab_analysis::inference::{Axis, Picture, Style};
-use flashlab_base::{Bytes, Nanos};
-
-use crate::words::duration;
-
 use flashlab_analysis::signals::figures::median;
 use flashlab_analysis::signals::saturation::Doubling;
 use flashlab_analysis::signals::sizes::{FittedLine, LINE_TO, SizeCurve};
+use flashlab_base::{Bytes, Nanos};
+
+use crate::words::duration;
 
 /// What the line begins with is at least this part of the picture's height, where a few sizes are left to be seen.
 const PART_OF_HEIGHT: f64 = 0.1;

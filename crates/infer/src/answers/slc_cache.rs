@@ -1,11 +1,11 @@
 //! The provisional findings of an SLC cache: made while the device is filled, and concluded when the dies are known.
 
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
+use flashlab_analysis::priors;
 use flashlab_base::Bytes;
 
 use crate::rule::Rule;
 use crate::session::Session;
-use flashlab_analysis::priors;
 
 /// The parameters of an SLC cache: found provisionally by the fill, and concluded when the dies are known.
 pub(crate) const REGION: [Parameter; 2] = [Parameter::SlcCacheSize, Parameter::SlcCacheRefill];

@@ -7,6 +7,9 @@
 //!    where the link takes as long as the flash reads are hidden behind it, and programs are not.
 
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Value};
+use flashlab_analysis::layout::{FlashLayout, Likely, TimedRun, nanos};
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
 
 use super::read_pages::Page;
@@ -17,9 +20,6 @@ use crate::knowledge::CONFIDENCE_LEAST;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::{duration, times};
-use flashlab_analysis::layout::{FlashLayout, Likely, TimedRun, nanos};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::median;
 
 /// Pages that are tried where they are not known.
 const PAGES: [u64; 5] = [2048, 4096, 8192, 16384, 32768];

@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::layout::Crossings;
 use flashlab_base::Bytes;
 
 use crate::halt::Halt;
@@ -23,7 +24,6 @@ use crate::patterns::reads::{Walk, compare_each, how_many_times, room};
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::times;
-use flashlab_analysis::layout::Crossings;
 
 /// The largest boundary that is looked at for a page.
 const BOUNDARY_MAX: Bytes = Bytes::kib(64);

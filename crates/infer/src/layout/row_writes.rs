@@ -12,6 +12,9 @@
 //! - the device is idle between writes; a buffer is empty when one comes, and holds all of it where its size is known.
 
 use flashlab_analysis::inference::Parameter;
+use flashlab_analysis::layout::TimedRun;
+use flashlab_analysis::signals::figures::median;
+use flashlab_analysis::signals::sizes::PAUSE;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern, Time};
 
@@ -21,9 +24,6 @@ use crate::patterns::filling;
 use crate::patterns::responses;
 use crate::patterns::writes::writes;
 use crate::session::Session;
-use flashlab_analysis::layout::TimedRun;
-use flashlab_analysis::signals::figures::median;
-use flashlab_analysis::signals::sizes::PAUSE;
 
 /// The largest writes, the first for which there is room.
 const LARGEST: [Bytes; 3] = [Bytes::mib(1), Bytes::kib(512), Bytes::kib(256)];

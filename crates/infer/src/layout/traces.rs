@@ -9,6 +9,9 @@
 //! Reads begin and end a block from where a page may end: they ask for little, and need much of the flash.
 
 use flashlab_analysis::inference::Parameter;
+use flashlab_analysis::inference::TimedIo;
+use flashlab_analysis::layout::{TimedRun, nanos};
+use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 use flashlab_samples::Sample;
@@ -17,9 +20,6 @@ use crate::halt::Halt;
 use crate::patterns::reads::{Walk, room};
 use crate::patterns::responses;
 use crate::session::Session;
-use flashlab_analysis::inference::TimedIo;
-use flashlab_analysis::layout::{TimedRun, nanos};
-use flashlab_analysis::signals::figures::median;
 
 /// Pages where they are not known: for reads, and for regions.
 const PAGE: Bytes = Bytes::kib(4);

@@ -8,6 +8,7 @@
 //! - Writes go behind what was written, as a part of filling the device.
 
 use flashlab_analysis::decide::ranks::mann_whitney;
+use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
 use flashlab_plan::{Location, Pattern};
 
@@ -15,7 +16,6 @@ use crate::halt::Halt;
 use crate::patterns::responses;
 use crate::patterns::writes::writes;
 use crate::session::Session;
-use flashlab_analysis::signals::figures::median;
 
 /// Writes, as small as any buffer holds them, that are asked whether they take longer when they are flushed: by how many times
 /// at least, as a program takes much longer than what is beside it, and how likely that may be by chance.

@@ -11,6 +11,7 @@
 use flashlab_analysis::decide::level::level;
 use flashlab_analysis::decide::ranks::{Interval, ratio};
 use flashlab_analysis::inference::Parameter;
+use flashlab_analysis::signals::figures::median;
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 use flashlab_samples::Sample;
@@ -18,7 +19,6 @@ use flashlab_samples::Sample;
 use crate::halt::Halt;
 use crate::patterns::ios;
 use crate::session::Session;
-use flashlab_analysis::signals::figures::median;
 
 /// Reads of `size`, one at the start of each slot.
 #[derive(Clone, Copy, Debug, PartialEq)]

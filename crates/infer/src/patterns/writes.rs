@@ -5,6 +5,7 @@
 //! counts, the time from one completion to the next, once the buffer is full.
 
 use flashlab_analysis::inference::Parameter;
+use flashlab_analysis::signals::figures::median;
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Content, Location, Pattern};
 use flashlab_samples::Sample;
@@ -13,7 +14,6 @@ use crate::halt::Halt;
 use crate::patterns::{ios, responses};
 use crate::rule::FIRM;
 use crate::session::Session;
-use flashlab_analysis::signals::figures::median;
 
 /// The largest write buffer that is expected of a device that does not show it.
 const BUFFER_MOST: Bytes = Bytes::mib(16);

@@ -17,6 +17,8 @@
 
 use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Verdict};
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::{mean, median, ranked};
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
@@ -26,8 +28,6 @@ use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::{mean, median, ranked};
 
 pub(crate) const PROBE: Probe = Probe {
     name: "buffered-writes",

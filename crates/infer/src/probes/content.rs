@@ -24,6 +24,9 @@
 use flashlab_analysis::decide::level::trimmed_mean;
 use flashlab_analysis::decide::ranks::{Interval, ratio};
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::{median, ranked};
+use flashlab_analysis::signals::steps::spike;
 use flashlab_base::Bytes;
 use flashlab_plan::{Content, Location};
 
@@ -33,9 +36,6 @@ use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::{median, ranked};
-use flashlab_analysis::signals::steps::spike;
 
 pub(crate) const PROBE: Probe = Probe {
     name: "content",

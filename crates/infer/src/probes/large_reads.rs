@@ -15,6 +15,10 @@
 use flashlab_analysis::DOUBLING_GAIN;
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::inference::{Finding, Parameter};
+use flashlab_analysis::signals::figures::{mean, median};
+use flashlab_analysis::signals::sizes::{
+    IoKind, LINE_FROM, LINE_TO, PAUSE, READS_OFF, SizeCurve, between, fit, growth, lines,
+};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Time};
 
@@ -26,10 +30,6 @@ use crate::patterns::{ios, responses};
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
-use flashlab_analysis::signals::figures::{mean, median};
-use flashlab_analysis::signals::sizes::{
-    IoKind, LINE_FROM, LINE_TO, PAUSE, READS_OFF, SizeCurve, between, fit, growth, lines,
-};
 
 pub(crate) const PROBE: Probe = Probe {
     name: "large-reads",

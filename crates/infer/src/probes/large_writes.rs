@@ -16,10 +16,16 @@
 
 use flashlab_analysis::decide::weighted_line::WeightedPoint;
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
+use flashlab_analysis::signals::figures::median;
+use flashlab_analysis::signals::kinds::{LOOK_WRITES, together};
+use flashlab_analysis::signals::saturation::{
+    Doubling, Saturated, doublings, falls, is_faster_than_a_half, open, saturated,
+};
+use flashlab_analysis::signals::sizes::{
+    IoKind, LINE_FROM, LINE_TO, LineFit, PAUSE, SizeCurve, WRITES_OFF, between, lines,
+};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Time};
-
-use flashlab_analysis::signals::kinds::{LOOK_WRITES, together};
 
 use crate::answers::cost_per_io::cost;
 use crate::answers::size_pictures::{throughput, with_lines};
@@ -32,13 +38,6 @@ use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
-use flashlab_analysis::signals::figures::median;
-use flashlab_analysis::signals::saturation::{
-    Doubling, Saturated, doublings, falls, is_faster_than_a_half, open, saturated,
-};
-use flashlab_analysis::signals::sizes::{
-    IoKind, LINE_FROM, LINE_TO, LineFit, PAUSE, SizeCurve, WRITES_OFF, between, lines,
-};
 
 pub(crate) const PROBE: Probe = Probe {
     name: "large-writes",

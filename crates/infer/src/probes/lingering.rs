@@ -18,6 +18,7 @@
 use flashlab_analysis::findings::Lingering;
 use flashlab_analysis::inference::{Axis, Family, Finding, Parameter, Picture, Style};
 use flashlab_analysis::lingering;
+use flashlab_analysis::priors;
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
@@ -28,7 +29,6 @@ use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
-use flashlab_analysis::priors;
 
 pub(crate) const PROBE: Probe = Probe {
     name: "lingering",

@@ -18,6 +18,9 @@
 
 use flashlab_analysis::decide::level::centre;
 use flashlab_analysis::inference::{Finding, Parameter};
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::{median, ranked};
+use flashlab_analysis::signals::sizes::PAUSE;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern, Time};
 
@@ -27,9 +30,6 @@ use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::{median, ranked};
-use flashlab_analysis::signals::sizes::PAUSE;
 
 pub(crate) const PROBE: Probe = Probe {
     name: "misalignment",

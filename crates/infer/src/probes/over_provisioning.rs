@@ -33,21 +33,21 @@ mod overwriting;
 mod overwritten;
 mod single_pages;
 
-use crate::checkpoint::ReclaimUnit;
 use flashlab_analysis::inference::Parameter;
+use flashlab_analysis::signals::figures::median;
+use flashlab_analysis::signals::full_logs::Shared;
+use flashlab_analysis::signals::onset::Onset;
 use flashlab_base::Bytes;
 
 use crate::answers::slc_cache;
 use crate::answers::space::{SPACE, hand_in_space, known_within};
+use crate::checkpoint::ReclaimUnit;
 use crate::halt::{Halt, if_affordable};
 use crate::patterns::writes::{Buffer, buffer, dies, planes};
 use crate::probe::Probe;
 use crate::rule::{LIKELY_LEAST, Rule};
 use crate::session::Session;
 use crate::words::{duration, times};
-use flashlab_analysis::signals::figures::median;
-use flashlab_analysis::signals::full_logs::Shared;
-use flashlab_analysis::signals::onset::Onset;
 use halves::begin_usual;
 use log_batches::batch_size;
 use media::counted;

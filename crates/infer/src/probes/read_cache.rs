@@ -24,6 +24,7 @@ mod repeated;
 
 use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::signals::figures::{median, ranked};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
@@ -36,7 +37,6 @@ use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::{duration, times};
-use flashlab_analysis::signals::figures::{median, ranked};
 use repeated::{Kept, Reread};
 
 pub(crate) const PROBE: Probe = Probe {

@@ -14,6 +14,7 @@
 
 use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
 use flashlab_plan::Pattern;
 
@@ -25,7 +26,6 @@ use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::{duration, percent, times};
-use flashlab_analysis::signals::figures::median;
 
 pub(crate) const PROBE: Probe = Probe {
     name: "segment-groups",

@@ -50,6 +50,7 @@ mod orders;
 mod sustained;
 
 use flashlab_analysis::inference::{Family, Finding, Parameter};
+use flashlab_analysis::priors;
 use flashlab_base::Bytes;
 
 use crate::answers::read_buffer::conclude_buffer;
@@ -63,7 +64,6 @@ use crate::words::duration;
 use deferred::deferred;
 use family_costs::FamilyCosts;
 use first_pages::hand_in_unit;
-use flashlab_analysis::priors;
 use log_allocations::openings;
 use map_cache::{MapCache, look_for_map_cache};
 use merges::{CHEAP, MERGE, MERGING};

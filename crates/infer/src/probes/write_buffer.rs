@@ -28,6 +28,10 @@ mod landing;
 mod single_writes;
 
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::bursts::{Bursts, SMALL, SUSTAINED, WAITS};
+use flashlab_analysis::signals::figures::{median, quantile};
+use flashlab_analysis::signals::queue::queue;
 use flashlab_base::Bytes;
 
 use crate::halt::Halt;
@@ -37,10 +41,6 @@ use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
 use bursts::{idle_after, write_behind};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::bursts::{Bursts, SMALL, SUSTAINED, WAITS};
-use flashlab_analysis::signals::figures::{median, quantile};
-use flashlab_analysis::signals::queue::queue;
 use held::held;
 use landing::{Landed, Landing, landing};
 use single_writes::jump;

@@ -3,13 +3,13 @@
 use std::mem;
 use std::sync::atomic::Ordering;
 
+use flashlab_analysis::layout::TimedRun;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_samples::ProbeStep;
 
 use super::Session;
 use crate::checkpoint::Fill;
 use crate::halt::Halt;
-use flashlab_analysis::layout::TimedRun;
 
 impl Session<'_, '_> {
     /// What is known of filling the device.

@@ -13,6 +13,10 @@
 //! - nothing of the region is overwritten, which would reclaim blocks in it.
 
 use flashlab_analysis::decide::change::{Direction, change};
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::cycles::{Cycle, cycles};
+use flashlab_analysis::signals::figures::{deviation, mean, median};
+use flashlab_analysis::signals::steps::{Spike, spike_distance, spike_worth};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
@@ -21,10 +25,6 @@ use crate::halt::Halt;
 use crate::patterns::filling::{LARGE_WRITES_SHARE, reserved, sequential_writes};
 use crate::patterns::{ios, responses};
 use crate::session::Session;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::cycles::{Cycle, cycles};
-use flashlab_analysis::signals::figures::{deviation, mean, median};
-use flashlab_analysis::signals::steps::{Spike, spike_distance, spike_worth};
 
 /// Pieces of the distance between two latency spikes, after each of which it is looked whether the region is full.
 const PIECES: usize = 8;

@@ -16,19 +16,19 @@
 //! # Invariants
 //! - dies share rows: so that no die has only valid blocks.
 
-use crate::checkpoint::ReclaimUnit;
 use flashlab_analysis::inference::Parameter;
-use flashlab_base::Bytes;
-
-use super::overwriting::{Overwriting, PredictedCycle, begin};
-use crate::rule::Rule;
-use crate::session::Session;
 use flashlab_analysis::priors;
 use flashlab_analysis::signals::copied::{WINDOWS_MIN, few_copied};
 use flashlab_analysis::signals::cycles::Cycle;
 use flashlab_analysis::signals::figures::{mean, median};
 use flashlab_analysis::signals::row_cycles::CYCLES_MOST;
 use flashlab_analysis::signals::unit_rows::may_be_block;
+use flashlab_base::Bytes;
+
+use super::overwriting::{Overwriting, PredictedCycle, begin};
+use crate::checkpoint::ReclaimUnit;
+use crate::rule::Rule;
+use crate::session::Session;
 
 /// Blocks of each die, at least, where blocks do not have the fewest rows.
 const BLOCKS_LEAST: u64 = 24;

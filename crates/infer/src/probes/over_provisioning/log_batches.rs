@@ -14,14 +14,14 @@
 //! - a number is told only if the unit is seen; the largest unit that it may be is looked at first;
 //! - the first of each kind of writes, which clears away what was there, does not count.
 
+use flashlab_analysis::signals::figures::median;
+use flashlab_analysis::signals::full_logs::LOG_ROWS_LEAST;
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
 use crate::halt::Halt;
 use crate::patterns::writes::{costs_of, place, planes, writes};
 use crate::session::Session;
-use flashlab_analysis::signals::figures::median;
-use flashlab_analysis::signals::full_logs::LOG_ROWS_LEAST;
 
 /// How often each is written.
 const TIMES: u64 = 4;

@@ -10,6 +10,7 @@
 //! - nothing is said without as many readings before it as tell what is usual.
 
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::signals::figures::median;
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
@@ -18,7 +19,6 @@ use crate::halt::Halt;
 use crate::patterns::ios;
 use crate::rule::Rule;
 use crate::session::Session;
-use flashlab_analysis::signals::figures::median;
 
 /// The part of the capacity after which the count is looked at.
 const PARTS: u64 = 1024;

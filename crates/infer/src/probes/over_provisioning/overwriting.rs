@@ -24,13 +24,6 @@
 //! - a cycle counts only if it predicts the stalls of writes that were done after it was found.
 
 use flashlab_analysis::inference::{Axis, Picture, Style};
-use flashlab_base::{Bytes, Mode};
-use flashlab_plan::{Location, Pattern};
-
-use crate::halt::Halt;
-use crate::patterns::writes::{apart, page_to_write};
-use crate::patterns::{in_turn, ios, responses, with_reads};
-use crate::session::Session;
 use flashlab_analysis::priors;
 use flashlab_analysis::signals::cycles::{Cycle, is_by_the_clock, level};
 use flashlab_analysis::signals::figures::{mean, median, slowest};
@@ -38,6 +31,13 @@ use flashlab_analysis::signals::late_cycles::late_cycle;
 use flashlab_analysis::signals::onset::{Onset, onset};
 use flashlab_analysis::signals::row_cycles::{CYCLES_MOST, Rows, cycles_of_blocks, without};
 use flashlab_analysis::signals::unit_rows::UnitOfRows;
+use flashlab_base::{Bytes, Mode};
+use flashlab_plan::{Location, Pattern};
+
+use crate::halt::Halt;
+use crate::patterns::writes::{apart, page_to_write};
+use crate::patterns::{in_turn, ios, responses, with_reads};
+use crate::session::Session;
 
 /// The smallest writes, which are whole pages nearly always, and the most of them on the whole device.
 const IO_SIZE: Bytes = Bytes::kib(16);

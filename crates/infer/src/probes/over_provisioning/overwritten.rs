@@ -1,15 +1,15 @@
 //! What the overwritten device tells of its unit: the cycle that predicted itself, and the rows that all stalls tell.
 
-use crate::checkpoint::ReclaimUnit;
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
-use flashlab_base::Bytes;
-
-use super::overwriting::Overwriting;
-use crate::rule::Rule;
-use crate::session::Session;
 use flashlab_analysis::signals::copied::few_copied;
 use flashlab_analysis::signals::figures::{folded, slowest};
 use flashlab_analysis::signals::unit_rows::{UnitOfRows, unit_of_rows};
+use flashlab_base::Bytes;
+
+use super::overwriting::Overwriting;
+use crate::checkpoint::ReclaimUnit;
+use crate::rule::Rule;
+use crate::session::Session;
 
 /// How sure a unit is that shows from the beginning on, from later on, and from later on without being predicted.
 const SURE: Rule = Rule::likely("collection from the first write");

@@ -6,6 +6,7 @@
 //! piece of such a start alone: that is as near, but follows no sequence.
 
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::signals::figures::{median, ranked};
 use flashlab_base::{Bytes, Nanos};
 
 use super::repeated::Reread;
@@ -15,7 +16,6 @@ use crate::patterns::reads::{Walk, how_many_times, in_order};
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
-use flashlab_analysis::signals::figures::{median, ranked};
 
 /// Read at once where the page is not known: whole pages of nearly any flash.
 const PIECE: Bytes = Bytes::kib(16);

@@ -11,10 +11,10 @@
 //! - nor of latency spikes so rare that they change no level and explain nothing of how costs scatter.
 
 use flashlab_analysis::inference::Parameter;
+use flashlab_analysis::signals::figures::median;
 
 use crate::patterns::random_writes::{IO_SIZE, phases_of};
 use crate::session::Session;
-use flashlab_analysis::signals::figures::median;
 
 /// A run shows an oscillation that comes so often in it.
 const PERIODS: u64 = 8;

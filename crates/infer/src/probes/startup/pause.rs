@@ -25,6 +25,9 @@
 
 use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::{mean, medians, quantile, windows};
+use flashlab_analysis::signals::steps::{Spike, spike};
 use flashlab_base::Nanos;
 use flashlab_plan::Time;
 use statrs::distribution::{Continuous, ContinuousCDF, StudentsT};
@@ -36,9 +39,6 @@ use crate::patterns::writes::{Buffer, buffer};
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::{mean, medians, quantile, windows};
-use flashlab_analysis::signals::steps::{Spike, spike};
 
 /// The part of a run that is under the influence of what was before, at least and at most, and p of a level that changes
 /// later.

@@ -17,6 +17,8 @@
 //! - nothing is concluded where the dies are not known: what one die defers does not slow down another one.
 
 use flashlab_analysis::inference::Family;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::{mean, median};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 
@@ -26,8 +28,6 @@ use crate::patterns::writes::{apart, page_takes, page_to_write, place, shifted, 
 use crate::patterns::{ios, responses};
 use crate::rule::Rule;
 use crate::session::Session;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::{mean, median};
 
 /// Writes: more than a device defers of one collected block for, so that collecting is seen as what it is for each page.
 const WRITES: u64 = 64;

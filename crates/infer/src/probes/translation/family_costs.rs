@@ -11,6 +11,8 @@
 
 use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::median;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern};
 use flashlab_samples::Sample;
@@ -20,8 +22,6 @@ use crate::halt::Halt;
 use crate::patterns::responses;
 use crate::patterns::writes::{Buffer, apart, buffer, pace, pace_of_groups, page_to_write, place, writes};
 use crate::session::Session;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::median;
 
 /// Of the device this share may be written.
 const SHARE: f64 = 0.12;

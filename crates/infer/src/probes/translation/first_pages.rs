@@ -12,6 +12,8 @@
 //! - nothing is told behind a write buffer.
 
 use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
@@ -20,8 +22,6 @@ use crate::patterns::in_turn;
 use crate::patterns::writes::{Buffer, apart, buffer, page_to_write, writes};
 use crate::rule::Rule;
 use crate::session::Session;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::median;
 
 /// Stripes that are looked at each time, and the most.
 const STRIPES: u64 = 32;

@@ -16,6 +16,8 @@
 //!   some by, and feigns a longer one.
 
 use flashlab_analysis::inference::{Finding, Parameter};
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::{folded, mean, median, roundest};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
@@ -24,8 +26,6 @@ use crate::patterns::writes::{apart, buffer, page_to_write, shifted};
 use crate::patterns::{in_turn, ios, with_reads};
 use crate::rule::Rule;
 use crate::session::Session;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::{folded, mean, median, roundest};
 
 /// Writes of each step, and the fewest.
 const WRITES: u64 = 128;

@@ -16,6 +16,7 @@
 
 use flashlab_analysis::decide::ranks::{mann_whitney, ratio};
 use flashlab_analysis::inference::{Family, Parameter};
+use flashlab_analysis::priors;
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
@@ -24,7 +25,6 @@ use crate::patterns::writes::{apart, known_buffer, place};
 use crate::patterns::{ios, responses};
 use crate::session::Session;
 use crate::words::times;
-use flashlab_analysis::priors;
 
 /// What was found.
 pub(super) enum MapCache {

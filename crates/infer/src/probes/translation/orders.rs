@@ -16,6 +16,8 @@
 //! - nothing is told behind a write buffer, which puts pages in order.
 
 use flashlab_analysis::inference::Parameter;
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
@@ -24,8 +26,6 @@ use crate::halt::{Halt, if_affordable};
 use crate::patterns::writes::{apart, page_to_write, place, writes};
 use crate::patterns::{in_turn, responses};
 use crate::session::Session;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::median;
 
 /// Writes of each pattern, and so many of the first ones open logs.
 const WRITES: u64 = 96;

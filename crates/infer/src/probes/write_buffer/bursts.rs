@@ -1,12 +1,12 @@
 //! Bursts of writes behind what was filled.
 
+use flashlab_analysis::priors;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Location;
 
 use crate::halt::Halt;
 use crate::patterns::writes::{costs_of, writes};
 use crate::session::Session;
-use flashlab_analysis::priors;
 
 /// The idle time after a burst that took `cost` nanoseconds.
 pub(crate) fn idle_after(cost: f64) -> Nanos {

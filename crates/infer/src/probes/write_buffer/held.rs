@@ -11,6 +11,9 @@
 //! - each place is read once, backwards: nothing that was read before, or is read ahead, comes fast;
 //! - everything goes one behind the other from the device's beginning on, as a part of filling it.
 
+use flashlab_analysis::priors;
+use flashlab_analysis::signals::bursts::SMALL;
+use flashlab_analysis::signals::figures::off_grid;
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
@@ -18,9 +21,6 @@ use super::bursts::write_behind;
 use crate::halt::Halt;
 use crate::patterns::ios;
 use crate::session::Session;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::bursts::SMALL;
-use flashlab_analysis::signals::figures::off_grid;
 
 /// How often it is looked at what is held.
 const LOOKS: usize = 16;

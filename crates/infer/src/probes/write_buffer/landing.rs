@@ -15,6 +15,8 @@
 
 use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::Picture;
+use flashlab_analysis::signals::bursts::SMALL;
+use flashlab_analysis::signals::figures::{median, ranked};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 
@@ -23,8 +25,6 @@ use crate::halt::Halt;
 use crate::patterns::{ios, responses};
 use crate::session::Session;
 use crate::words::duration;
-use flashlab_analysis::signals::bursts::SMALL;
-use flashlab_analysis::signals::figures::{median, ranked};
 
 /// The sizes of the writes: whole pages, and whole rows of the most planes.
 const SIZES: [Bytes; 2] = [Bytes::kib(16), Bytes::kib(64)];

@@ -12,13 +12,13 @@
 //! - before each write the device is idle longer than it would take to write all of the last one;
 //! - all goes one behind the other from the device's beginning on, as a part of filling it.
 
+use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
 
 use super::bursts::{idle_after, write_one};
 use crate::halt::Halt;
 use crate::session::Session;
 use crate::words::duration;
-use flashlab_analysis::signals::figures::median;
 
 /// The largest page: what all sizes are multiples of at first.
 const WHOLE: Bytes = Bytes::kib(16);
