@@ -12,6 +12,8 @@
 //!
 //! # Invariants
 //! - What was not measured is never met.
+//! - An expectation of a comparison tests its own bound, alone. Where the comparison, which is corrected for all its ratios,
+//!   does not show the difference that it rests on, the judgement says so.
 //! - If an expectation names nothing, it gives one judgement, which lists the possible names.
 
 use std::fmt;
@@ -21,7 +23,7 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::compare::{ComparedRun, Comparison, Estimate, ExperimentKey, Statistic};
+use crate::compare::{ComparedRun, Comparison, Estimate, ExperimentKey, RatioVerdict, Statistic};
 use crate::inference::{Inference, Parameter, Unit, Value, Verdict};
 
 /// The confidence from which an inferred value counts as known.
@@ -164,6 +166,9 @@ pub enum Evidence {
         unit: FigureUnit,
         /// The number of IOs from which it is known.
         ios: u64,
+        /// Of a ratio that differs from 1 in itself, but not after the correction for all ratios of the comparison: their
+        /// number. Null otherwise.
+        not_among: Option<usize>,
     },
     /// An inferred parameter.
     Parameter {
@@ -237,9 +242,9 @@ impl Expectation {
             }
         };
         let selected = selector.select(&keys);
-        let judged = selected
-            .iter()
-            .filter_map(|&index| Some(self.judge_interval(name(&keys, index), estimates[index]?, unit)));
+        let judged = selected.iter().filter_map(|&index| {
+            Some(self.judge_interval(name(&keys, index), estimates[index]?, unit, None))
+        });
         self.or_nothing(judged.collect(), &keys)
     }
 
@@ -257,7 +262,10 @@ impl Expectation {
                 let ios = row.ios.iter().flatten().copied().min().unwrap_or(0);
                 let estimate = Estimate { value: ratio.ratio, low: ratio.low, high: ratio.high, ios };
                 let of = format!("{}: {}", comparison.run_in_words(run), name(keys, index));
-                Some(self.judge_interval(of, estimate, FigureUnit::Ratio))
+                let differs = ratio.low > 1.0 || ratio.high.is_some_and(|high| high < 1.0);
+                let not_among =
+                    (differs && ratio.verdict == RatioVerdict::CannotBeTold).then_some(comparison.tests);
+                Some(self.judge_interval(of, estimate, FigureUnit::Ratio, not_among))
             })
         });
         self.or_nothing(judged.collect(), &keys)
@@ -290,13 +298,19 @@ impl Expectation {
         judgement(outcome, Evidence::Parameter { value, confidence, verdict })
     }
 
-    fn judge_interval(&self, of: String, estimate: Estimate, unit: FigureUnit) -> Judgement {
+    fn judge_interval(
+        &self,
+        of: String,
+        estimate: Estimate,
+        unit: FigureUnit,
+        not_among: Option<usize>,
+    ) -> Judgement {
         let Estimate { value, low, high, ios } = estimate;
         let outcome = match &self.bound {
             &Bound::Number(bound) => self.relation.decide(low, high.unwrap_or(f64::INFINITY), bound),
             _ => Outcome::CannotBeTold,
         };
-        let evidence = Evidence::Interval { value, low, high, unit, ios };
+        let evidence = Evidence::Interval { value, low, high, unit, ios, not_among };
         Judgement { expectation: self.text.clone(), of, outcome, evidence }
     }
 

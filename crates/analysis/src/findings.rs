@@ -4,7 +4,7 @@
 //! "not measured" or "not known", never zero. Everything here can be computed again from the samples and the
 //! manifest of the run.
 
-use flashlab_base::{Bytes, Identity, Mode, Nanos, Seed};
+use flashlab_base::{Bytes, Identity, Mode, Nanos, SavedState, Seed};
 use serde::{Deserialize, Serialize};
 
 /// The version of this document's format.
@@ -92,6 +92,9 @@ pub struct Method {
     /// How the device was made steady, and whether it is steady; null for every other state.
     #[serde(default)]
     pub steady: Option<SteadyState>,
+    /// The saved state in which a simulated device began; null unless the runs began in it.
+    #[serde(default)]
+    pub saved: Option<SavedState>,
     /// The seed of everything random.
     pub seed: Seed,
     /// The baseline IOSize.
@@ -149,6 +152,13 @@ pub struct SteadyState {
     pub evidence: String,
     /// Each round, in order.
     pub rounds: Vec<SteadyRound>,
+}
+
+impl SteadyState {
+    /// What it was saved as or measured in: `steady`, or `random writes, not known to be steady`.
+    pub fn name(&self) -> &'static str {
+        if self.is_steady { "steady" } else { "random writes, not known to be steady" }
+    }
 }
 
 /// A round of random writes.

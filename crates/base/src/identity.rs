@@ -1,4 +1,4 @@
-//! The identity of a device: model, firmware, and how it is attached.
+//! The identity of a device: model, firmware, how it is attached, and the saved state that it began in.
 
 use std::collections::BTreeMap;
 
@@ -60,6 +60,20 @@ pub struct Identity {
     pub health: Option<BTreeMap<String, String>>,
     /// Rated endurance in bytes written over its life, if the device or the user states it.
     pub rated_endurance: Option<Bytes>,
+    /// The saved state in which a simulated device began.
+    #[serde(default)]
+    pub saved_state: Option<SavedState>,
+}
+
+/// The state in which a simulated device was saved, and how that is known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedState {
+    /// `steady`, `random writes, not known to be steady`, `random`, `sequential`.
+    pub state: String,
+    /// Of a steady state: the probability that the drift is within the rule's limit, if it is known.
+    pub confidence: Option<f64>,
+    /// What was written, or why the device counts as steady, as a part of a sentence.
+    pub evidence: String,
 }
 
 impl Identity {

@@ -17,7 +17,7 @@ mod target;
 mod text_or_number;
 
 pub use bytes::{Bytes, ParseBytesError};
-pub use identity::Identity;
+pub use identity::{Identity, SavedState};
 pub use mode::Mode;
 pub use nanos::{Nanos, ParseNanosError};
 pub use operation::Operation;

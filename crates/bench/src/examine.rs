@@ -370,11 +370,15 @@ fn method(context: &Context<'_>, pause: Nanos, steady: Option<SteadyState>) -> M
     let elapsed =
         context.records.iter().map(|record| record.end_ns - record.begin_ns + record.pause_ns).sum();
     let endurance = context.manifest.identity.rated_endurance.filter(|rated| *rated > Bytes::ZERO);
+    let made = state(context.records, steady.as_ref(), is_part);
+    let saved = context.manifest.identity.saved_state.clone().filter(|_| made.is_none());
+    let found = || saved.as_ref().map_or(State::None.to_string(), |saved| saved.state.clone());
     Method {
         thoroughness: settings.thoroughness.to_string(),
-        state: state(context.records, steady.as_ref(), is_part),
+        state: made.unwrap_or_else(found),
         is_part,
         steady,
+        saved,
         seed: settings.seed,
         io_size: IO_SIZE,
         target_size: settings.target_size,
@@ -432,22 +436,17 @@ fn steady(source: &dyn Source, context: &Context<'_>) -> Result<Option<SteadySta
     Ok(Some(steady_state(rounds, context.manifest.settings.target_size.0)))
 }
 
-/// The state in which the first measurement began, in words.
-fn state(records: &[RunRecord], steady: Option<&SteadyState>, is_part: bool) -> String {
+/// The state that the run made before the first measurement, in words; `None` if it made none.
+fn state(records: &[RunRecord], steady: Option<&SteadyState>, is_part: bool) -> Option<String> {
     match steady {
-        Some(steady) if steady.is_steady && is_part => return "steady for this part only".to_owned(),
-        Some(steady) if steady.is_steady => return State::Steady.to_string(),
-        Some(_) => return "random writes, not known to be steady".to_owned(),
+        Some(steady) if steady.is_steady && is_part => return Some("steady for this part only".to_owned()),
+        Some(steady) => return Some(steady.name().to_owned()),
         None => {}
     }
     let mut finished = records.iter().filter(|record| record.ended.is_some());
-    let first = finished.find_map(|record| match &record.purpose {
-        Purpose::State { state, complete } => Some((state, complete)),
+    finished.find_map(|record| match &record.purpose {
+        Purpose::State { state, complete: true } => Some(state.clone()),
+        Purpose::State { state, complete: false } => Some(format!("{state} (in part)")),
         _ => None,
-    });
-    match first {
-        Some((state, true)) => state.clone(),
-        Some((state, false)) => format!("{state} (in part)"),
-        None => "none".to_owned(),
-    }
+    })
 }

@@ -163,7 +163,7 @@ pub fn ratios_of(row: &ExperimentRow, run: usize) -> &[StatisticRatio] {
 }
 
 /// How a run differs from A in one experiment: `B is slower than A at the median (1.90×) and equal within 10 % at the
-/// mean. It cannot be told at p99.9 (about 30 000 IOs of each would tell).`
+/// mean. It cannot be told at p99.9 (about 30 000 IOs of each, in 15 repetitions, would tell).`
 pub fn verdict_sentence(row: &ExperimentRow, run: usize) -> String {
     let with =
         |wanted: RatioVerdict| ratios_of(row, run).iter().filter(move |found| found.ratio.verdict == wanted);
@@ -218,7 +218,7 @@ fn unknown_words(found: &StatisticRatio, run: usize) -> String {
     format!("{name} ({})", what_would_tell(&found.ratio, run))
 }
 
-/// `about 30 000 IOs of each would tell`. Where repetitions differ, their number decides: `the repetitions of B differ (5.1 ms,
+/// `about 30 000 IOs of each, in 15 repetitions, would tell`. Where repetitions differ, their number decides: `the repetitions of B differ (5.1 ms,
 /// 48 ms and 5.3 ms): about 14 repetitions of each would tell`.
 pub fn what_would_tell(ratio: &Ratio, run: usize) -> String {
     match (odd_repetitions(ratio, run), ratio.ios_needed, ratio.repetitions_needed) {
@@ -226,8 +226,12 @@ pub fn what_would_tell(ratio: &Ratio, run: usize) -> String {
             format!("{odd}: about {} repetitions of each would tell", units::about(repetitions))
         }
         (Some(odd), ..) => format!("{odd}: more repetitions than can be measured would tell"),
-        (None, Some(ios), _) => format!("about {} IOs of each would tell", units::about(ios)),
-        (None, None, _) => "more IOs than can be measured would tell".to_owned(),
+        (None, Some(ios), Some(repetitions)) => format!(
+            "about {} IOs of each, in {} repetitions, would tell",
+            units::about(ios),
+            units::about(repetitions)
+        ),
+        (None, ..) => "more IOs than can be measured would tell".to_owned(),
     }
 }
 

@@ -98,7 +98,11 @@ pub fn expectations_summary(judgements: &[Judgement]) -> Option<String> {
         .filter(|(count, _)| *count > 0)
         .map(|(count, words)| format!("{count} {words}"))
         .collect();
-    (!parts.is_empty()).then(|| format!("of {} expectations {}", judgements.len(), parts.join(", ")))
+    match judgements {
+        [one] if one.outcome == Outcome::NotMet => Some("the expectation is not met".to_owned()),
+        [one] if one.outcome == Outcome::CannotBeTold => Some("the expectation cannot be told".to_owned()),
+        all => (!parts.is_empty()).then(|| format!("of {} expectations {}", all.len(), parts.join(", "))),
+    }
 }
 
 /// The expectation, with the experiment that it was applied to, unless it names the experiment itself.
@@ -121,8 +125,15 @@ fn outcome_words(outcome: Outcome) -> &'static str {
 
 fn evidence_words(judgement: &Judgement) -> String {
     match &judgement.evidence {
-        Evidence::Interval { value, low, high, unit, ios } => {
-            interval_words(*value, *low, *high, *unit, *ios)
+        Evidence::Interval { value, low, high, unit, ios, not_among } => {
+            let measured = interval_words(*value, *low, *high, *unit, *ios);
+            match not_among {
+                Some(ratios) => format!(
+                    "{measured}. This holds for this ratio alone: of all {ratios} ratios that were compared, one in twenty \
+                     differs as much by chance, and the comparison cannot tell that this one differs"
+                ),
+                None => measured,
+            }
         }
         Evidence::Parameter { value, confidence, verdict: Verdict::Found } => {
             format!("inferred {value}, with a confidence of {confidence:.2}")
@@ -145,12 +156,21 @@ pub fn enumeration(names: &[String]) -> String {
 }
 
 fn interval_words(value: f64, low: f64, high: Option<f64>, unit: FigureUnit, ios: u64) -> String {
-    let figure = |value: f64| match unit {
+    let rough = |value: f64| match unit {
         FigureUnit::Ns => units::time(value),
         FigureUnit::IosPerS => format!("{} IOPS", units::digits(value)),
         FigureUnit::BytesPerS => units::rate(value),
         FigureUnit::Ratio => units::ratio(value),
     };
+    let fine = |value: f64| match unit {
+        FigureUnit::Ns => units::fine_time(value),
+        FigureUnit::IosPerS => format!("{} IOPS", units::fine_digits(value)),
+        FigureUnit::BytesPerS => units::fine_rate(value),
+        FigureUnit::Ratio => format!("{}×", units::fine_digits(value)),
+    };
+    // Simulated devices repeat so exactly that three digits may show both ends as the bound itself.
+    let is_narrow = high.is_some_and(|high| rough(low) == rough(high));
+    let figure = |value: f64| if is_narrow { fine(value) } else { rough(value) };
     let ios = units::grouped(ios);
     match high {
         Some(high) => {
@@ -181,7 +201,7 @@ mod tests {
     }
 
     fn interval(high: Option<f64>) -> Evidence {
-        Evidence::Interval { value: 4e5, low: 3.5e5, high, unit: FigureUnit::Ns, ios: 1200 }
+        Evidence::Interval { value: 4e5, low: 3.5e5, high, unit: FigureUnit::Ns, ios: 1200, not_among: None }
     }
 
     fn three() -> Vec<Judgement> {
@@ -201,6 +221,37 @@ mod tests {
         );
         assert!(judgement_sentence(&three()[1]).contains("at least 350 us"));
         assert!(judgement_sentence(&three()[2]).ends_with("there are baseline:SR"));
+    }
+
+    #[test]
+    fn a_narrow_interval_has_enough_digits_to_show_the_side_of_the_bound() {
+        let narrow = Evidence::Interval {
+            value: 71_290.0,
+            low: 71_270.0,
+            high: Some(71_300.0),
+            unit: FigureUnit::Ns,
+            ios: 9,
+            not_among: None,
+        };
+        let sentence = judgement_sentence(&judgement(Outcome::NotMet, narrow));
+        assert!(
+            sentence.ends_with("measured 71.290 us from 9 IOs, with 95 % confidence 71.270 us to 71.300 us"),
+            "{sentence}"
+        );
+    }
+
+    #[test]
+    fn a_ratio_that_differs_only_alone_says_so() {
+        let alone = Evidence::Interval {
+            value: 1.2,
+            low: 1.01,
+            high: Some(1.4),
+            unit: FigureUnit::Ratio,
+            ios: 9,
+            not_among: Some(40),
+        };
+        let sentence = judgement_sentence(&judgement(Outcome::Met, alone));
+        assert!(sentence.contains("of all 40 ratios"), "{sentence}");
     }
 
     #[test]
@@ -234,5 +285,6 @@ mod tests {
             Some("of 3 expectations 1 not met, 1 cannot be told".into())
         );
         assert_eq!(expectations_summary(&three()[..1]), None);
+        assert_eq!(expectations_summary(&three()[1..2]), Some("the expectation is not met".into()));
     }
 }

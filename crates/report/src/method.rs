@@ -104,9 +104,10 @@ fn repeat_command(findings: &Findings) -> String {
     if !own_plan && !measured.is_empty() && measured.len() < Plan::MICRO_BENCHMARKS.len() {
         words.extend(["--only".to_owned(), measured.join(",")]);
     }
-    let state = match &method.steady {
-        Some(_) => "steady",
-        None => method.state.split(' ').next().unwrap_or_default(),
+    let state = match (&method.steady, &method.saved) {
+        (Some(_), _) => "steady",
+        (None, Some(_)) => "none",
+        (None, None) => method.state.split(' ').next().unwrap_or_default(),
     };
     let usual = match (own_plan, method.thoroughness.as_str()) {
         (true, _) => "none",

@@ -2,7 +2,8 @@
 //! figures cannot say.
 
 use flashlab_analysis::STEADY_CONFIDENCE_LEAST;
-use flashlab_analysis::findings::{Findings, Method, SteadyRound, SteadyState};
+use flashlab_analysis::findings::{Findings, Method, SteadyRound};
+use flashlab_base::SavedState;
 
 use crate::charts::{Chart, ChartAxis, ChartSeries, Drawing, Figures};
 use crate::units;
@@ -11,25 +12,36 @@ use crate::units;
 pub fn state_sentence(method: &Method) -> String {
     let unknown = "It is not known whether the device was steady: random writes of a device that maps pages may become several \
                    times slower after more of them. `--state steady` measures the steady state.";
+    let collects_nothing =
+        "No garbage collection was due. Random writes may become several times slower than these figures.";
     let partly = method.state.ends_with("(in part)");
     let what = if method.is_part { "The measured part of the device" } else { "The device" };
-    let sentence = match (&method.steady, method.state.split(' ').next().unwrap_or_default()) {
-        (Some(steady), _) => {
+    let name = method.state.split(' ').next().unwrap_or_default();
+    let sentence = match (&method.steady, &method.saved, name) {
+        (Some(steady), ..) => {
             let is = match (steady.is_steady, method.is_part) {
                 (true, true) => "this part of the device was steady",
                 (true, false) => "the device was steady",
                 (false, _) => "the device was not known to be steady",
             };
-            format!("When the runs began, {is}{}: {}.", confidence_words(steady), steady.evidence)
+            let confidence = confidence_words(steady.is_steady, steady.confidence);
+            format!("When the runs began, {is}{confidence}: {}.", steady.evidence)
         }
-        (None, "random") if partly => {
+        (None, Some(SavedState { state, confidence, evidence }), name) => {
+            let is_steady = name == "steady";
+            let confidence = confidence_words(is_steady, *confidence);
+            let saved = format!("The device began in a saved state, {state}{confidence}: {evidence}.");
+            match name {
+                "steady" => saved,
+                "sequential" => format!("{saved} {collects_nothing}"),
+                _ => format!("{saved} {unknown}"),
+            }
+        }
+        (None, None, "random") if partly => {
             format!("{what} was written randomly for a limited time, less than its capacity once. {unknown}")
         }
-        (None, "random") => format!("{what} was written randomly, its capacity once. {unknown}"),
-        (None, "sequential") => format!(
-            "{what} was written from end to end, so that no garbage collection was due. Random writes may become several \
-             times slower than these figures."
-        ),
+        (None, None, "random") => format!("{what} was written randomly, its capacity once. {unknown}"),
+        (None, None, "sequential") => format!("{what} was written from end to end. {collects_nothing}"),
         _ => format!("{what} was measured as it was found. {unknown}"),
     };
     if method.is_part { format!("{sentence} {}", part_sentence(method)) } else { sentence }
@@ -52,16 +64,13 @@ fn part_sentence(method: &Method) -> String {
 }
 
 /// ` with a confidence of 97.3 %`; empty if there is none.
-fn confidence_words(steady: &SteadyState) -> String {
-    match steady.confidence {
-        Some(confidence) if steady.is_steady => {
-            format!(" with a confidence of {}", units::percent(confidence))
+fn confidence_words(is_steady: bool, confidence: Option<f64>) -> String {
+    match confidence.map(units::percent) {
+        Some(confidence) if is_steady => format!(" with a confidence of {confidence}"),
+        Some(confidence) => {
+            let least = units::percent(STEADY_CONFIDENCE_LEAST);
+            format!(" (confidence {confidence}, and at least {least} is needed)")
         }
-        Some(confidence) => format!(
-            " (confidence {}, and at least {} is needed)",
-            units::percent(confidence),
-            units::percent(STEADY_CONFIDENCE_LEAST)
-        ),
         None => String::new(),
     }
 }

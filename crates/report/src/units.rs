@@ -29,6 +29,23 @@ pub fn exactly(size: Bytes) -> String {
     format!("{} {}", &written[..digits], &written[digits..])
 }
 
+/// A duration with five significant digits, for figures that are nearly equal: `71.263 us`.
+pub fn fine_time(nanoseconds: f64) -> String {
+    scaled_as(nanoseconds, &TIMES, fine_digits)
+}
+
+/// A throughput with five significant digits.
+pub fn fine_rate(bytes_per_second: f64) -> String {
+    scaled_as(bytes_per_second, &RATES, fine_digits)
+}
+
+/// `value` with five significant digits, and all digits before the point.
+pub fn fine_digits(value: f64) -> String {
+    const DIGITS: i32 = 5;
+    let before_the_point = value.abs().max(f64::MIN_POSITIVE).log10().floor() as i32 + 1;
+    format!("{value:.*}", (DIGITS - before_the_point).clamp(0, DIGITS) as usize)
+}
+
 /// How many times as much: `1.27×`.
 pub fn ratio(value: f64) -> String {
     if value.is_finite() { format!("{}×", digits(value)) } else { UNKNOWN.to_owned() }
@@ -105,6 +122,10 @@ pub fn sentence(clause: &str) -> String {
 }
 
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
+    scaled_as(value, units, digits)
+}
+
+fn scaled_as(value: f64, units: &[(f64, &str)], digits: fn(f64) -> String) -> String {
     if !value.is_finite() {
         return UNKNOWN.to_owned();
     }
@@ -117,6 +138,12 @@ fn scaled(value: f64, units: &[(f64, &str)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fine_figures_have_five_digits() {
+        assert_eq!([71_263.4, 999_960.0, 7.5].map(fine_time), ["71.263 us", "999.96 us", "7.5000 ns"]);
+        assert_eq!([123_456.0, 1.0, 0.0].map(fine_digits), ["123456", "1.0000", "0.00000"]);
+    }
 
     #[test]
     fn figures_have_three_digits_and_a_fitting_unit() {

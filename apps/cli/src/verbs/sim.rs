@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use flashlab_analysis::findings::{SteadyRound, SteadyState};
 use flashlab_analysis::steady_state;
-use flashlab_base::{Bytes, ProfileName, Seed};
+use flashlab_base::{Bytes, ProfileName, SavedState, Seed};
 use flashlab_bench::{CAPACITIES_MOST, MediaCounters, ROUNDS_PER_CAPACITY};
 use flashlab_device::{Device, Operation};
 use flashlab_plan::{Plan, Space};
@@ -179,7 +179,19 @@ fn precondition(
     if let Some(reason) = device.exhausted() {
         bail!("sim:{name} can only be read from now on: {reason}");
     }
-    let bytes = device.save();
+    let described = match &steady {
+        Some(steady) => SavedState {
+            state: steady.name().to_owned(),
+            confidence: steady.confidence,
+            evidence: steady.evidence.clone(),
+        },
+        None => SavedState {
+            state: if matches!(state, FilledState::Sequential) { "sequential" } else { "random" }.to_owned(),
+            confidence: None,
+            evidence: format!("{written} of {capacity} written"),
+        },
+    };
+    let bytes = device.save_described(Some(&described));
     files::write_output(file, files::Output::State, &bytes)?;
     Ok(Saved {
         target: format!("sim:{name}@{}", file.display()),

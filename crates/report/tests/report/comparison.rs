@@ -164,11 +164,12 @@ fn what_cannot_be_told_is_not_called_a_difference() {
     for found in comparison.experiments.iter_mut().flat_map(|row| row.ratios.iter_mut().flatten().flatten()) {
         found.ratio.verdict = RatioVerdict::CannotBeTold;
         found.ratio.ios_needed = Some(12_345);
+        found.ratio.repetitions_needed = Some(13);
     }
     for text in [compare_terminal(&comparison, &Layout::default()), compare_html(&comparison)] {
         let text = text.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("median: cannot be told at 4 of 4"), "{text}");
-        assert!(text.contains("about 13\u{202f}000 IOs of each would tell"), "{text}");
+        assert!(text.contains("about 13\u{202f}000 IOs of each, in 13 repetitions, would tell"), "{text}");
         assert!(!text.contains("slower at") && !text.contains("faster at"), "{text}");
     }
 }

@@ -428,6 +428,7 @@ fn method(seed: Seed) -> Method {
         thoroughness: "full".to_owned(),
         state: "random".to_owned(),
         steady: None,
+        saved: None,
         seed,
         io_size: Bytes(IO_SIZE),
         target_size: Bytes::gib(32),

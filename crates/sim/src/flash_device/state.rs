@@ -2,12 +2,13 @@
 //!
 //! # Format
 //! `FLASHSIM`, then little-endian: the format's version (u32), the profile's fingerprint (u64), the payload's
-//! length (u64) and CRC-32 (u32), then the payload: the state in the postcard encoding. A saved device has
-//! served all its requests, and is idle.
+//! length (u64) and CRC-32 (u32), then the payload in the postcard encoding: which state it is and how that is known, if it was
+//! made by conditioning, and the state itself. A saved device has served all its requests, and is idle.
 //!
 //! # Invariants
 //! - bytes that are no state of this profile and version are an error and never a panic.
 
+use flashlab_base::SavedState;
 use serde::{Deserialize, Serialize};
 
 use super::FlashDevice;
@@ -19,11 +20,12 @@ use crate::profile::{Profile, translation};
 
 const MAGIC: &[u8; 8] = b"FLASHSIM";
 /// The version of the format.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 const HEADER: usize = 8 + 4 + 8 + 8 + 4;
 
 #[derive(Serialize)]
 struct StateToSave<'a> {
+    described: Option<&'a SavedState>,
     controller: &'a Controller,
     layer: &'a FrontLayer,
     flash: FlashState,
@@ -31,7 +33,8 @@ struct StateToSave<'a> {
 }
 
 #[derive(Deserialize)]
-struct SavedState {
+struct StateFile {
+    described: Option<SavedState>,
     controller: Controller,
     layer: FrontLayer,
     flash: FlashState,
@@ -44,10 +47,19 @@ impl FlashDevice {
     /// # Panics
     /// When something is.
     pub fn save(&self) -> Vec<u8> {
+        self.save_described(None)
+    }
+
+    /// The state as bytes, with what a measurement in it should say of it.
+    ///
+    /// # Panics
+    /// When something is in flight.
+    pub fn save_described(&self, described: Option<&SavedState>) -> Vec<u8> {
         assert!(self.queue.is_empty(), "a device was saved with requests in flight");
         let mut controller = self.controller.clone();
         controller.restart();
         let saved = StateToSave {
+            described,
             controller: &controller,
             layer: &self.layer,
             flash: self.flash.state(),
@@ -70,8 +82,8 @@ impl FlashDevice {
     /// When the bytes are damaged, of another version, or of another profile.
     pub fn restore(profile: &Profile, bytes: &[u8]) -> Result<FlashDevice, StateError> {
         let payload = payload(bytes, profile.fingerprint())?;
-        let saved: SavedState = postcard::from_bytes(payload).map_err(|_| StateError::Damaged)?;
-        let SavedState { mut controller, layer, flash, noise } = saved;
+        let saved: StateFile = postcard::from_bytes(payload).map_err(|_| StateError::Damaged)?;
+        let StateFile { described, mut controller, layer, flash, noise } = saved;
         let mut device =
             FlashDevice::with_layer(profile, |_, _| Ok(layer)).map_err(|_| StateError::OtherProfile)?;
         let wrong = |what: &str| StateError::Inconsistent(what.to_owned());
@@ -86,6 +98,7 @@ impl FlashDevice {
             return Err(wrong("the noise is another one"));
         }
         (device.controller, device.noise) = (controller, noise);
+        device.identity.saved_state = described;
         Ok(device)
     }
 
@@ -111,14 +124,6 @@ impl FlashDevice {
             device.controller = controller;
             device
         })
-    }
-
-    /// A copy of the device, idle and at time zero. Nothing may be in flight.
-    ///
-    /// # Panics
-    /// When something is.
-    pub fn duplicate(&self, profile: &Profile) -> FlashDevice {
-        FlashDevice::restore(profile, &self.save()).expect("a state that was just saved fits its profile")
     }
 }
 
