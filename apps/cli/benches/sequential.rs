@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use flashlab_base::Bytes;
 use flashlab_device::{Arena, Buffer, Device};
-use flashlab_host::{IoEngine, consent_to_write_volume, inspect};
+use flashlab_host::{consent_to_write_volume, inspect};
 use flashlab_repair::{MountOptions, Volume, default_policy};
 
 const REQUEST: Bytes = Bytes::mib(1);
@@ -22,9 +22,8 @@ const REQUEST: Bytes = Bytes::mib(1);
 const FILL: f64 = 0.9;
 
 fn open_volume(path: &Path) -> Volume<Box<dyn Device + Send>> {
-    let write =
-        Some(consent_to_write_volume(&inspect(path).expect("it is a volume")).expect("it is a volume"));
-    let options = flashlab_host::OpenOptions { engine: IoEngine::Synchronous, write, ..Default::default() };
+    let consent = consent_to_write_volume(&inspect(path).expect("it is a volume")).expect("it is a volume");
+    let options = flashlab_host::OpenOptions::for_volume(consent);
     let device = flashlab_host::open(path, &options).expect("the file opens");
     Volume::open(device, MountOptions::default(), default_policy).expect("the volume is mounted")
 }

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use flashlab_device::Device;
-use flashlab_host::{IoEngine, OpenOptions, consent_to_write_volume, inspect};
+use flashlab_host::{OpenOptions, consent_to_write_volume, inspect};
 use flashlab_repair::{MountOptions, SharedVolume, Volume, default_policy};
 
 use crate::failure::Failure;
@@ -30,9 +30,8 @@ pub struct CVolume {
 impl CVolume {
     pub(crate) fn open(path: &Path) -> Result<CVolume, Failure> {
         let inspection = inspect(path)?;
-        let write = Some(consent_to_write_volume(&inspection)?);
-        let options = OpenOptions { engine: IoEngine::Synchronous, write, ..OpenOptions::default() };
-        let device = flashlab_host::open(path, &options)?;
+        let consent = consent_to_write_volume(&inspection)?;
+        let device = flashlab_host::open(path, &OpenOptions::for_volume(consent))?;
         let volume = Volume::open(device, MountOptions::default(), default_policy)?;
         let size = volume.size().0;
         let volume = Arc::new(SharedVolume::new(volume));

@@ -91,6 +91,14 @@ pub enum HostError {
         /// The operating system's error.
         error: io::Error,
     },
+    /// The engine with threads cannot start one.
+    #[error(
+        "cannot start a thread for the IOs ({error}): raise the limit of threads (ulimit -u, or the cgroup's pids.max)"
+    )]
+    NoThread {
+        /// The operating system's error.
+        error: io::Error,
+    },
     /// The queue depth is out of range.
     #[error("a queue depth of {asked} is not possible: choose one from 1 to {most}")]
     Depth {

@@ -10,6 +10,7 @@ use crate::options::{IoEngine, OpenOptions};
 use crate::ring::{self, RingDevice};
 use crate::synchronous::SyncDevice;
 use crate::target::Target;
+use crate::threads::ThreadsDevice;
 
 /// Opens a block device or a regular file.
 ///
@@ -27,5 +28,6 @@ pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Box<dyn Dev
     Ok(match options.engine {
         IoEngine::Synchronous => Box::new(SyncDevice::new(target)),
         IoEngine::IoUring => Box::new(RingDevice::new(target)?),
+        IoEngine::Threads => Box::new(ThreadsDevice::new(target)?),
     })
 }

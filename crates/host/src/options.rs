@@ -10,6 +10,8 @@ pub enum IoEngine {
     Synchronous,
     /// io_uring: as many IOs in flight as the queue depth, from one thread.
     IoUring,
+    /// A thread for each IO in flight. Any thread may use the device; small IOs take longer.
+    Threads,
 }
 
 /// How to open a target.
@@ -25,6 +27,20 @@ pub struct OpenOptions {
     pub buffered: bool,
     /// The target's name in its identity; `None` for its path.
     pub name: Option<String>,
+}
+
+impl OpenOptions {
+    /// For a volume: several large IOs are in flight, and several threads use it.
+    pub fn for_volume(consent: Consent) -> OpenOptions {
+        /// Four records that are written, and as many reads.
+        const DEPTH: u32 = 8;
+        OpenOptions {
+            engine: IoEngine::Threads,
+            depth: DEPTH,
+            write: Some(consent),
+            ..OpenOptions::default()
+        }
+    }
 }
 
 impl Default for OpenOptions {

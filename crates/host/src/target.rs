@@ -174,6 +174,7 @@ fn engine_name(engine: IoEngine, direct: bool, in_memory: bool) -> String {
     let engine = match engine {
         IoEngine::Synchronous => "synchronous",
         IoEngine::IoUring => "io_uring",
+        IoEngine::Threads => "threads",
     };
     let way = if direct { "O_DIRECT" } else { "buffered (page cache)" };
     let medium = if in_memory { ", in memory" } else { "" };

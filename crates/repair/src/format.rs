@@ -5,6 +5,7 @@
 //! - [`image`]: the whole map in 4 KiB chunks, in one of two slots that alternate.
 //! - [`checkpoint`]: what changed in the map since the checkpoint before, appended to a ring.
 //! - [`record`]: a run of pages in a segment, with their logical addresses and checksums in front.
+//! - [`page_checksum`]: the checksum of a page without reading its data once more.
 //!
 //! # Invariants
 //! - Integers are little-endian. Every structure carries a CRC-32C that begins with the volume's UUID, so that nothing of
@@ -13,6 +14,7 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod image;
+pub(crate) mod page_checksum;
 pub(crate) mod record;
 pub(crate) mod superblock;
 

@@ -2,6 +2,7 @@
 
 use flashlab_device::Buffer;
 
+use crate::format::page_checksum::data_checksum;
 use crate::format::record::Entry;
 use crate::segment_table::SegmentId;
 
@@ -10,7 +11,7 @@ pub(crate) struct OpenRecord {
     pub segment: SegmentId,
     /// Where its header will lie.
     pub position: u32,
-    /// Its entries; checksums come when it is written.
+    /// Its entries, with the checksums of their data alone: their record's sequence is given when it is written.
     pub entries: Vec<Entry>,
     /// Its pages, with space for the header in front.
     pub buffer: Buffer,
@@ -40,6 +41,12 @@ impl OpenRecord {
         &mut self.buffer[(index + 1) * size..(index + 2) * size]
     }
 
+    /// Positions that it takes for the host: its header and the pages that are no copies.
+    pub fn host_positions(&self) -> u32 {
+        let writes = self.entries.iter().filter(|entry| matches!(entry, Entry::Write { .. }));
+        1 + writes.count() as u32
+    }
+
     /// Appends a page.
     pub fn push(&mut self, entry: Entry, data: &[u8], written: u64) {
         let index = self.pages as usize;
@@ -53,14 +60,11 @@ impl OpenRecord {
     }
 
     /// The host overwrites a page that is not written yet.
-    pub fn overwrite(&mut self, index: usize, data: &[u8]) {
+    pub fn overwrite(&mut self, index: usize, page: u64, data: &[u8]) {
         self.page_mut(index, data.len()).copy_from_slice(data);
         self.has_host = true;
-        let entry = self.entries.iter_mut().filter(|entry| entry.has_data()).nth(index);
-        if let Some(entry) = entry
-            && let Entry::Copy { page, checksum } = *entry
-        {
-            *entry = Entry::Write { page, checksum };
-        }
+        let mut entries = self.entries.iter_mut().filter(|entry| entry.has_data());
+        let entry = entries.nth(index).expect("each page has its entry");
+        *entry = Entry::Write { page, checksum: data_checksum(data) };
     }
 }

@@ -279,6 +279,13 @@ impl Placer {
         Some(victim)
     }
 
+    /// Takes a sealed segment without live pages. It is packed: only [`Placer::end_packing`] is left to do. `None`: there is none.
+    pub fn take_dead_segment(&mut self) -> Option<SegmentId> {
+        let dead = *self.table.dead_segments().first()?;
+        self.table.begin_packing(dead);
+        Some(dead)
+    }
+
     /// Places the copy of a live page of the segment that is being packed.
     ///
     /// # Panics

@@ -11,9 +11,10 @@
 //! # Invariants
 //! - `live_pages <= written_pages <= pages_per_segment` in every segment;
 //! - the sums over all segments of a log are what [`SegmentTable::log`] returns;
+//! - [`SegmentTable::dead_segments`] has exactly the sealed segments without live pages;
 //! - a segment becomes free only from [`SegmentState::Packing`] and without live pages.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// A segment, counted from the first of the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,6 +87,8 @@ pub struct SegmentTable {
     /// Sealed segments of each log with their sequence, oldest first. Entries of segments that left the log stay until
     /// they are at the front.
     ages: Vec<VecDeque<(SegmentId, u64)>>,
+    /// Sealed segments without live pages.
+    dead: BTreeSet<SegmentId>,
     opened_count: u64,
 }
 
@@ -102,6 +105,7 @@ impl SegmentTable {
             free: (0..segment_count).map(SegmentId).collect(),
             logs: vec![LogSize::default(); usize::from(log_count)],
             ages: vec![VecDeque::new(); usize::from(log_count)],
+            dead: BTreeSet::new(),
             opened_count: 0,
         }
     }
@@ -128,6 +132,9 @@ impl SegmentTable {
                 log.segments += 1;
                 log.live_pages += u64::from(segment.live_pages);
                 in_order.push((id, segment.sequence));
+                if segment.live_pages == 0 {
+                    table.dead.insert(id);
+                }
                 table.opened_count = table.opened_count.max(segment.sequence + 1);
             }
             table.segments.push(segment);
@@ -293,6 +300,14 @@ impl SegmentTable {
         assert!(segment.live_pages > 0, "{id:?} has no live page: {segment:?}");
         segment.live_pages -= 1;
         self.logs[usize::from(segment.log.0)].live_pages -= 1;
+        if segment.live_pages == 0 && segment.state == SegmentState::Sealed {
+            self.dead.insert(id);
+        }
+    }
+
+    /// The sealed segments without live pages: packing them copies nothing.
+    pub fn dead_segments(&self) -> &BTreeSet<SegmentId> {
+        &self.dead
     }
 
     /// Closes an open segment.
@@ -304,6 +319,9 @@ impl SegmentTable {
         assert_eq!(segment.state, SegmentState::Open, "{id:?} is sealed");
         segment.state = SegmentState::Sealed;
         segment.sealed = now;
+        if segment.live_pages == 0 {
+            self.dead.insert(id);
+        }
         let (log, sequence) = (usize::from(segment.log.0), segment.sequence);
         self.ages[log].push_back((id, sequence));
     }
@@ -316,6 +334,7 @@ impl SegmentTable {
         let segment = &mut self.segments[id.0 as usize];
         assert_eq!(segment.state, SegmentState::Sealed, "{id:?} is packed");
         segment.state = SegmentState::Packing;
+        self.dead.remove(&id);
         let log = usize::from(segment.log.0);
         while let Some(&entry) = self.ages[log].front() {
             if self.is_sealed(entry) {
@@ -323,18 +342,6 @@ impl SegmentTable {
             }
             self.ages[log].pop_front();
         }
-    }
-
-    /// Ends packing without freeing the segment, because its copies could not be written: it is a victim again.
-    ///
-    /// # Panics
-    /// When it is not being packed.
-    pub fn abandon_packing(&mut self, id: SegmentId) {
-        let segment = &mut self.segments[id.0 as usize];
-        assert_eq!(segment.state, SegmentState::Packing, "{id:?}");
-        segment.state = SegmentState::Sealed;
-        let (log, sequence) = (usize::from(segment.log.0), segment.sequence);
-        self.ages[log].push_front((id, sequence));
     }
 
     /// Frees a packed segment. The caller does this when the copies of its pages are durable.

@@ -40,6 +40,7 @@ use crate::device_io::DeviceIo;
 use crate::error::RepairError;
 use crate::format::VolumeUuid;
 use crate::format::checkpoint::{Change, LOGS_MAX};
+use crate::format::page_checksum::PageChecksums;
 use crate::format::superblock::Superblock;
 use crate::header_cache::HeaderCache;
 use crate::layout::{LayoutOptions, VolumeLayout};
@@ -86,6 +87,7 @@ pub struct Volume<D> {
     superblock: Superblock,
     /// Where every checksum begins.
     seed: u32,
+    checksums: PageChecksums,
     map: PageMap,
     placer: Placer,
     /// The record that each log fills.
@@ -105,10 +107,14 @@ pub struct Volume<D> {
     packing: Option<PackingProgress>,
     /// Packed segments, free after the next checkpoint.
     packed: Vec<SegmentId>,
+    /// The number of packed segments for which a checkpoint is written.
+    batch: usize,
     /// Positions that packing is behind what the host wrote.
     packing_backlog: f64,
-    /// Positions of the host's records since packing was last paced.
+    /// Positions that the host's pages and their records took since packing was last paced.
     written_positions: u32,
+    /// The share of the last victim's positions that were live when its packing began.
+    victim_live_share: f64,
     discards: DiscardBacklog,
     counters: VolumeCounters,
     /// Segments whose live pages packing could not read; they are not reused while the volume is open.
@@ -221,6 +227,7 @@ impl<D: Device> Volume<D> {
     ) -> Result<Volume<D>, RepairError> {
         let logs = policy.log_count();
         let mut superblock = recovered.superblock;
+        let batch = batch(&superblock.layout) as usize;
         let positions = superblock.layout.pages_per_segment();
         let mut table = SegmentTable::restore(recovered.segments, positions, logs);
         // More than any segment that the life before may have opened: the number of a segment's use is never given twice.
@@ -233,6 +240,7 @@ impl<D: Device> Volume<D> {
         let mut volume = Volume {
             io,
             seed: superblock.uuid.seed(),
+            checksums: PageChecksums::new(superblock.uuid.seed(), superblock.layout.options.page),
             superblock,
             map: recovered.map,
             placer: Placer::recovered(table, policy, watermarks, recovered.now),
@@ -251,8 +259,10 @@ impl<D: Device> Volume<D> {
             image: None,
             packing: None,
             packed: Vec::new(),
+            batch: batch.max(1),
             packing_backlog: 0.0,
             written_positions: 0,
+            victim_live_share: 0.5,
             discards: DiscardBacklog {
                 segments: VecDeque::new(),
                 rate: options.discard_rate,
@@ -388,11 +398,17 @@ impl<D: Device> Volume<D> {
     }
 }
 
+/// The number of packed segments that wait for a checkpoint, which costs two flushes. They are slack that is not used: 1/32 of it at
+/// most. More of them would not make flushes noticeably rarer. None on a small volume, whose slack is more valuable.
+fn batch(layout: &VolumeLayout) -> u32 {
+    (layout.spare_segments() / 32).min(16)
+}
+
 /// The watermarks for a policy with this number of logs.
 fn watermarks(layout: &VolumeLayout, logs: u8) -> Result<Watermarks, RepairError> {
     let reserve = u32::from(logs) + 1;
     let spare = layout.spare_segments();
-    let low = reserve + 1;
+    let low = reserve + 1 + batch(layout);
     let high = low + (spare / 8).clamp(1, 8);
     if usize::from(logs) > LOGS_MAX || spare < high + u32::from(logs) {
         return Err(RepairError::Options(format!(

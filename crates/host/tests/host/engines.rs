@@ -14,8 +14,8 @@ use flashlab_host::{
     HostError, IoEngine, OpenOptions, ScratchFile, consent_to_overwrite_file, inspect, open,
 };
 
-const ENGINES: [(IoEngine, u32); 3] =
-    [(IoEngine::Synchronous, 1), (IoEngine::IoUring, 1), (IoEngine::IoUring, 32)];
+const ENGINES: [(IoEngine, u32); 4] =
+    [(IoEngine::Synchronous, 1), (IoEngine::IoUring, 1), (IoEngine::IoUring, 32), (IoEngine::Threads, 8)];
 const BLOCK: Bytes = Bytes::kib(4);
 
 fn scratch(test: &str, size: Bytes) -> (Directory, ScratchFile) {

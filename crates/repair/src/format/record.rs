@@ -188,10 +188,16 @@ impl HeaderSummary {
 /// The checksum of a page.
 #[inline]
 pub(crate) fn page_checksum(seed: u32, page: u64, sequence: u64, data: &[u8]) -> u32 {
+    crc32c::crc32c_append(address_checksum(seed, page, sequence), data)
+}
+
+/// The checksum of what lies before the data: the page's logical address and its record's sequence.
+#[inline]
+pub(crate) fn address_checksum(seed: u32, page: u64, sequence: u64) -> u32 {
     let mut address = [0; 16];
     address[..8].copy_from_slice(&page.to_le_bytes());
     address[8..].copy_from_slice(&sequence.to_le_bytes());
-    crc32c::crc32c_append(crc32c::crc32c_append(seed, &address), data)
+    crc32c::crc32c_append(seed, &address)
 }
 
 #[cfg(test)]

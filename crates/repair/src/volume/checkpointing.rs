@@ -4,7 +4,7 @@
 //! 1. Write all open records and flush: what the checkpoint says exists.
 //! 2. Append the changes to the ring, and some chunks of the map's next image, and flush.
 //! 3. If the image is complete, update the superblock: the checkpoints before it are not needed any more.
-//! 4. Free the packed segments.
+//! 4. Free the packed segments, and those without a live page, which need no packing.
 
 use flashlab_device::Device;
 
@@ -48,6 +48,10 @@ impl<D: Device> Volume<D> {
         self.join_flush()?;
         self.write_all_records()?;
         self.flush_device()?;
+        while let Some(segment) = self.placer.take_dead_segment() {
+            self.packed.push(segment);
+            self.counters.packed_segments += 1;
+        }
         let checkpoint = self.next_checkpoint();
         let length = checkpoint.length();
         if self.ring.place(length).is_none() {

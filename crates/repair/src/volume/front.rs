@@ -51,8 +51,8 @@ impl<D: Device> Volume<D> {
     fn idle(&mut self, until: Nanos) {
         while self.io.device_mut().now() < until {
             if !self.background_step() && !self.discard_step() {
-                self.io.pause(until);
-                return;
+                let has_backlog = !self.discards.segments.is_empty() && self.poison().is_none();
+                self.io.pause(if has_backlog { until.min(self.discards.next) } else { until });
             }
         }
     }

@@ -2,7 +2,9 @@
 //!
 //! # Method
 //! 1. While fewer segments are free than the high mark, each group of records that the host writes is followed by
-//!    steps that free about the positions that it took. A step packs one record.
+//!    steps that free about the positions that it took. A step packs one record. A checkpoint frees a batch of packed
+//!    segments: it costs two flushes.
+//!    Above the low mark they end before they take longer than the packing of one segment and a checkpoint.
 //! 2. While the volume is idle, steps go on until the high mark is reached.
 //! 3. If the reserve is reached, the host waits until a segment is packed.
 //!
@@ -15,12 +17,10 @@ use super::reading::taken;
 use super::{PackingProgress, Volume};
 use crate::device_io::ReadRange;
 use crate::error::RepairError;
-use crate::format::record::{Entry, page_checksum};
+use crate::format::page_checksum::data_checksum;
+use crate::format::record::Entry;
 use crate::map::Location;
 use crate::seeded_bug::SeededBug;
-
-/// Segments that are packed before a checkpoint frees them: it costs two flushes.
-const PACKED_MAX: usize = 4;
 
 impl<D: Device> Volume<D> {
     /// Waits until the host may write a page: packs segments in the foreground.
@@ -67,14 +67,20 @@ impl<D: Device> Volume<D> {
             return;
         }
         let positions = f64::from(self.layout().pages_per_segment());
-        let live = match &self.packing {
-            Some(packing) => f64::from(self.placer.table().segment(packing.segment).live_pages) / positions,
-            None => 0.5,
-        };
+        let record = f64::from(self.layout().record_pages_max + 1);
+        // Packing while the volume was idle is no reason to pack less now.
+        self.packing_backlog = self.packing_backlog.max(-record);
         // A position of a segment with many live pages frees little.
-        self.packing_backlog += f64::from(pages) / (1.0 - live).max(0.1);
-        self.packing_backlog = self.packing_backlog.min(positions);
-        while self.packing_backlog > 0.0 && self.background_step() {}
+        self.packing_backlog += f64::from(pages) / (1.0 - self.victim_live_share).max(0.1);
+        let (backlog, checkpoint) = (self.packing_backlog, self.checkpoint);
+        while self.packing_backlog > 0.0 && self.background_step() {
+            let is_above_low = self.placer.table().free_count() > self.placer.watermarks().low;
+            let would_exceed_segment = backlog - self.packing_backlog + record > positions;
+            if is_above_low && (would_exceed_segment || self.checkpoint > checkpoint) {
+                self.packing_backlog = self.packing_backlog.min(positions);
+                break;
+            }
+        }
     }
 
     /// One step of packing, if any is due. False: nothing is to be done.
@@ -82,10 +88,10 @@ impl<D: Device> Volume<D> {
         if self.poison().is_some() || !self.placer.should_pack() {
             return false;
         }
-        let free = self.placer.table().free_count() + self.packed.len() as u32;
-        let marks = self.placer.watermarks();
-        let is_low = self.placer.table().free_count() <= marks.low;
-        if self.packed.len() >= PACKED_MAX || (!self.packed.is_empty() && (is_low || free >= marks.high)) {
+        let (free, marks) = (self.placer.table().free_count(), self.placer.watermarks());
+        let packed = self.packed.len() + self.placer.table().dead_segments().len();
+        let is_short = free <= marks.reserve + 1;
+        if packed >= self.batch || (packed > 0 && (is_short || free + packed as u32 >= marks.high)) {
             return self.write_checkpoint().is_ok();
         }
         match self.pack_step() {
@@ -104,6 +110,8 @@ impl<D: Device> Volume<D> {
             None => {
                 let Some(segment) = self.placer.begin_packing() else { return Ok(0) };
                 self.packing = Some(PackingProgress { segment, next: 0 });
+                let live_pages = self.placer.table().segment(segment).live_pages;
+                self.victim_live_share = f64::from(live_pages) / f64::from(self.layout().pages_per_segment());
                 (segment, 0)
             }
         };
@@ -185,7 +193,8 @@ impl<D: Device> Volume<D> {
         for &(page, location, checksum) in &record.live {
             let at = (location.position - start) as usize * page_size;
             let data = &read[at..at + page_size];
-            if page_checksum(self.seed, page, record.sequence, data) != checksum {
+            let of_data = data_checksum(data);
+            if self.checksums.of_page(page, record.sequence, of_data) != checksum {
                 continue;
             }
             let from = self.slot(location);
@@ -194,7 +203,7 @@ impl<D: Device> Volume<D> {
             let written = self.placer.table().written_at(from);
             let slot = self.placer.append_copy(log, from);
             self.counters.copied_pages += 1;
-            self.put_page(log, slot, Entry::Copy { page, checksum: 0 }, data, written)?;
+            self.put_page(log, slot, Entry::Copy { page, checksum: of_data }, data, written)?;
         }
         Ok(())
     }

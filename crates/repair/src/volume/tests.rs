@@ -105,6 +105,83 @@ fn flushed_writes_behind_a_segment_of_unwritten_copies_survive_a_crash() {
     }
 }
 
+/// Looks at single writes: the pages that packing copied meanwhile, and the IOs that the device did.
+struct Stalls {
+    copied_max: u64,
+    ios_max: u64,
+    /// Writes during which something was packed.
+    count: u64,
+}
+
+/// The longest stalls of random writes that began above the low mark.
+fn stalls_above_low_mark(capacity: Bytes, segment: Bytes, fill: f64) -> Stalls {
+    const RESPONSE: Nanos = Nanos(100);
+    let mut device = MemoryDevice::new(capacity, RESPONSE);
+    let options = LayoutOptions { segment, checkpoint_interval: Bytes::mib(4), ..options(capacity, fill) };
+    Volume::create(&mut device, VolumeUuid([9; 16]), options).unwrap();
+    let mut volume = open(device);
+    let pages = volume.size().0 / PAGE as u64;
+    let write = |volume: &mut Volume<MemoryDevice>, page: u64| {
+        volume.write(page * PAGE as u64, &[1; PAGE]).unwrap();
+    };
+    (0..pages).for_each(|page| write(&mut volume, page));
+    let mut random = Prng::new(Seed(5));
+    let mut stalls = Stalls { copied_max: 0, ios_max: 0, count: 0 };
+    for round in 0..2 * pages {
+        if round % 200 == 0 {
+            // Idle time ends between the marks, so that the next writes begin above the low one while the volume packs.
+            let between = volume.placer.watermarks().low + 2;
+            while volume.placer.table().free_count() < between && volume.background_step() {}
+        }
+        let is_above = volume.placer.table().free_count() > volume.placer.watermarks().low;
+        let (copied, now) = (volume.counters.copied_pages, Device::now(&mut volume));
+        write(&mut volume, random.below(pages));
+        let copied = volume.counters.copied_pages - copied;
+        if is_above && copied > 0 {
+            stalls.count += 1;
+            stalls.copied_max = stalls.copied_max.max(copied);
+            stalls.ios_max = stalls.ios_max.max((Device::now(&mut volume) - now).0 / RESPONSE.0);
+        }
+    }
+    stalls
+}
+
+/// Below the low mark a write may wait for as much packing as its own pages need.
+#[test]
+fn above_the_low_mark_no_write_waits_for_more_than_the_packing_of_a_segment() {
+    for (capacity, segment) in [(Bytes::mib(32), Bytes::kib(128)), (Bytes::mib(384), Bytes::mib(2))] {
+        let above = stalls_above_low_mark(capacity, segment, 0.8);
+        let pages = segment.0 / PAGE as u64;
+        // Each record: its header, its pages, the copies. A checkpoint of 4 MiB: less than 16 IOs.
+        let ios = 3 * pages.div_ceil(250) + 16;
+        assert!(above.count > 20, "{segment}: {} writes waited for packing", above.count);
+        assert!(above.copied_max <= pages, "{segment}: a write waited for {} copies", above.copied_max);
+        assert!(above.ios_max <= ios, "{segment}: a write waited for {} IOs", above.ios_max);
+    }
+}
+
+#[test]
+fn free_segments_are_discarded_at_the_rate_and_the_others_are_the_backlog() {
+    let segment = Bytes::kib(64);
+    let mut device = MemoryDevice::new(Bytes::mib(8), Nanos(100));
+    Volume::create(&mut device, VolumeUuid([9; 16]), options(Bytes::mib(8), 0.5)).unwrap();
+    let mount = MountOptions { discard_rate: Bytes::kib(640), ..MountOptions::default() };
+    let mut volume = Volume::open(device, mount, |_| Box::new(SingleLog::Greedy)).unwrap();
+    let size = volume.size();
+    volume.write(0, &vec![1; size.0 as usize]).unwrap();
+    volume.discard(0, size.0).unwrap();
+    volume.write_checkpoint().unwrap();
+    let backlog = volume.discard_backlog();
+    assert!(backlog.0 > size.0 / 2, "{backlog}");
+    // Ten segments a second, and one at the beginning.
+    for second in 1..=3_u32 {
+        volume.wait(Nanos::from_secs_f64(f64::from(second) - 0.05));
+        let discarded = volume.counters().device_discarded_bytes;
+        assert_eq!(discarded, u64::from(second) * 10 * segment.0, "second {second}");
+        assert_eq!(volume.discard_backlog(), Bytes(backlog.0 - discarded));
+    }
+}
+
 /// The write of a full record returns before the device has answered. When it failed, a read of its pages said that they were damaged,
 /// or returned what nobody knows to be there.
 #[test]

@@ -6,7 +6,8 @@ use flashlab_device::Device;
 use super::Volume;
 use crate::error::RepairError;
 use crate::format::checkpoint::Change;
-use crate::format::record::{Entry, RecordHeader, page_checksum};
+use crate::format::page_checksum::data_checksum;
+use crate::format::record::{Entry, RecordHeader};
 use crate::map::Location;
 use crate::open_record::OpenRecord;
 use crate::seeded_bug::SeededBug;
@@ -93,7 +94,7 @@ impl<D: Device> Volume<D> {
             && let Some((log, index)) = self.in_memory(location)
             && let Some(record) = &mut self.open[log]
         {
-            record.overwrite(index, data);
+            record.overwrite(index, page, data);
             self.counters.coalesced_pages += 1;
             return Ok(());
         }
@@ -105,7 +106,7 @@ impl<D: Device> Volume<D> {
         let slot = self.placer.append_write(log, previous);
         self.counters.host_pages += 1;
         self.record(log).has_host = true;
-        self.put_page(log, slot, Entry::Write { page, checksum: 0 }, data, now)?;
+        self.put_page(log, slot, Entry::Write { page, checksum: data_checksum(data) }, data, now)?;
         self.after_host_io()
     }
 
@@ -235,7 +236,7 @@ impl<D: Device> Volume<D> {
         let Some(last) = self.open.iter().rposition(is_host) else { return Ok(()) };
         for log in 0..=last {
             if is_host(&self.open[log]) {
-                self.written_positions += self.open[log].as_ref().map_or(0, |record| record.pages + 1);
+                self.written_positions += self.open[log].as_ref().map_or(0, OpenRecord::host_positions);
                 self.write_open_record(LogId(log as u8), log == last)?;
             }
         }
@@ -260,9 +261,7 @@ impl<D: Device> Volume<D> {
                         *entry = Entry::Superseded;
                         continue;
                     }
-                    let start = usize::from(distance) * page_size;
-                    let data = &buffer[start..start + page_size];
-                    *checksum = page_checksum(self.seed, *page, self.sequence, data);
+                    *checksum = self.checksums.of_page(*page, self.sequence, *checksum);
                     self.since_checkpoint.changes.push(Change::Put { page: *page, location });
                 }
                 Entry::Discard { page, count } => {

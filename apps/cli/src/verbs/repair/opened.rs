@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use flashlab_device::{Device, Wrapper};
-use flashlab_host::{Consent, IoEngine, OpenOptions};
+use flashlab_host::{Consent, OpenOptions};
 use flashlab_repair::superblock;
 
 use crate::exit::Refused;
@@ -40,7 +40,7 @@ pub fn for_reading(path: &Path) -> Result<Claimed> {
             path.display()
         ))
     })?;
-    Ok(Claimed { device: open(path, None)?, _claim: claim })
+    Ok(Claimed { device: flashlab_host::open(path, &OpenOptions::default())?, _claim: claim })
 }
 
 /// Opens it for writing if it carries a volume: then nothing is lost that is not the volume's.
@@ -57,11 +57,5 @@ pub fn of_volume(path: &Path) -> Result<Box<dyn Device + Send>> {
 
 /// Opens it for writing.
 pub fn for_writing(path: &Path, consent: Consent) -> Result<Box<dyn Device + Send>> {
-    open(path, Some(consent))
-}
-
-fn open(path: &Path, write: Option<Consent>) -> Result<Box<dyn Device + Send>> {
-    // Several threads of a server use the volume, and a ring of the kernel belongs to one.
-    let options = OpenOptions { engine: IoEngine::Synchronous, write, ..OpenOptions::default() };
-    Ok(flashlab_host::open(path, &options)?)
+    Ok(flashlab_host::open(path, &OpenOptions::for_volume(consent))?)
 }
