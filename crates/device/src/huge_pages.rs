@@ -15,9 +15,15 @@ const WORTH_IT: usize = 8 << 20;
 
 /// `count` times `value`, in huge pages if it is large and the system has them.
 pub fn vec_in_huge_pages<T: Clone>(value: T, count: usize) -> Vec<T> {
+    let mut table = empty_vec_in_huge_pages(count);
+    table.resize(count, value);
+    table
+}
+
+/// A table without entries that has memory for `count` of them, as [`vec_in_huge_pages`].
+pub fn empty_vec_in_huge_pages<T>(count: usize) -> Vec<T> {
     let mut table = Vec::with_capacity(count);
     advise(table.spare_capacity_mut());
-    table.resize(count, value);
     table
 }
 

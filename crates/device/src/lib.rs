@@ -26,7 +26,7 @@ pub use device::{Conditioning, Device, DisturbanceCounters, Health, Parallel, Te
 pub use fault::{FaultyDevice, InjectedFault};
 pub use flashlab_base::{Identity, Operation};
 pub use geometry::{DataHandling, Geometry};
-pub use huge_pages::vec_in_huge_pages;
+pub use huge_pages::{empty_vec_in_huge_pages, vec_in_huge_pages};
 pub use io::{Completion, IoError, Request};
 pub use memory::MemoryDevice;
 pub use nothing::NoDevice;

@@ -29,6 +29,8 @@ mod files;
 mod format;
 mod header_cache;
 mod layout;
+mod live_page_counts;
+mod location;
 mod map;
 mod mdc;
 mod model;

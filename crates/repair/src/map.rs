@@ -4,123 +4,90 @@
 //! Five bytes for each logical page: four for the position, and one for the distance to the header of its record, which has
 //! its checksum.
 
-use flashlab_device::vec_in_huge_pages;
+use std::ops::Range;
 
-/// Bytes that the map takes for each logical page.
-pub(crate) const BYTES_PER_PAGE: usize = 5;
+use flashlab_device::{empty_vec_in_huge_pages, vec_in_huge_pages};
 
-const NOWHERE: u32 = u32::MAX;
+use crate::live_page_counts::LivePageCounts;
+pub(crate) use crate::location::{BYTES_PER_PAGE, Location};
+use crate::location::{NOWHERE, NOWHERE_PLACE, Place, place_of, position_of};
 
-/// Where a page lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Location {
-    /// The position, counted in pages from the first segment.
-    pub position: u32,
-    /// How many positions before it the header of its record lies.
-    pub distance: u8,
-}
-
-impl Location {
-    /// The position of the record's header.
-    pub fn header(self) -> u32 {
-        self.position - u32::from(self.distance)
-    }
-}
-
-/// Divides by the same number many times, by multiplying with its inverse in 64 bits: exact for numbers of 32 bits (Lemire, Kaser and
-/// Kurz, "Faster remainder by direct computation", Software: Practice and Experience 49(6), 2019).
-struct Divisor {
-    inverse: u64,
-}
-
-impl Divisor {
-    /// For a number above 1.
-    fn new(by: u32) -> Divisor {
-        Divisor { inverse: u64::MAX / u64::from(by) + 1 }
-    }
-
-    #[inline]
-    fn quotient(&self, of: u32) -> u32 {
-        ((u128::from(self.inverse) * u128::from(of)) >> 64) as u32
-    }
-}
-
-/// The places of all logical pages.
+/// The places of all logical pages, each in one piece: a random access misses the CPU's cache once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PageMap {
-    positions: Vec<u32>,
-    distances: Vec<u8>,
+    places: Vec<Place>,
     mapped: u64,
 }
 
 impl PageMap {
     /// A map of pages that lie nowhere.
     pub fn new(pages: u64) -> PageMap {
-        let count = pages as usize;
-        PageMap {
-            positions: vec_in_huge_pages(NOWHERE, count),
-            distances: vec_in_huge_pages(0, count),
-            mapped: 0,
-        }
+        PageMap { places: vec_in_huge_pages(NOWHERE_PLACE, pages as usize), mapped: 0 }
+    }
+
+    /// A map without pages, with memory for this number of them, which [`PageMap::load`] adds.
+    pub fn with_capacity(pages: u64) -> PageMap {
+        PageMap { places: empty_vec_in_huge_pages(pages as usize), mapped: 0 }
     }
 
     /// Where the page lies. `None`: it was never written, or was discarded.
     #[inline]
     pub fn get(&self, page: u64) -> Option<Location> {
-        let position = self.positions[page as usize];
-        (position != NOWHERE).then(|| Location { position, distance: self.distances[page as usize] })
+        let place = self.places[page as usize];
+        let position = position_of(place);
+        (position != NOWHERE).then_some(Location { position, distance: place[4] })
     }
 
     /// Puts the page there.
     #[inline]
     pub fn set(&mut self, page: u64, location: Option<Location>) {
-        let index = page as usize;
-        let before = self.positions[index] != NOWHERE;
+        let before = position_of(self.places[page as usize]) != NOWHERE;
         self.mapped = self.mapped + u64::from(location.is_some()) - u64::from(before);
-        (self.positions[index], self.distances[index]) =
-            location.map_or((NOWHERE, 0), |location| (location.position, location.distance));
+        self.places[page as usize] = place_of(location);
+    }
+
+    /// As [`PageMap::set`], while the map is recovered and places may be wrong.
+    #[inline]
+    pub fn replay(&mut self, page: u64, location: Option<Location>, counts: &mut LivePageCounts) {
+        let place = &mut self.places[page as usize];
+        counts.remove(*place);
+        *place = place_of(location);
+        counts.add(*place);
+    }
+
+    /// Reads the places of these pages, so that they lie in the CPU's cache when they are replayed: the misses of many pages overlap.
+    pub fn prefetch(&self, pages: impl Iterator<Item = u64>) {
+        let touched =
+            pages.filter_map(|page| self.places.get(page as usize)).fold(0, |sum, place| sum ^ place[4]);
+        std::hint::black_box(touched);
     }
 
     /// Changes the number of pages. Those that are removed lie nowhere.
     pub fn resize(&mut self, pages: u64) {
-        self.positions.resize(pages as usize, NOWHERE);
-        self.distances.resize(pages as usize, 0);
+        self.places.resize(pages as usize, NOWHERE_PLACE);
     }
 
-    /// Sets pages that lie nowhere, from here on, from their bytes in an image: four of the position, and the distance. Places are not
-    /// checked: [`PageMap::live_pages`] does that.
-    pub fn load(&mut self, first: u64, bytes: &[u8]) {
-        let first = first as usize;
-        let places = self.positions[first..].iter_mut().zip(&mut self.distances[first..]);
-        for ((position, distance), bytes) in places.zip(bytes.chunks_exact(BYTES_PER_PAGE)) {
-            *position = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-            *distance = bytes[4];
-            self.mapped += u64::from(*position != NOWHERE);
-        }
+    /// Adds pages from their bytes in an image.
+    pub fn load(&mut self, bytes: &[u8], counts: &mut LivePageCounts) {
+        let places = bytes.as_chunks().0;
+        counts.add_all(places);
+        self.places.extend_from_slice(places);
     }
 
-    /// The number of pages in each segment. `Err`: a page whose place does not exist.
-    pub fn live_pages(&self, segment_count: u32, pages_per_segment: u32) -> Result<Vec<u32>, u64> {
-        let segment_of = Divisor::new(pages_per_segment);
-        let end = segment_count * pages_per_segment;
-        let mut live = vec![0; segment_count as usize];
-        for (page, (&position, &distance)) in (0..).zip(self.positions.iter().zip(&self.distances)) {
-            if position == NOWHERE {
-                continue;
-            }
-            let segment = segment_of.quotient(position);
-            let within = position.wrapping_sub(segment * pages_per_segment);
-            if position >= end || distance == 0 || u32::from(distance) > within {
-                return Err(page);
-            }
-            live[segment as usize] += 1;
-        }
-        Ok(live)
+    /// From now on places are right. `Err`: a page whose place does not exist.
+    pub fn finish_recovery(&mut self, counts: &LivePageCounts) -> Result<(), u64> {
+        self.mapped = counts.of_segments().iter().map(|&live| u64::from(live)).sum();
+        counts.wrong(&self.places).map_or(Ok(()), Err)
+    }
+
+    /// The bytes of these pages in an image.
+    pub fn bytes(&self, pages: Range<u64>) -> &[u8] {
+        self.places[pages.start as usize..pages.end as usize].as_flattened()
     }
 
     /// The number of logical pages.
     pub fn pages(&self) -> u64 {
-        self.positions.len() as u64
+        self.places.len() as u64
     }
 
     /// The number of pages that lie somewhere.
@@ -136,35 +103,31 @@ mod tests {
     #[test]
     fn pages_are_counted_in_their_segments_and_impossible_places_are_found() {
         for pages_per_segment in [4, 7, 1024, 16384] {
-            let mut map = PageMap::new(5);
+            let mut map = PageMap::with_capacity(5);
             let first_of_second = pages_per_segment;
             let mut bytes = Vec::new();
             for (position, distance) in
-                [(1, 1), (NOWHERE, 0), (first_of_second + 3, 2), (first_of_second - 1, 1)]
+                [(NOWHERE, 0), (1, 1), (NOWHERE, 0), (first_of_second + 3, 2), (first_of_second - 1, 1)]
             {
                 bytes.extend_from_slice(&u32::to_le_bytes(position));
                 bytes.push(distance);
             }
-            map.load(1, &bytes);
-            assert_eq!(map.live_pages(2, pages_per_segment), Ok(vec![2, 1]), "{pages_per_segment}");
-            assert_eq!(map.mapped(), 3);
-            assert_eq!(map.get(3), Some(Location { position: first_of_second + 3, distance: 2 }));
+            let mut of_image = LivePageCounts::new(0, 2, pages_per_segment);
+            map.load(&bytes, &mut of_image);
+            assert_eq!(map.bytes(0..5), bytes);
+            let place = |position, distance| Some(Location { position, distance });
             for (position, distance) in
                 [(2 * pages_per_segment, 1), (first_of_second, 1), (2, 0), (NOWHERE - 1, 1)]
             {
-                map.set(0, Some(Location { position, distance }));
-                assert_eq!(map.live_pages(2, pages_per_segment), Err(0), "{position}");
+                map.replay(0, place(position, distance), &mut of_image);
+                assert_eq!(of_image.wrong(map.bytes(0..5).as_chunks().0), Some(0), "{position}");
             }
-        }
-    }
-
-    #[test]
-    fn dividing_by_an_inverse_is_exact() {
-        for by in [2, 3, 7, 1000, 1024, 16384, u32::MAX] {
-            let divisor = Divisor::new(by);
-            for of in [0, 1, by - 1, by, 1_000_003, 2 * (by / 2), u32::MAX - 1, u32::MAX] {
-                assert_eq!(divisor.quotient(of), of / by, "{of} / {by}");
-            }
+            map.replay(0, None, &mut of_image);
+            map.replay(2, place(first_of_second + 2, 1), &mut of_image);
+            assert_eq!(map.finish_recovery(&of_image), Ok(()));
+            assert_eq!(of_image.of_segments(), [2, 2], "{pages_per_segment}");
+            assert_eq!(map.mapped(), 4);
+            assert_eq!(map.get(3), place(first_of_second + 3, 2));
         }
     }
 }

@@ -143,20 +143,26 @@ impl Checkpoint {
         if FIXED + lists.sum::<usize>() != used {
             return None;
         }
-        for _ in 0..counts[0] {
-            let (page, value, distance, kind, _) =
-                (fields.u64(), fields.u32(), fields.u8(), fields.u8(), fields.u16());
-            checkpoint.changes.push(match kind {
-                0 => Change::Put { page, location: Location { position: value, distance } },
-                _ => Change::Drop { page, count: value },
-            });
-        }
+        let changes = fields.slice(counts[0] * CHANGE)?.as_chunks().0;
+        checkpoint.changes = changes.iter().map(decode_change).collect();
         for _ in 0..counts[1] {
             checkpoint.segments.push((SegmentId(fields.u32()), decode_segment(&mut fields)));
         }
         checkpoint.queue.extend((0..counts[2]).map(|_| SegmentId(fields.u32())));
         checkpoint.open.extend((0..counts[3]).map(|_| (SegmentId(fields.u32()), fields.u32())));
         (!fields.is_short()).then_some(checkpoint)
+    }
+}
+
+/// A change, of which a mount may decode tens of millions.
+#[inline]
+fn decode_change(bytes: &[u8; CHANGE]) -> Change {
+    let [p0, p1, p2, p3, p4, p5, p6, p7, v0, v1, v2, v3, distance, kind, _, _] = *bytes;
+    let page = u64::from_le_bytes([p0, p1, p2, p3, p4, p5, p6, p7]);
+    let value = u32::from_le_bytes([v0, v1, v2, v3]);
+    match kind {
+        0 => Change::Put { page, location: Location { position: value, distance } },
+        _ => Change::Drop { page, count: value },
     }
 }
 

@@ -10,7 +10,7 @@ use flashlab_base::Bytes;
 
 use crate::format::checkpoint::{SEGMENT, decode_segment, encode_segment};
 use crate::format::{BLOCK, Decoder, Encoder, VolumeUuid};
-use crate::map::{BYTES_PER_PAGE, Location};
+use crate::map::BYTES_PER_PAGE;
 use crate::segment_table::Segment;
 
 const MAGIC: [u8; 8] = *b"FLMAPIMG";
@@ -19,8 +19,6 @@ const FIXED: usize = 24;
 const PAGES: u64 = ((BLOCK.0 as usize - FIXED) / BYTES_PER_PAGE) as u64;
 /// Segments in a chunk.
 const SEGMENTS: u64 = ((BLOCK.0 as usize - FIXED) / SEGMENT) as u64;
-/// The position of a page that lies nowhere.
-const NOWHERE: u32 = u32::MAX;
 
 /// The length of an image.
 pub(crate) fn length(pages: u64, segments: u64) -> Bytes {
@@ -50,20 +48,9 @@ pub(crate) fn content(chunk: u64, pages: u64, segments: u64) -> Option<ChunkCont
     }
 }
 
-/// Writes a chunk of places.
-pub(crate) fn encode_pages(
-    uuid: VolumeUuid,
-    (image, chunk): (u64, u64),
-    places: impl Iterator<Item = Option<Location>>,
-    block: &mut [u8],
-) {
-    let mut fields = begin(image, chunk, block);
-    for place in places {
-        match place {
-            Some(Location { position, distance }) => fields.u32(position).u8(distance),
-            None => fields.u32(NOWHERE).u8(0),
-        };
-    }
+/// Writes a chunk of places, from their bytes in the map.
+pub(crate) fn encode_pages(uuid: VolumeUuid, (image, chunk): (u64, u64), places: &[u8], block: &mut [u8]) {
+    begin(image, chunk, block).bytes(places);
     end(uuid, block);
 }
 
@@ -127,7 +114,7 @@ pub(crate) fn decode_segments(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map::PageMap;
+    use crate::map::{Location, PageMap};
 
     #[test]
     fn chunks_cover_all_pages_and_then_all_segments() {
@@ -143,10 +130,10 @@ mod tests {
         let uuid = VolumeUuid([1; 16]);
         let mut block = vec![0; 4096];
         let places = [None, Some(Location { position: 9, distance: 2 })];
-        encode_pages(uuid, (4, 1), places.into_iter(), &mut block);
-        let mut map = PageMap::new(2);
-        map.load(0, page_bytes(uuid, (4, 1), 2, &block).unwrap());
-        assert_eq!([map.get(0), map.get(1)], places);
+        let mut written = PageMap::new(2);
+        written.set(1, places[1]);
+        encode_pages(uuid, (4, 1), written.bytes(0..2), &mut block);
+        assert_eq!(page_bytes(uuid, (4, 1), 2, &block), Some(written.bytes(0..2)));
         assert!(page_bytes(uuid, (5, 1), 2, &block).is_none());
         assert!(page_bytes(uuid, (4, 2), 2, &block).is_none());
         block[4000] ^= 1;

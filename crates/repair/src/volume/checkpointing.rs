@@ -180,7 +180,7 @@ impl<D: Device> Volume<D> {
         let table = self.placer.table();
         match image::content(id.1, self.map.pages(), table.segment_count().into()) {
             Some(ChunkContent::Pages(pages)) => {
-                image::encode_pages(self.superblock.uuid, id, pages.map(|page| self.map.get(page)), block);
+                image::encode_pages(self.superblock.uuid, id, self.map.bytes(pages), block);
             }
             Some(ChunkContent::Segments(segments)) => {
                 let segments = segments.map(|at| table.segment(SegmentId(at as u32)));
