@@ -208,6 +208,13 @@ mod tests {
     use super::*;
     use flashlab_sim::profile::FlashSection;
 
+    /// Its first draw is a demand-cached map that would move data for ever after some random writes.
+    #[test]
+    fn a_device_whose_collection_does_not_keep_up_is_drawn_again() {
+        assert_eq!(legal(draw(2_713_031, 0)), None);
+        assert!(legal(profile(2_713_031)).is_some());
+    }
+
     #[test]
     fn a_seed_makes_one_device_that_is_plausible() {
         for seed in 0..500 {
