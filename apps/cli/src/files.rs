@@ -100,6 +100,7 @@ impl Output {
 /// Refuses an output that would replace something else, and one that cannot be written. Call it before the work
 /// whose result goes there.
 pub fn check_output(file: &Path, kind: Output) -> Result<()> {
+    refuse_new_device(file)?;
     if fs::metadata(file).is_ok_and(|found| !found.is_file()) {
         return refuse_kind(file);
     }
@@ -138,6 +139,7 @@ pub fn write_output(file: &Path, kind: Output, content: impl AsRef<[u8]>) -> Res
 
 /// Opens a file at whose end text is added. What it contains stays.
 pub fn append(file: &Path) -> Result<File> {
+    refuse_new_device(file)?;
     refuse_kind(file)?;
     OpenOptions::new().append(true).create(true).open(file).map_err(|error| failed(file, &error))
 }
@@ -201,9 +203,32 @@ fn refuse_kind(file: &Path) -> Result<()> {
     }
 }
 
+/// Refuses to make a file where the kernel makes devices: a device's name that is written wrong would become a file there.
+fn refuse_new_device(file: &Path) -> Result<()> {
+    let folder = match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => fs::canonicalize(parent),
+        _ => std::env::current_dir(),
+    };
+    match folder {
+        Ok(folder) if folder == Path::new("/dev") && !file.exists() => bail!(Usage(format!(
+            "{} does not exist, and /dev is for devices: name a file elsewhere",
+            file.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_file_is_made_among_the_devices() {
+        let file = Path::new("/dev/flashlab-no-such-device");
+        assert!(check_output(file, Output::Page).is_err());
+        assert!(append(file).is_err());
+        assert!(!file.exists());
+    }
 
     #[test]
     fn only_outputs_of_the_same_kind_are_recognised() {

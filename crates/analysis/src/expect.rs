@@ -263,8 +263,8 @@ impl Expectation {
                 let estimate = Estimate { value: ratio.ratio, low: ratio.low, high: ratio.high, ios };
                 let of = format!("{}: {}", comparison.run_in_words(run), name(keys, index));
                 let differs = ratio.low > 1.0 || ratio.high.is_some_and(|high| high < 1.0);
-                let not_among =
-                    (differs && ratio.verdict == RatioVerdict::CannotBeTold).then_some(comparison.tests);
+                let is_shown = matches!(ratio.verdict, RatioVerdict::Faster | RatioVerdict::Slower);
+                let not_among = (differs && !is_shown).then_some(comparison.tests);
                 Some(self.judge_interval(of, estimate, FigureUnit::Ratio, not_among))
             })
         });

@@ -11,6 +11,7 @@ use crate::comparison::{
     missing, odd_repetitions, ratios_of, run_name, sentences, statistic_name, statistic_over, title,
     verdict_sentence, verdict_word, warnings, what_would_tell,
 };
+use crate::escape::with_code;
 use crate::page::{Section, figures, note, page};
 use crate::units;
 use crate::words::capitalised;
@@ -79,7 +80,7 @@ fn verdict(comparison: &Comparison) -> Markup {
         @if !doubts.is_empty() {
             div.warnings {
                 h2 { "These may change the verdict" }
-                ul { @for doubt in doubts { li { (doubt) } } }
+                ul { @for doubt in doubts { li { (with_code(&doubt)) } } }
             }
         }
         p.note { (method(comparison)) }

@@ -3,6 +3,7 @@
 //! maud makes every text safe as markup. Two dangers are left: characters that HTML forbids or that change
 //! the order of the text around them, and JSON that ends its `<script>` element.
 
+use maud::{Markup, html};
 use serde::Serialize;
 
 /// `page` with a replacement character in place of each control character and each direction override.
@@ -12,6 +13,12 @@ use serde::Serialize;
 pub fn without_controls(page: String) -> String {
     let is_forbidden = |c: char| (c.is_control() && !matches!(c, '\t' | '\n')) || is_direction_override(c);
     if page.contains(is_forbidden) { page.replace(is_forbidden, "\u{fffd}") } else { page }
+}
+
+/// A sentence whose commands stand in back-ticks, as it is read on a terminal: on a page they are code.
+pub fn with_code(sentence: &str) -> Markup {
+    let parts = sentence.split('`').enumerate();
+    html! { @for (index, part) in parts { @if index % 2 == 1 { code { (part) } } @else { (part) } } }
 }
 
 /// Whether `c` changes the direction of the text after it.
@@ -29,6 +36,12 @@ pub fn json<T: Serialize>(value: &T) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_in_back_ticks_is_code() {
+        let shown = with_code("write `--state <b>` before").into_string();
+        assert_eq!(shown, "write <code>--state &lt;b&gt;</code> before");
+    }
 
     #[test]
     fn text_cannot_become_markup() {

@@ -130,7 +130,7 @@ fn evidence_words(judgement: &Judgement) -> String {
             match not_among {
                 Some(ratios) => format!(
                     "{measured}. This holds for this ratio alone: of all {ratios} ratios that were compared, one in twenty \
-                     differs as much by chance, and the comparison cannot tell that this one differs"
+                     differs as much by chance, and the comparison does not show that this one differs"
                 ),
                 None => measured,
             }

@@ -3,6 +3,7 @@
 use flashlab_analysis::findings::{Findings, Hint};
 use maud::{Markup, html};
 
+use crate::escape::with_code;
 use crate::page::{Section, figures, note};
 use crate::points::is_own_plan;
 use crate::state::{state_sentence, steady_chart};
@@ -36,7 +37,7 @@ fn device(findings: &Findings) -> Markup {
     html! {
         p.eyebrow { (about(findings)) }
         h1 { (findings.characteristics.device) }
-        p.note { (state_sentence(&findings.method)) }
+        p.note { (with_code(&state_sentence(&findings.method))) }
     }
 }
 

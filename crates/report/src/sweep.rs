@@ -46,6 +46,10 @@ pub struct SweepPoint {
     pub rows: Vec<RunRow>,
 }
 
+/// What the last column means: a run may be shorter than the garbage collection that it causes.
+const WRITE_AMPLIFICATION: &str = "WA is what the flash programmed during a run over what was written in it: work left by earlier writes \
+    counts, and what is still in a write buffer does not. Runs that are longer than the buffer say more.";
+
 /// The table for a terminal.
 pub fn sweep_terminal(sweep: &Sweep, layout: &Layout) -> String {
     let mut out = Writer::new(layout);
@@ -72,6 +76,8 @@ pub fn sweep_terminal(sweep: &Sweep, layout: &Layout) -> String {
     };
     out.line(&line(&keys), DIM);
     rows.iter().for_each(|row| out.line(&line(row), ""));
+    out.blank();
+    out.wrapped("", WRITE_AMPLIFICATION, DIM);
     out.report();
     out.text
 }
@@ -97,7 +103,12 @@ pub fn sweep_html(sweep: &Sweep) -> String {
     let sections = [
         Section { id: "sweep", short: "", heading: "", body: head },
         Section { id: "pictures", short: "Pictures", heading: "Over the values", body: figures(&charts) },
-        Section { id: "table", short: "Table", heading: "All figures", body: table },
+        Section {
+            id: "table",
+            short: "Table",
+            heading: "All figures",
+            body: html! { (table) p.note { (WRITE_AMPLIFICATION) } },
+        },
     ];
     page(&title(sweep), &sections, &charts.iter().collect::<Vec<_>>(), &sweep.flashlab)
 }

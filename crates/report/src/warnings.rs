@@ -5,6 +5,7 @@
 use flashlab_analysis::findings::{Severity, Warning};
 use maud::{Markup, html};
 
+use crate::escape::with_code;
 use crate::words::capitalised;
 
 /// Warnings of one kind. Equal messages are counted.
@@ -103,7 +104,7 @@ fn one_line(kinds: &[WarningKind<'_>]) -> String {
 fn message((warning, count): &(&Warning, usize)) -> Markup {
     html! {
         @if let Some(run) = warning.run { span.run { "run " (run) } " " }
-        (warning.message)
+        (with_code(&warning.message))
         @if *count > 1 { " (" (count) " times)" }
     }
 }

@@ -131,8 +131,8 @@ impl OngoingInference {
                 document.display()
             )));
         }
-        let page = self.folder.path().join(PAGE);
         let (ended, kept) = self.infer_until_the_end(device);
+        let page = kept.is_ok().then(|| self.folder.path().join(PAGE));
         let missing = match (&ended, &kept) {
             (InferenceEnd::Gone(reason), _) => Some(gone(reason)),
             (_, Err(error)) => Some(error.to_string()),
@@ -142,7 +142,7 @@ impl OngoingInference {
             // The output has an answer for each parameter. The folder's document leaves the missing ones out,
             // so that a resumed inference probes them.
             let complete = self.known.document.clone().with_rest(self.settings().parameters(), &reason);
-            show::print(&self.manifest, &complete, &page, options)?;
+            show::print(&self.manifest, &complete, page.as_deref(), options)?;
         }
         kept?;
         if let Some(failure) = failure(ended) {
@@ -150,7 +150,7 @@ impl OngoingInference {
             tell!("resume with: flashlab resume {word}");
             bail!(failure)
         }
-        show::print(&self.manifest, &self.known, &page, options)?;
+        show::print(&self.manifest, &self.known, page.as_deref(), options)?;
         if let Some(device) = device.as_flash() {
             tell!("{}", flash_statistics::text(&device.statistics()).trim_end());
         }

@@ -50,7 +50,7 @@ pub fn replay(run: &Path, output: Option<&Path>, options: &InferencePrintOptions
     // From the file, where numbers are rounded as those of the recording are.
     report_differences(&recorded, &folder.read_sealed(INFERENCE)?);
     match ended {
-        InferenceEnd::Done => show::print(&manifest, &known, &folder.path().join(PAGE), options),
+        InferenceEnd::Done => show::print(&manifest, &known, Some(&folder.path().join(PAGE)), options),
         InferenceEnd::Diverged(reason) => {
             let word = shell_word(&folder.path().display().to_string());
             bail!(

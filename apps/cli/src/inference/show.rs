@@ -36,7 +36,7 @@ pub fn show(path: &Path, page: Option<&Path>, options: &InferencePrintOptions) -
         manifest.warnings.push(warning);
     }
     let known = known.with_rest(manifest.settings.parameters(), NOT_YET);
-    print(&manifest, &known, page.unwrap_or(&path.join(PAGE)), options)
+    print(&manifest, &known, Some(page.unwrap_or(&path.join(PAGE))), options)
 }
 
 /// A warning if some parameters were not probed yet.
@@ -51,21 +51,23 @@ fn unfinished(settings: &InferenceSettings, known: &Inference, folder: &Path) ->
     (left > 0).then(|| ("unfinished".to_owned(), message))
 }
 
-/// Prints the findings, and where their page is.
+/// Prints the findings, and where their page is, if it could be written.
 pub fn print(
     manifest: &Manifest<InferenceSettings>,
     known: &Inference,
-    page: &Path,
+    page: Option<&Path>,
     options: &InferencePrintOptions,
 ) -> Result<()> {
-    let page = page.display().to_string();
+    let page = page.map(|page| page.display().to_string());
     let advised = || advice(known, manifest.settings.write_budget);
     let PrintOptions { table, expectations } = &options.print;
     let judged = expectations.judge(|expectations| {
         Ok(expectations.iter().map(|expectation| expectation.judge_inference(known)).collect())
     })?;
     if table.is_for_a_program() {
-        tell!("report: {page}");
+        if let Some(page) = &page {
+            tell!("report: {page}");
+        }
         match (options.advise, table.csv) {
             (true, true) => csv_table::print(&advised().given)?,
             (true, false) => output::json(&advised())?,
@@ -74,7 +76,7 @@ pub fn print(
         }
     } else {
         let run = inference_run(manifest, known, &manifest.warnings, &[]);
-        output::text(&inference_terminal(&run, &output::layout(Some(page))))?;
+        output::text(&inference_terminal(&run, &output::layout(page)))?;
         if options.advise {
             output::text(&format!("\n{}", advice_terminal(&advised(), &output::layout(None))))?;
         }

@@ -72,6 +72,27 @@ fn a_device_is_written_until_it_is_steady() {
         (last.iter().copied().fold(f64::MAX, f64::min), last.iter().copied().fold(0.0, f64::max));
     assert!(most - least <= 0.2 * most, "{last:?}");
     assert!(least > once["device"]["write_amplification"].as_f64().unwrap(), "{last:?} {once}");
+    directory.write("short.toml", PLAN);
+    directory.succeeds(&["run", "short.toml", "sim:./small.toml@state", "--output", "run"]);
+    let findings: serde_json::Value =
+        serde_json::from_str(&directory.succeeds(&["report", "run", "--json"]).out).unwrap();
+    assert_eq!(findings["method"]["state"], "steady", "{}", findings["method"]);
+    assert_eq!(findings["method"]["saved"]["evidence"], steady["steady"]["evidence"]);
+    let shown = directory.succeeds(&["report", "run"]).out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("The device began in a saved state, steady with a confidence of"), "{shown}");
+    assert!(!shown.contains("not known whether"), "{shown}");
+    directory.succeeds(&[
+        "run",
+        "short.toml",
+        "sim:./small.toml@state",
+        "--state",
+        "random",
+        "--output",
+        "aged",
+    ]);
+    let aged: serde_json::Value =
+        serde_json::from_str(&directory.succeeds(&["report", "aged", "--json"]).out).unwrap();
+    assert_eq!(aged["method"]["saved"], serde_json::Value::Null, "the run made another state");
     let refused = directory.flashlab(&[
         "sim",
         "precondition",

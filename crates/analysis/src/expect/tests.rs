@@ -1,7 +1,9 @@
 use flashlab_base::{Mode, Prng, Seed};
 
 use super::{Evidence, Expectation, ExpectationKind, Outcome};
-use crate::compare::{ComparedRun, ExperimentKey, Responses, RunDetails, TransferTotals, compare};
+use crate::compare::{
+    ComparedRun, ExperimentKey, RatioVerdict, Responses, RunDetails, TransferTotals, compare,
+};
 use crate::findings::Characteristics;
 
 fn key(micro_benchmark: &str, pattern: &str, label: &str, value: f64, mode: Mode) -> ExperimentKey {
@@ -144,4 +146,23 @@ fn what_is_no_expectation_is_told() {
     assert!(error("translation_family = pages").contains("demand-cached page"));
     assert!(error("recovery_ends < yes").contains("yes, no"));
     assert!(error("read_cost_per_io = 10us").contains("never equal"));
+}
+
+#[test]
+fn an_expectation_that_the_corrected_comparison_does_not_bear_out_says_so() {
+    let expectation: Expectation = "p50(RW) > 1.0x".parse().unwrap();
+    let mut seen = Vec::new();
+    for seed in 0..40 {
+        let comparison = compare(&[run_of(30, 100_000, 100 * seed), run_of(30, 102_500, 100 * seed + 50)]);
+        let verdict = comparison.experiments[0].ratios[1].as_ref().unwrap()[0].ratio.verdict;
+        let judgement = expectation.judge_comparison(&comparison).remove(0);
+        let Evidence::Interval { not_among, .. } = judgement.evidence else { panic!("{judgement:?}") };
+        let is_shown = matches!(verdict, RatioVerdict::Faster | RatioVerdict::Slower);
+        let is_left_open = judgement.outcome == Outcome::Met && !is_shown;
+        assert_eq!(not_among, is_left_open.then_some(comparison.tests), "seed {seed}: {judgement:?}");
+        seen.push((judgement.outcome, not_among.is_some()));
+    }
+    for case in [(Outcome::Met, true), (Outcome::CannotBeTold, false)] {
+        assert!(seen.contains(&case), "{case:?} in {seen:?}");
+    }
 }

@@ -11,6 +11,7 @@ use super::groups::{GROUPS, ParameterGroup};
 use super::{InferenceRun, by_evidence, confidence, device_state, pictures, plain, titles};
 use crate::advice::{Advice, Advised, LEAST_CONFIDENCE, Withheld, advice};
 use crate::charts::Chart;
+use crate::escape::with_code;
 use crate::page::{Section, facts, figure, figures, page};
 use crate::units::{UNKNOWN, exactly, sentence};
 use crate::words::{capitalised, date};
@@ -198,7 +199,7 @@ fn head(run: &InferenceRun<'_>) -> Markup {
         p.verdict { (plain::kind(inference)) }
         @let things = plain::things_to_do(run);
         @if !things.is_empty() { ol { @for thing in &things { li { (thing) } } } }
-        p.note { (device_state(inference).1) }
+        p.note { (with_code(&device_state(inference).1)) }
         p.note { (run.summary()) }
         (warnings(run.warnings))
     }
@@ -209,7 +210,7 @@ fn warnings(warnings: &[(String, String)]) -> Markup {
         @if !warnings.is_empty() {
             aside.warnings aria-label="Warnings" {
                 h2 { "To doubt" }
-                ul { @for (_, message) in warnings { li { (message) } } }
+                ul { @for (_, message) in warnings { li { (with_code(message)) } } }
             }
         }
     }

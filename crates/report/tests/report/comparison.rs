@@ -137,8 +137,8 @@ fn two_runs_in_a_terminal() {
       p99.9     A 2.00 ms, B 2.00 ms: 1.00× (too few IOs), cannot be told
       mean      A 1.10 ms, B 1.10 ms: 1.00× (0.95× to 1.06×), equal
       B is equal to A within 10 % at median, p99 and mean. It cannot be told at p90
-      (more IOs than can be measured would tell) and p99.9 (about 4 100 IOs of each
-      would tell).
+      (more IOs than can be measured would tell) and p99.9 (about 4 100 IOs of each,
+      in 11 repetitions, would tell).
 
     granularity RW, 3 values of IOSize
       median    slower at 2 of 3 (2.00×), equal at 1
