@@ -15,10 +15,10 @@ pub enum EngineError {
         observers: usize,
     },
     /// The pattern keeps more IOs in flight than the device accepts.
-    #[error("{}", queue_depth_text(*.processes, *.wanted, *.offered))]
+    #[error(
+        "queue_depth = {wanted}: must be from 1 to {offered}: the device accepts no more IOs at the same time"
+    )]
     QueueDepth {
-        /// The number of the pattern's processes.
-        processes: u32,
         /// The queue depth of each process.
         wanted: u32,
         /// The largest queue depth that the device offers each process.
@@ -37,16 +37,4 @@ pub enum EngineError {
         /// Why not.
         reason: String,
     },
-}
-
-fn queue_depth_text(processes: u32, wanted: u32, offered: u32) -> String {
-    if processes == 1 {
-        return format!(
-            "queue_depth = {wanted}: must be from 1 to {offered}: the device accepts no more IOs at the same time"
-        );
-    }
-    format!(
-        "queue_depth = {wanted} with parallel_degree = {processes}: must be from 1 to {offered}, because all \
-         processes share the device's queue"
-    )
 }

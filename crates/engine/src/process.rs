@@ -4,11 +4,14 @@
 //! 1. [`IoLoop::new`] allocates a slot with two buffers for each IO that may be in flight.
 //! 2. The loop submits every IO that is due, then waits for the next completion or the next due time.
 //! 3. Each completion becomes a sample, which the process's observer sees before the next submission.
+//! 4. Where the processes have more IOs in flight than the device accepts, the others wait in the host's queue, first in, first
+//!    out. Their response times start when their process issued them, as they do for the processes of an operating system.
 //!
 //! # Invariants
 //! - Between a completion and the next submission the loop allocates nothing and makes no system call.
 //! - The loop ends only when no IO is in flight.
 
+use std::collections::VecDeque;
 use std::mem;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -117,7 +120,12 @@ pub(crate) struct IoLoop<'a, 'b, I, O> {
     device: &'a mut (dyn Device + 'b),
     processes: Vec<Process<'a, I, O>>,
     slots: Vec<Slot>,
+    /// IOs that were issued and are not completed.
     in_flight: usize,
+    /// Those of them that the device did not accept yet.
+    waiting: VecDeque<Request>,
+    /// How many IOs the device accepts at a time.
+    accepted: usize,
     shared: &'a Shared<'a>,
     outcome: RunOutcome,
     /// The device's time at which the run began.
@@ -138,7 +146,9 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> IoLoop<'a, 'b, I, O> {
         shared: &'a Shared<'a>,
     ) -> IoLoop<'a, 'b, I, O> {
         let count = processes.len() * depth as usize;
-        let size = if device.geometry().data.is_used() { largest } else { Bytes::ZERO };
+        let geometry = device.geometry();
+        let accepted = geometry.depth as usize;
+        let size = if geometry.data.is_used() { largest } else { Bytes::ZERO };
         let mut buffers = Arena::buffers(2 * count, size).into_iter();
         let mut slots = Vec::with_capacity(count);
         for process in &mut processes {
@@ -156,7 +166,20 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> IoLoop<'a, 'b, I, O> {
         }
         let (begin, deadline, now) = (Nanos::ZERO, Nanos::MAX, Nanos::ZERO);
         let outcome = RunOutcome::new(begin);
-        IoLoop { device, processes, slots, in_flight: 0, shared, outcome, begin, deadline, now }
+        let waiting = VecDeque::with_capacity(count.saturating_sub(accepted));
+        IoLoop {
+            device,
+            processes,
+            slots,
+            in_flight: 0,
+            waiting,
+            accepted,
+            shared,
+            outcome,
+            begin,
+            deadline,
+            now,
+        }
     }
 
     /// Runs until the pattern or the run ends.
@@ -248,14 +271,22 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> IoLoop<'a, 'b, I, O> {
         let request = Request { tag: slot as u64, operation, offset: io.offset, size: io.size, buffer };
         in_flight.task = task;
         in_flight.intended = intended;
+        if self.in_flight - self.waiting.len() < self.accepted {
+            self.device.submit(request);
+        } else {
+            in_flight.intended.get_or_insert(self.now);
+            self.waiting.push_back(request);
+        }
         self.in_flight += 1;
-        self.device.submit(request);
     }
 
     #[inline]
     fn complete(&mut self, completion: Completion) {
         self.in_flight -= 1;
         self.now = self.now.max(completion.completed);
+        if let Some(request) = self.waiting.pop_front() {
+            self.device.submit(request);
+        }
         let index = completion.tag as usize;
         let slot = &mut self.slots[index];
         let Task { operation, io } = slot.task;

@@ -52,7 +52,7 @@ pub fn replay<O: Observer>(
         Pace::AsFastAsPossible { depth } => depth,
     };
     if depth == 0 || depth > offered {
-        return Err(EngineError::QueueDepth { processes: 1, wanted: depth, offered });
+        return Err(EngineError::QueueDepth { wanted: depth, offered });
     }
     let shared = Shared {
         stop: &AtomicBool::new(false),

@@ -83,11 +83,11 @@ fn lanes(
         .transpose()
         .map_err(|error| EngineError::Processes { processes, depth, reason: error.to_string() })?;
     let offered = lanes.as_ref().map_or_else(
-        || device.geometry().depth / processes.max(1),
+        || device.geometry().depth,
         |lanes| lanes.iter().map(|lane| lane.geometry().depth).min().unwrap_or(0),
     );
     if depth > offered {
-        return Err(EngineError::QueueDepth { processes, wanted: depth, offered });
+        return Err(EngineError::QueueDepth { wanted: depth, offered });
     }
     Ok(lanes)
 }

@@ -10,7 +10,7 @@ use std::thread::{self, ThreadId};
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_device::{
     Completion, Device, FaultyDevice, Geometry, Identity, InjectedFault, IoError, MemoryDevice, Parallel,
-    Request, VirtualTime,
+    Request, VirtualQueue, VirtualTime,
 };
 use flashlab_engine::{Control, EngineError, Observer, RunOutcome, StopReason, check, run, verify};
 use flashlab_plan::{Arrival, Content, Location, Mix, Pattern, Space, Time};
@@ -283,11 +283,50 @@ fn what_cannot_be_run_is_refused_before_the_first_io() {
     let error = run::<Vec<Sample>>(&mut device, &placed, &mut [], &control).unwrap_err();
     assert_eq!(error, EngineError::Observers { processes: 1, observers: 0 });
 
-    // Four processes share a device without lanes.
-    (pattern.parallel_degree, pattern.queue_depth) = (4, 256);
+    // Processes without lanes share the device: what it does not accept waits in the host's queue.
+    (pattern.parallel_degree, pattern.queue_depth) = (4, 1024);
     assert_eq!(check(&mut device, &pattern), Ok(()));
-    pattern.queue_depth = 257;
-    insta::assert_snapshot!(check(&mut device, &pattern).unwrap_err(), @"queue_depth = 257 with parallel_degree = 4: must be from 1 to 256, because all processes share the device's queue");
+}
+
+/// A device in virtual time that serves one request of 100 us at a time, and accepts no second one.
+struct OneAtATime(VirtualQueue);
+
+impl Device for OneAtATime {
+    fn geometry(&self) -> Geometry {
+        Geometry { depth: 1, ..device().geometry() }
+    }
+    fn identity(&self) -> Identity {
+        device().identity()
+    }
+    fn now(&mut self) -> Nanos {
+        self.0.now()
+    }
+    fn submit(&mut self, request: Request) {
+        let completed = self.0.now() + Nanos(100_000);
+        self.0.push(request, completed, Ok(()));
+    }
+    fn wait(&mut self, until: Nanos) -> Option<Completion> {
+        self.0.wait(until)
+    }
+}
+
+#[test]
+fn processes_wait_for_a_device_that_accepts_fewer_ios() {
+    let mut pattern = baseline("RW", 50);
+    pattern.parallel_degree = 4;
+    let (outcome, samples) = run_all(&mut OneAtATime(VirtualQueue::new(1)), &pattern);
+    assert_eq!(samples.len(), 4);
+    let all: Vec<&Sample> = samples.iter().flatten().collect();
+    assert_eq!(all.len(), 200);
+    // The first IOs of all processes are issued at once; from then on three others are always served before.
+    let mut first: Vec<Nanos> = samples.iter().map(|samples| samples[0].response()).collect();
+    first.sort();
+    assert_eq!(first, [1, 2, 3, 4].map(|rank| Nanos(100_000 * rank)));
+    assert!(
+        samples.iter().all(|samples| samples[1..].iter().all(|sample| sample.response() == Nanos(400_000)))
+    );
+    assert!(all.iter().all(|sample| sample.completed - sample.submitted == Nanos(100_000)));
+    assert_eq!(outcome.end, Nanos(20_000_000));
 }
 
 /// A device whose lanes come from the function.

@@ -113,11 +113,6 @@ fn queues_that_no_device_has() {
     nothing will be written to it
     flashlab: queue_depth = 2000: must be from 1 to 1024: the device accepts no more IOs at the same time
     ");
-    insta::assert_snapshot!(refused(&plan(&format!("{reads}queue_depth = 64\nparallel_degree = 32"))), @r"
-    measuring 64 MiB of sim:./small.toml
-    nothing will be written to it
-    flashlab: queue_depth = 64 with parallel_degree = 32: must be from 1 to 32, because all processes share the device's queue
-    ");
     insta::assert_snapshot!(refused(&plan(&format!("{reads}queue_depth = 256\nparallel_degree = 32"))), @"flashlab: a.toml:6: queue_depth = 256: must be from 1 to 128, as 32 processes keep 4096 IOs in flight at most");
 }
 
