@@ -33,7 +33,7 @@ pub fn calibrate(devices: u64, seed: u64, threads: usize) -> anyhow::Result<()> 
     let commit = commit()?;
     let mut table = CalibrationTable::new();
     let (mut judged, mut failed) = (0, 0);
-    let all: Vec<(Set, u64)> = (0..devices).map(|index| chosen(index, seed)).collect();
+    let all = devices_of_all_sets(devices, seed);
     for batch in all.chunks(BATCH as usize) {
         for outcome in score::each(batch, Parameter::ALL, threads) {
             match outcome {
@@ -57,6 +57,11 @@ pub fn calibrate(devices: u64, seed: u64, threads: usize) -> anyhow::Result<()> 
     }
     anyhow::ensure!(failed == 0, "{failed} devices could not be judged");
     Ok(())
+}
+
+/// This number of devices from this seed on, of all sets.
+pub fn devices_of_all_sets(devices: u64, seed: u64) -> Vec<(Set, u64)> {
+    (0..devices).map(|index| chosen(index, seed)).collect()
 }
 
 /// The device with this index.
@@ -102,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_calibration_has_devices_of_all_sets() {
-        let all: Vec<(Set, u64)> = (0..1000).map(|index| chosen(index, 5_000_000)).collect();
+        let all = devices_of_all_sets(1000, 5_000_000);
         let count = |is: &dyn Fn(&Set) -> bool| all.iter().filter(|(set, _)| is(set)).count();
         assert_eq!(count(&|set| *set == Set::Zoo), ZOO as usize);
         assert_eq!(count(&|set| *set == Set::Foreign), 200 - ZOO as usize);

@@ -79,6 +79,9 @@ pub struct InferScore {
     /// transport. Needs root, cc, nbdfuse, and a quiet machine
     #[arg(long, conflicts_with_all = ["family", "show_profile", "foreign", "zoo", "noise", "calibrate"])]
     live: bool,
+    /// Devices of all sets, as a calibration has them: with --reliability, whether confidences are what the calibration counts
+    #[arg(long, requires = "reliability", conflicts_with_all = ["family", "show_profile", "foreign", "zoo", "noise", "live"])]
+    all_sets: bool,
     /// With another kind of noise: heavy-tails, drift, wake-ups, bursts or quantised-clock
     #[arg(long, value_parser = NoiseKind::from_str, conflicts_with_all = ["foreign", "zoo"])]
     noise: Option<NoiseKind>,
@@ -144,9 +147,13 @@ fn infer_score(arguments: &InferScore) -> anyhow::Result<()> {
         _ => Set::Simulated,
     };
     let (mut outcomes, mut failed) = (Vec::new(), 0);
-    let judged = match arguments.live {
-        true => live::all(arguments.seed, &only),
-        false => score::all(set, &seeds, &only, arguments.threads),
+    let judged = match (arguments.live, arguments.all_sets) {
+        (true, _) => live::all(arguments.seed, &only),
+        (_, true) => {
+            let devices = calibrate::devices_of_all_sets(arguments.devices, arguments.seed);
+            score::each(&devices, &only, arguments.threads)
+        }
+        _ => score::all(set, &seeds, &only, arguments.threads),
     };
     for outcome in judged {
         match outcome {
@@ -164,6 +171,7 @@ fn infer_score(arguments: &InferScore) -> anyhow::Result<()> {
     match (arguments.json, arguments.reliability) {
         (true, true) => println!("{}", reliability::json(&outcomes)),
         (true, false) => println!("{}", report::json(&outcomes, &only)),
+        (false, _) if arguments.all_sets => print!("{}", reliability::text(&outcomes)),
         (false, reliability) => {
             if arguments.verbose {
                 print!("{}", report::answers(&outcomes));

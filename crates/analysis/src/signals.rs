@@ -22,3 +22,4 @@ pub mod saturation;
 pub mod sizes;
 pub mod steps;
 pub mod unit_rows;
+pub mod useful_depth;

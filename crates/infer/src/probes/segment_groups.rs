@@ -1,16 +1,15 @@
-//! Segment groups: parts of the address space between which going costs time.
+//! Segment groups: parts of the address space; switching from one to another costs time.
 //!
 //! # Model
-//! Sun and Zhang, section 4.1: one read takes longer when the one before it was in another group; within a group
-//! the distance does not matter. Groups are spans of addresses, one after the other, and after the last group the
-//! first one may come again. What costs time with the distance alone (a seek, a jump beyond what is at hand) has no
-//! boundary: two near reads on both sides of it cost nothing.
+//! Sun and Zhang, section 4.1: a read takes longer if the read before it was in another group. Within a group the distance
+//! does not matter. Groups are consecutive spans of addresses, and after the last group the first one may come again. A seek
+//! whose time depends on the distance alone has no boundary: two close reads on both sides of one cost nothing.
 //!
-//! # Probes
-//! Two places are read in turn, one read at a time, beside near reads at each of them. Their distance is doubled until
-//! it costs something, the boundary is found by bisection, and must then be one for near reads too, and none within the
-//! group. The first place is then paired with one in each further span, until one of them costs nothing: there the first
-//! group comes again.
+//! # Method
+//! 1. Reads alternate between two offsets, one read at a time, and are compared with close reads at each of them. The distance
+//!    doubles until it costs time.
+//! 2. Bisection finds the boundary. Close reads across it must cost time, and distant reads within the next span must not.
+//! 3. Offset 0 is paired with one offset of each further span, until a pair costs nothing: there the first group comes again.
 
 use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
@@ -35,7 +34,8 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: 0.0,
 };
 
-/// Near enough for one group, and far enough for what is near to be at hand anyway.
+/// The distance of close reads. It has to be smaller than a group: the smallest span in the zoo is 4 MiB (sdcard). Spans below 512 KiB
+/// are not found.
 const NEAR: Bytes = Bytes::kib(256);
 /// The chance that a distance seems to cost something, of all that are tried.
 const ALPHA: f64 = 1e-4;
@@ -104,7 +104,7 @@ fn none(session: &mut Session<'_, '_>, picture: Picture) -> Result<(), Halt> {
     Ok(())
 }
 
-/// The groups, when going from 0 to `slow` costs something and to `fast` it does not.
+/// The groups, if a seek from 0 to `slow` costs time and one to `fast` does not.
 fn groups(
     session: &mut Session<'_, '_>,
     fast: Bytes,
@@ -112,59 +112,24 @@ fn groups(
     found: Pair,
     picture: Picture,
 ) -> Result<(), Halt> {
-    let block = session.block();
     let limit = found.times.estimate.sqrt();
-    let (mut fast, mut slow) = (fast.0 / block.0, slow.0 / block.0);
-    while slow - fast > 1 {
-        let middle = (fast + slow) / 2;
-        if is_slow(session, Bytes::ZERO, block * middle, limit)? { slow = middle } else { fast = middle }
-    }
-    let span = block * slow;
-    // A boundary for near reads, and none within the second group.
-    let far = (span * 2 - block).min(session.capacity().round_down(block) - block * 2);
-    let across = is_slow(session, span - NEAR, span, limit)?;
-    let within = is_slow(session, span + NEAR, far, limit)?;
-    if !across || within || far < span + NEAR {
-        let evidence = format!(
-            "Alternating reads that are more than {span} apart take {} the time of closer ones, but {span} is no boundary of segment \
-             groups. Reads close together across it cost {}, and reads far apart within the next span cost {}.",
-            times(found.times.estimate),
-            if across { "as much" } else { "nothing more" },
-            if within { "as much" } else { "nothing more" },
-        );
+    let span = boundary(session, fast, slow, limit)?;
+    if let Some(evidence) = contradiction(session, span, &found, limit)? {
         undetermined(session, picture, evidence);
         return Ok(());
     }
     let spans = session.capacity().0.div_ceil(span.0);
-    let mut count = None;
-    for k in 2..spans.min(SPANS_MAX) {
-        let place = span * k + NEAR.min(Bytes(span.0 / 2)).round_down(block);
-        if place + block > session.capacity() {
-            break;
-        }
-        if !is_slow(session, Bytes::ZERO, place, limit)? && come_again(session, span, k, limit)? {
-            count = Some(k);
-            break;
-        }
-    }
+    let count = first_group_again(session, span, limit)?;
     if count.is_none() && spans > SPANS_MAX {
         let evidence = format!(
             "Crossing a boundary every {span} costs time; more than {SPANS_MAX} spans are different groups."
         );
         let groups = Finding::undetermined(Parameter::SegmentGroups, evidence.clone());
         session.conclude(groups.with(picture.clone()));
-        session.conclude(
-            Rule::found(
-                Parameter::SegmentGroupSpan,
-                span,
-                Rule::strong("more spans than looked at"),
-                evidence,
-            )
-            .with(picture),
-        );
+        let rule = Rule::strong("more spans than looked at");
+        session.conclude(Rule::found(Parameter::SegmentGroupSpan, span, rule, evidence).with(picture));
         return Ok(());
     }
-    let groups = count.unwrap_or(spans);
     let evidence = format!(
         "Alternating reads between two close offsets takes {}, and {} when a multiple of {span} lies between them: crossing a \
          boundary every {span} costs {}. Seeks within a span cost nothing. {}",
@@ -176,15 +141,61 @@ fn groups(
             None => format!("All {spans} spans of the device are different groups."),
         },
     );
-    let picture = picture.mark(span.0 as f64, "span");
-    session.conclude(
-        Rule::found(Parameter::SegmentGroups, groups, Rule::strong("boundary"), evidence.clone())
-            .with(picture.clone()),
-    );
-    session.conclude(
-        Rule::found(Parameter::SegmentGroupSpan, span, Rule::strong("boundary"), evidence).with(picture),
-    );
+    let (picture, rule) = (picture.mark(span.0 as f64, "span"), Rule::strong("boundary"));
+    let groups = Rule::found(Parameter::SegmentGroups, count.unwrap_or(spans), rule, evidence.clone());
+    session.conclude(groups.with(picture.clone()));
+    session.conclude(Rule::found(Parameter::SegmentGroupSpan, span, rule, evidence).with(picture));
     Ok(())
+}
+
+/// The shortest distance from 0 to which a seek costs time, to the block, by bisection.
+fn boundary(session: &mut Session<'_, '_>, fast: Bytes, slow: Bytes, limit: f64) -> Result<Bytes, Halt> {
+    let block = session.block();
+    let (mut fast, mut slow) = (fast.0 / block.0, slow.0 / block.0);
+    while slow - fast > 1 {
+        let middle = (fast + slow) / 2;
+        if is_slow(session, Bytes::ZERO, block * middle, limit)? { slow = middle } else { fast = middle }
+    }
+    Ok(block * slow)
+}
+
+/// What contradicts that `span` is a boundary of groups: close reads across it cost nothing, or distant reads within the second
+/// group cost time.
+fn contradiction(
+    session: &mut Session<'_, '_>,
+    span: Bytes,
+    found: &Pair,
+    limit: f64,
+) -> Result<Option<String>, Halt> {
+    let block = session.block();
+    let far = (span * 2 - block).min(session.capacity().round_down(block) - block * 2);
+    let across = is_slow(session, span - NEAR, span, limit)?;
+    let within = is_slow(session, span + NEAR, far, limit)?;
+    let is_group = across && !within && far >= span + NEAR;
+    Ok((!is_group).then(|| {
+        format!(
+            "Alternating reads that are more than {span} apart take {} the time of closer ones, but {span} is no boundary of segment \
+             groups. Reads close together across it cost {}, and reads far apart within the next span cost {}.",
+            times(found.times.estimate),
+            if across { "as much" } else { "nothing more" },
+            if within { "as much" } else { "nothing more" },
+        )
+    }))
+}
+
+/// The number of spans after which the first group comes again; `None` if all spans that are compared are other groups.
+fn first_group_again(session: &mut Session<'_, '_>, span: Bytes, limit: f64) -> Result<Option<u64>, Halt> {
+    let (block, spans) = (session.block(), session.capacity().0.div_ceil(span.0));
+    for count in 2..spans.min(SPANS_MAX) {
+        let offset = span * count + NEAR.min(Bytes(span.0 / 2)).round_down(block);
+        if offset + block > session.capacity() {
+            break;
+        }
+        if !is_slow(session, Bytes::ZERO, offset, limit)? && come_again(session, span, count, limit)? {
+            return Ok(Some(count));
+        }
+    }
+    Ok(None)
 }
 
 /// Concludes that neither the groups nor their span are known.
