@@ -5,6 +5,7 @@ mod counters_status;
 mod create;
 mod dump;
 mod erase;
+mod inferred_geometry;
 mod log_row;
 mod mount;
 mod open_files;
