@@ -3,6 +3,7 @@
 //! # Invariants
 //! - A read never overtakes a write to the same range: it waits until that write has completed.
 //! - The first write or flush that fails is remembered; every later write and flush fails with its error.
+//! - What was read ahead is not used if its range was written or discarded since.
 //! - Where a write failed nobody knows what the device has: a read of that range fails with the write's error.
 
 use flashlab_base::{Bytes, Nanos};
@@ -58,6 +59,17 @@ pub(crate) struct DeviceIo<D> {
     /// Where writes failed, with their errors.
     unknown: Vec<FailedWrite>,
     takes_discards: bool,
+    ahead: Option<AheadRead>,
+}
+
+/// A read that nobody waits for yet.
+struct AheadRead {
+    tag: u64,
+    offset: u64,
+    size: Bytes,
+    done: Option<Completion>,
+    /// Something was written there since.
+    is_stale: bool,
 }
 
 impl<D: Device> DeviceIo<D> {
@@ -75,6 +87,7 @@ impl<D: Device> DeviceIo<D> {
             failed: None,
             unknown: Vec::new(),
             takes_discards: true,
+            ahead: None,
         }
     }
 
@@ -89,6 +102,7 @@ impl<D: Device> DeviceIo<D> {
     /// The device, without what is in flight.
     pub fn into_device(mut self) -> D {
         self.drain();
+        self.end_ahead();
         self.device
     }
 
@@ -128,6 +142,7 @@ impl<D: Device> DeviceIo<D> {
         }
         self.tag += 1;
         self.writes.push(InFlight { tag: self.tag, offset, size, returns });
+        self.spoil_ahead(offset, size);
         let offset = Bytes(offset);
         self.device.submit(Request { tag: self.tag, operation: Operation::Write, offset, size, buffer });
         Ok(())
@@ -172,7 +187,9 @@ impl<D: Device> DeviceIo<D> {
         let mut waiting: Vec<(u64, usize)> = Vec::with_capacity(ranges.len());
         let mut next = 0;
         while next < ranges.len() || !waiting.is_empty() {
-            if next < ranges.len() && waiting.len() + self.writes.len() < self.depth {
+            if next < ranges.len()
+                && waiting.len() + self.writes.len() + usize::from(self.ahead.is_some()) < self.depth
+            {
                 let range = &mut ranges[next];
                 let buffer = std::mem::replace(&mut range.buffer, Buffer::empty());
                 self.tag += 1;
@@ -204,6 +221,48 @@ impl<D: Device> DeviceIo<D> {
         error.map_or(Ok(()), Err)
     }
 
+    /// Whether a read may be begun before it is asked for.
+    pub fn can_read_ahead(&self) -> bool {
+        /// All writes, the two ranges of a read, and the one ahead.
+        const DEPTH_MIN: usize = WRITES_MAX + 3;
+        self.depth >= DEPTH_MIN && self.ahead.is_none() && self.failed.is_none()
+    }
+
+    /// Begins a read that [`DeviceIo::take_ahead`] may ask for later, unless its range is being written.
+    pub fn read_ahead(&mut self, offset: u64, size: Bytes, buffer: Buffer) {
+        if self.writes.iter().any(|write| overlap((write.offset, write.size), (offset, size))) {
+            return;
+        }
+        self.tag += 1;
+        self.ahead = Some(AheadRead { tag: self.tag, offset, size, done: None, is_stale: false });
+        let offset = Bytes(offset);
+        self.device.submit(Request { tag: self.tag, operation: Operation::Read, offset, size, buffer });
+    }
+
+    /// What was read ahead, if it is this range as the device has it now.
+    pub fn take_ahead(&mut self, offset: u64, size: Bytes) -> Option<Buffer> {
+        let ahead = self.end_ahead()?;
+        let is_it = (ahead.offset, ahead.size) == (offset, size) && !ahead.is_stale;
+        ahead.done.filter(|done| is_it && done.result.is_ok()).map(|done| done.buffer)
+    }
+
+    /// Waits for the read ahead.
+    fn end_ahead(&mut self) -> Option<AheadRead> {
+        while self.ahead.as_ref()?.done.is_none() {
+            match self.device.wait(Nanos::MAX) {
+                Some(done) => self.written(done),
+                None => break,
+            }
+        }
+        self.ahead.take()
+    }
+
+    fn spoil_ahead(&mut self, offset: u64, size: Bytes) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.is_stale |= overlap((ahead.offset, ahead.size), (offset, size));
+        }
+    }
+
     /// Waits for all writes and flushes the device: everything written is durable when this succeeds.
     pub fn flush(&mut self) -> Result<(), RepairError> {
         self.settle_all()?;
@@ -218,6 +277,7 @@ impl<D: Device> DeviceIo<D> {
     pub fn discard(&mut self, offset: u64, size: Bytes) {
         if self.takes_discards {
             self.drain();
+            self.spoil_ahead(offset, size);
             self.takes_discards = self.alone(Operation::Discard, offset, size).is_ok();
         }
     }
@@ -239,7 +299,13 @@ impl<D: Device> DeviceIo<D> {
         self.tag += 1;
         let buffer = Buffer::empty();
         self.device.submit(Request { tag: self.tag, operation, offset: Bytes(offset), size, buffer });
-        let result = self.device.wait(Nanos::MAX).map_or(Err(IoError::GONE), |done| done.result);
+        let result = loop {
+            match self.device.wait(Nanos::MAX) {
+                None => break Err(IoError::GONE),
+                Some(done) if done.tag == self.tag => break done.result,
+                Some(done) => self.written(done),
+            }
+        };
         result.map_err(|error| failed(action, offset, size, error))
     }
 
@@ -262,7 +328,12 @@ impl<D: Device> DeviceIo<D> {
         true
     }
 
+    /// Takes the answer to a write, or to the read ahead.
     fn written(&mut self, done: Completion) {
+        if let Some(ahead) = self.ahead.as_mut().filter(|ahead| ahead.tag == done.tag) {
+            ahead.done = Some(done);
+            return;
+        }
         let Some(at) = self.writes.iter().position(|write| write.tag == done.tag) else { return };
         let write = self.writes.swap_remove(at);
         if write.returns {

@@ -66,12 +66,19 @@ impl<D: Device> Volume<D> {
     /// undefined then.
     pub fn read(&mut self, offset: u64, data: &mut [u8]) -> Result<(), RepairError> {
         self.check_range(offset, data.len() as u64)?;
+        let end = offset + data.len() as u64;
+        let is_sequential = offset == self.read_end;
+        self.read_end = end;
         let mut at = 0;
         while at < data.len() {
             at += match self.plan_read(offset + at as u64, &mut data[at..]) {
                 ReadStep::Done(length) => length,
                 ReadStep::Device(planned) => {
-                    self.read_planned(&planned, &mut data[at..at + planned.length])?;
+                    let next = offset + (at + planned.length) as u64;
+                    // What is left of this request, or as much as this one for the next.
+                    let ahead = if next < end { end - next } else { data.len() as u64 };
+                    let ahead = is_sequential.then_some((next, ahead as usize));
+                    self.read_planned(&planned, ahead, &mut data[at..at + planned.length])?;
                     planned.length
                 }
             };
@@ -94,16 +101,23 @@ impl<D: Device> Volume<D> {
             data[..one].copy_from_slice(&record.page(index, size)[within..within + one]);
             return ReadStep::Done(one);
         }
-        let wanted = (within + data.len()).min(READ_MAX).div_ceil(size);
+        ReadStep::Device(self.plan_at(start, location, data.len()))
+    }
+
+    /// The read of a page that lies on the device, and of what lies behind it.
+    fn plan_at(&self, start: u64, location: Location, length: usize) -> PlannedRead {
+        let size = self.page_size();
+        let (page, within) = (start / size as u64, (start % size as u64) as usize);
+        let wanted = (within + length).min(READ_MAX).div_ceil(size);
         let first = self.run(page, location, wanted);
         let next = self.next_runs(&first, wanted);
         let last = next.last().unwrap_or(&first);
         let pages = first.count + next.iter().map(|run| run.count).sum::<usize>();
         let is_known = self.headers.get(location.header()).is_some();
         let start = if is_known || location.distance > 1 { location.position } else { location.header() };
-        ReadStep::Device(PlannedRead {
+        PlannedRead {
             within,
-            length: data.len().min(pages * size - within),
+            length: length.min(pages * size - within),
             start,
             offset: self.layout().offset(start),
             size: Bytes(u64::from(last.end() - start) * size as u64),
@@ -112,7 +126,25 @@ impl<D: Device> Volume<D> {
             page_size: Bytes(size as u64),
             first,
             next,
-        })
+        }
+    }
+
+    /// Begins the read that a sequential reader will ask for next, while the present one is verified.
+    fn read_ahead(&mut self, start: u64, length: usize, present: &PlannedRead) {
+        if !self.io.can_read_ahead() {
+            return;
+        }
+        let page = start / self.page_size() as u64;
+        let location = if page < self.map.pages() { self.map.get(page) } else { None };
+        let Some(location) = location.filter(|&location| self.in_memory(location).is_none()) else { return };
+        let length = length.min((self.size().0 - start) as usize);
+        let planned = self.plan_at(start, location, length);
+        let end = present.offset + present.size.0;
+        let is_known = |header: u64| (present.offset..end).contains(&header);
+        if planned.header.is_none_or(is_known) {
+            let buffer = taken(&mut self.ahead_buffer, planned.size);
+            self.io.read_ahead(planned.offset, planned.size, buffer);
+        }
     }
 
     /// Waits until the device has what a planned read wants, so that another handle may read it.
@@ -183,13 +215,34 @@ impl<D: Device> Volume<D> {
         1 + (1..wanted).take_while(follows).count()
     }
 
-    fn read_planned(&mut self, planned: &PlannedRead, data: &mut [u8]) -> Result<(), RepairError> {
+    fn read_planned(
+        &mut self,
+        planned: &PlannedRead,
+        ahead: Option<(u64, usize)>,
+        data: &mut [u8],
+    ) -> Result<(), RepairError> {
+        match self.io.take_ahead(planned.offset, planned.size) {
+            Some(buffer) if planned.header.is_none() => {
+                self.ahead_buffer = std::mem::replace(&mut self.scratch, buffer);
+            }
+            _ => self.read_now(planned)?,
+        }
+        if let Some((start, length)) = ahead {
+            self.read_ahead(start, length, planned);
+        }
+        let scratch = std::mem::replace(&mut self.scratch, Buffer::empty());
+        let copied = self.copy_verified(planned, &scratch[..planned.size.0 as usize], data);
+        self.scratch = scratch;
+        copied
+    }
+
+    fn read_now(&mut self, planned: &PlannedRead) -> Result<(), RepairError> {
         let whole = ReadRange {
             offset: planned.offset,
             size: planned.size,
             buffer: taken(&mut self.scratch, planned.size),
         };
-        let read = match planned.header {
+        match planned.header {
             None => {
                 let mut ranges = [whole];
                 let read = self.io.read(&mut ranges);
@@ -209,12 +262,7 @@ impl<D: Device> Volume<D> {
                 (self.scratch, self.header_scratch) = (whole.buffer, first.buffer);
                 read
             }
-        };
-        read?;
-        let scratch = std::mem::replace(&mut self.scratch, Buffer::empty());
-        let copied = self.copy_verified(planned, &scratch[..planned.size.0 as usize], data);
-        self.scratch = scratch;
-        copied
+        }
     }
 
     /// Copies what was wanted out of what was read, if it is what was written.

@@ -105,6 +105,41 @@ fn flushed_writes_behind_a_segment_of_unwritten_copies_survive_a_crash() {
     }
 }
 
+/// What a sequential reader will ask for next is read ahead. It may be overwritten, moved or discarded before it is asked for.
+#[test]
+fn sequential_reads_see_what_was_written_since_they_were_begun() {
+    const CHUNK: u64 = 16;
+    let mut volume = new_volume(Bytes::mib(8), 0.6);
+    let pages = volume.size().0 / PAGE as u64 / CHUNK * CHUNK;
+    let mut content = vec![0_u8; pages as usize];
+    let mut random = Prng::new(Seed(8));
+    let mut data = vec![0; CHUNK as usize * PAGE];
+    for round in 0..60 {
+        for first in (0..pages).step_by(CHUNK as usize) {
+            volume.read(first * PAGE as u64, &mut data).unwrap();
+            for (page, data) in (first..).zip(data.chunks_exact(PAGE)) {
+                assert!(data == [content[page as usize]; PAGE], "page {page}, round {round}");
+            }
+            // Near the reader as often as anywhere.
+            let page =
+                if random.below(2) == 0 { first + random.below(3 * CHUNK) } else { random.below(pages) };
+            let (start, count) = (page % pages, random.below(CHUNK).min(pages - page % pages));
+            let version = random.below(256) as u8;
+            let range = start as usize..(start + count) as usize;
+            content[range].fill(version);
+            let bytes = vec![version; count as usize * PAGE];
+            match version {
+                0 => volume.discard(start * PAGE as u64, bytes.len() as u64).unwrap(),
+                _ => volume.write(start * PAGE as u64, &bytes).unwrap(),
+            }
+            if random.below(4) == 0 {
+                volume.flush().unwrap();
+            }
+        }
+    }
+    assert!(volume.counters().packed_segments > 100);
+}
+
 /// Looks at single writes: the pages that packing copied meanwhile, and the IOs that the device did.
 struct Stalls {
     copied_max: u64,
