@@ -5,7 +5,7 @@
 //! 2. The loop submits every IO that is due, then waits for the next completion or the next due time.
 //! 3. Each completion becomes a sample, which the process's observer sees before the next submission.
 //! 4. Where the processes have more IOs in flight than the device accepts, the others wait in the host's queue, first in, first
-//!    out. Their response times start when their process issued them, as they do for the processes of an operating system.
+//!    out. They count as submitted when their process issued them, as the IOs of an operating system's processes do.
 //!
 //! # Invariants
 //! - Between a completion and the next submission the loop allocates nothing and makes no system call.
@@ -74,6 +74,8 @@ impl From<PlannedIo> for Task {
 struct Slot {
     task: Task,
     intended: Option<Nanos>,
+    /// When it was issued, if it had to wait for the device.
+    issued: Option<Nanos>,
     process: u32,
     /// One buffer for reads and one for writes, so that reads do not overwrite the data of later writes. While an IO is
     /// in flight it owns its buffer, and an empty one stands here.
@@ -161,7 +163,13 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> IoLoop<'a, 'b, I, O> {
                 // Writes to every page now, so that no IO includes a page fault.
                 read.fill(0);
                 content::prepare(write, first.io.content, seed);
-                slots.push(Slot { task: *first, intended: None, process: process.number, buffers: pair });
+                slots.push(Slot {
+                    task: *first,
+                    intended: None,
+                    issued: None,
+                    process: process.number,
+                    buffers: pair,
+                });
             }
         }
         let (begin, deadline, now) = (Nanos::ZERO, Nanos::MAX, Nanos::ZERO);
@@ -271,11 +279,11 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> IoLoop<'a, 'b, I, O> {
         let request = Request { tag: slot as u64, operation, offset: io.offset, size: io.size, buffer };
         in_flight.task = task;
         in_flight.intended = intended;
-        if self.in_flight - self.waiting.len() < self.accepted {
-            self.device.submit(request);
-        } else {
-            in_flight.intended.get_or_insert(self.now);
-            self.waiting.push_back(request);
+        let waits = self.in_flight - self.waiting.len() >= self.accepted;
+        in_flight.issued = waits.then_some(self.now);
+        match waits {
+            true => self.waiting.push_back(request),
+            false => self.device.submit(request),
         }
         self.in_flight += 1;
     }
@@ -293,14 +301,15 @@ impl<'a, 'b, I: Iterator<Item = Task>, O: Observer> IoLoop<'a, 'b, I, O> {
         if let Some(mode) = operation.mode() {
             slot.buffers[usize::from(mode.is_write())] = completion.buffer;
         }
+        let submitted = slot.issued.unwrap_or(completion.submitted);
         let sample = Sample {
             position: io.position,
             process: slot.process,
             mode: io.mode,
             offset: io.offset,
             size: io.size,
-            intended: slot.intended.unwrap_or(completion.submitted),
-            submitted: completion.submitted,
+            intended: slot.intended.unwrap_or(submitted),
+            submitted,
             completed: completion.completed,
             errno: completion.result.map_or_else(|error| error.errno, |()| 0),
         };
