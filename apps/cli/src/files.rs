@@ -100,9 +100,9 @@ impl Output {
 /// Refuses an output that would replace something else, and one that cannot be written. Call it before the work
 /// whose result goes there.
 pub fn check_output(file: &Path, kind: Output) -> Result<()> {
-    refuse_new_device(file)?;
+    refuse_kind(file)?;
     if fs::metadata(file).is_ok_and(|found| !found.is_file()) {
-        return refuse_kind(file);
+        return Ok(());
     }
     check_replaced(file, kind)?;
     let part = part_of(file)?;
@@ -139,7 +139,6 @@ pub fn write_output(file: &Path, kind: Output, content: impl AsRef<[u8]>) -> Res
 
 /// Opens a file at whose end text is added. What it contains stays.
 pub fn append(file: &Path) -> Result<File> {
-    refuse_new_device(file)?;
     refuse_kind(file)?;
     OpenOptions::new().append(true).create(true).open(file).map_err(|error| failed(file, &error))
 }
@@ -191,7 +190,8 @@ fn check_replaced(file: &Path, kind: Output) -> Result<()> {
     }))
 }
 
-/// An output is a file. A block device that was named by mistake has data that nobody gave away.
+/// An output is a file. A block device that was named by mistake has data that nobody gave away, and a device's name that is
+/// written wrong would become a file in /dev.
 fn refuse_kind(file: &Path) -> Result<()> {
     match fs::metadata(file) {
         Ok(found) if found.file_type().is_block_device() => bail!(Refused(format!(
@@ -199,23 +199,21 @@ fn refuse_kind(file: &Path) -> Result<()> {
             file.display()
         ))),
         Ok(found) if found.is_dir() => bail!(Usage(format!("{} is a folder: name a file", file.display()))),
-        _ => Ok(()),
-    }
-}
-
-/// Refuses to make a file where the kernel makes devices: a device's name that is written wrong would become a file there.
-fn refuse_new_device(file: &Path) -> Result<()> {
-    let folder = match file.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => fs::canonicalize(parent),
-        _ => std::env::current_dir(),
-    };
-    match folder {
-        Ok(folder) if folder == Path::new("/dev") && !file.exists() => bail!(Usage(format!(
+        Err(_) if is_among_devices(file) => bail!(Usage(format!(
             "{} does not exist, and /dev is for devices: name a file elsewhere",
             file.display()
         ))),
         _ => Ok(()),
     }
+}
+
+/// Whether the file would lie where the kernel makes devices.
+fn is_among_devices(file: &Path) -> bool {
+    let folder = match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => fs::canonicalize(parent),
+        _ => std::env::current_dir(),
+    };
+    folder.is_ok_and(|folder| folder == Path::new("/dev"))
 }
 
 #[cfg(test)]

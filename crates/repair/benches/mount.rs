@@ -6,12 +6,16 @@
 //! The device is memory, so all time is the CPU's; what a mount reads is printed, too, by area. It is the CPU time of this
 //! thread, because others may use the CPU.
 
+mod cpu_time;
+
 use std::collections::{HashMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flashlab_base::{Bytes, Identity, Nanos, Operation, Prng, Seed};
 use flashlab_device::{Completion, DataHandling, Device, Geometry, IoError, Request, VirtualQueue};
 use flashlab_repair::{LayoutOptions, MountOptions, Volume, VolumeLayout, VolumeUuid, default_policy};
+
+use cpu_time::cpu_time;
 
 const PAGE: u64 = 4096;
 /// Written data is kept for this much of it; what was written before reads as zeroes. Mounts read only the newest data.
@@ -105,15 +109,6 @@ impl Device for NewestData {
     fn wait(&mut self, until: Nanos) -> Option<Completion> {
         self.queue.wait(until)
     }
-}
-
-/// CPU time of this thread; wall time where the kernel does not tell.
-fn cpu_time(begin: Instant) -> Duration {
-    // The kernel brings the count up to date at its ticks, which are milliseconds apart, and when a thread yields.
-    std::thread::yield_now();
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let on_cpu = text.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
-    on_cpu.map_or_else(|| begin.elapsed(), Duration::from_nanos)
 }
 
 fn open(device: NewestData) -> Volume<NewestData> {

@@ -4,8 +4,10 @@
 //! thread, because others may use the CPU. Rounds alternate, and the median counts. The rate of appended pages has the
 //! host's pages and the copies of packing.
 
+mod cpu_time;
+
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::{Arena, Device, MemoryDevice, Operation, Request};
@@ -13,6 +15,8 @@ use flashlab_repair::{
     LayoutOptions, MountOptions, Policy, Volume, VolumeLayout, VolumeUuid, WorkloadKind, WriteWorkload,
     default_policy, policy_named,
 };
+
+use cpu_time::cpu_time;
 
 const PAGE: usize = 4096;
 const CAPACITY: Bytes = Bytes::mib(2048);
@@ -23,15 +27,6 @@ const WRITES: u64 = 200_000;
 const READS: u64 = 50_000;
 /// Random writes of 4 KiB a second that one core should do.
 const GOAL: f64 = 400_000.0;
-
-/// CPU time of this thread; wall time where the kernel does not tell.
-fn cpu_time(begin: Instant) -> Duration {
-    // The kernel brings the count up to date at its ticks, which are milliseconds apart, and when a thread yields.
-    std::thread::yield_now();
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let on_cpu = text.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
-    on_cpu.map_or_else(|| begin.elapsed(), Duration::from_nanos)
-}
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);

@@ -156,21 +156,15 @@ pub fn enumeration(names: &[String]) -> String {
 }
 
 fn interval_words(value: f64, low: f64, high: Option<f64>, unit: FigureUnit, ios: u64) -> String {
-    let rough = |value: f64| match unit {
-        FigureUnit::Ns => units::time(value),
-        FigureUnit::IosPerS => format!("{} IOPS", units::digits(value)),
-        FigureUnit::BytesPerS => units::rate(value),
-        FigureUnit::Ratio => units::ratio(value),
-    };
-    let fine = |value: f64| match unit {
-        FigureUnit::Ns => units::fine_time(value),
-        FigureUnit::IosPerS => format!("{} IOPS", units::fine_digits(value)),
-        FigureUnit::BytesPerS => units::fine_rate(value),
-        FigureUnit::Ratio => format!("{}×", units::fine_digits(value)),
+    let with = |value: f64, digits: fn(f64) -> String| match unit {
+        FigureUnit::Ns => units::time_as(value, digits),
+        FigureUnit::IosPerS => format!("{} IOPS", digits(value)),
+        FigureUnit::BytesPerS => units::rate_as(value, digits),
+        FigureUnit::Ratio => units::ratio_as(value, digits),
     };
     // Simulated devices repeat so exactly that three digits may show both ends as the bound itself.
-    let is_narrow = high.is_some_and(|high| rough(low) == rough(high));
-    let figure = |value: f64| if is_narrow { fine(value) } else { rough(value) };
+    let is_narrow = high.is_some_and(|high| with(low, units::digits) == with(high, units::digits));
+    let figure = |value| with(value, if is_narrow { units::fine_digits } else { units::digits });
     let ios = units::grouped(ios);
     match high {
         Some(high) => {

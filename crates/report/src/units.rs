@@ -14,12 +14,12 @@ const RATES: [(f64, &str); 4] = [(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e
 
 /// A response time or another duration, given in nanoseconds.
 pub fn time(nanoseconds: f64) -> String {
-    scaled(nanoseconds, &TIMES)
+    time_as(nanoseconds, digits)
 }
 
 /// A throughput, given in bytes per second, with units of powers of 1000.
 pub fn rate(bytes_per_second: f64) -> String {
-    scaled(bytes_per_second, &RATES)
+    rate_as(bytes_per_second, digits)
 }
 
 /// A size, exact to the byte, in the largest unit that divides it: `7936 KiB`.
@@ -29,17 +29,22 @@ pub fn exactly(size: Bytes) -> String {
     format!("{} {}", &written[..digits], &written[digits..])
 }
 
-/// A duration with five significant digits, for figures that are nearly equal: `71.263 us`.
-pub fn fine_time(nanoseconds: f64) -> String {
-    scaled_as(nanoseconds, &TIMES, fine_digits)
+/// As [`time`], with its digits from `digits` or [`fine_digits`].
+pub fn time_as(nanoseconds: f64, digits: fn(f64) -> String) -> String {
+    scaled(nanoseconds, &TIMES, digits)
 }
 
-/// A throughput with five significant digits.
-pub fn fine_rate(bytes_per_second: f64) -> String {
-    scaled_as(bytes_per_second, &RATES, fine_digits)
+/// As [`rate`], with its digits from `digits` or [`fine_digits`].
+pub fn rate_as(bytes_per_second: f64, digits: fn(f64) -> String) -> String {
+    scaled(bytes_per_second, &RATES, digits)
 }
 
-/// `value` with five significant digits, and all digits before the point.
+/// As [`ratio`], with its digits from `digits` or [`fine_digits`].
+pub fn ratio_as(value: f64, digits: fn(f64) -> String) -> String {
+    if value.is_finite() { format!("{}×", digits(value)) } else { UNKNOWN.to_owned() }
+}
+
+/// `value` with five significant digits, and all digits before the point, for figures that are nearly equal: `71.263`.
 pub fn fine_digits(value: f64) -> String {
     const DIGITS: i32 = 5;
     let before_the_point = value.abs().max(f64::MIN_POSITIVE).log10().floor() as i32 + 1;
@@ -48,7 +53,7 @@ pub fn fine_digits(value: f64) -> String {
 
 /// How many times as much: `1.27×`.
 pub fn ratio(value: f64) -> String {
-    if value.is_finite() { format!("{}×", digits(value)) } else { UNKNOWN.to_owned() }
+    ratio_as(value, digits)
 }
 
 /// A share, given from 0 to 1.
@@ -121,11 +126,7 @@ pub fn sentence(clause: &str) -> String {
     text
 }
 
-fn scaled(value: f64, units: &[(f64, &str)]) -> String {
-    scaled_as(value, units, digits)
-}
-
-fn scaled_as(value: f64, units: &[(f64, &str)], digits: fn(f64) -> String) -> String {
+fn scaled(value: f64, units: &[(f64, &str)], digits: fn(f64) -> String) -> String {
     if !value.is_finite() {
         return UNKNOWN.to_owned();
     }
@@ -141,7 +142,10 @@ mod tests {
 
     #[test]
     fn fine_figures_have_five_digits() {
-        assert_eq!([71_263.4, 999_000.0, 7.5].map(fine_time), ["71.263 us", "999.00 us", "7.5000 ns"]);
+        assert_eq!(
+            [71_263.4, 999_000.0, 7.5].map(|value| time_as(value, fine_digits)),
+            ["71.263 us", "999.00 us", "7.5000 ns"]
+        );
         assert_eq!([123_456.0, 1.0, 0.0].map(fine_digits), ["123456", "1.0000", "0.00000"]);
     }
 

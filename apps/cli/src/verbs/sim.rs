@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use flashlab_analysis::findings::{SteadyRound, SteadyState};
 use flashlab_analysis::steady_state;
 use flashlab_base::{Bytes, ProfileName, SavedState, Seed};
-use flashlab_bench::{CAPACITIES_MOST, MediaCounters, ROUNDS_PER_CAPACITY};
+use flashlab_bench::{CAPACITIES_MOST, MediaCounters, ROUNDS_PER_CAPACITY, State};
 use flashlab_device::{Device, Operation};
 use flashlab_plan::{Plan, Space};
 use flashlab_sim::flash_device::Statistics;
@@ -186,7 +186,10 @@ fn precondition(
             evidence: steady.evidence.clone(),
         },
         None => SavedState {
-            state: if matches!(state, FilledState::Sequential) { "sequential" } else { "random" }.to_owned(),
+            state: match state {
+                FilledState::Sequential => State::Sequential.to_string(),
+                _ => State::Random.to_string(),
+            },
             confidence: None,
             evidence: format!("{written} of {capacity} written"),
         },

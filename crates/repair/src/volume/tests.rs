@@ -120,7 +120,7 @@ fn sequential_reads_see_what_was_written_since_they_were_begun() {
             for (page, data) in (first..).zip(data.chunks_exact(PAGE)) {
                 assert!(data == [content[page as usize]; PAGE], "page {page}, round {round}");
             }
-            // Near the reader as often as anywhere.
+            // Half of the writes begin in what is read next, so that what was read ahead is overwritten often.
             let page =
                 if random.below(2) == 0 { first + random.below(3 * CHUNK) } else { random.below(pages) };
             let (start, count) = (page % pages, random.below(CHUNK).min(pages - page % pages));

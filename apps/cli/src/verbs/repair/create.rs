@@ -67,7 +67,8 @@ impl Create {
         if !(self.fill > 0.0 && self.fill <= 0.95) {
             bail!(Usage(format!("--fill {}: give a share above 0 and at most 0.95", self.fill)));
         }
-        let (page, segment, mut choices) = self.geometry()?;
+        let inferred = self.from.as_deref().map(InferredGeometry::open).transpose()?;
+        let (page, segment, mut choices) = self.geometry(inferred.as_ref())?;
         let is_new = self.make_file()?;
         let made = self.create((page, segment), is_new);
         if made.is_err() && is_new {
@@ -75,7 +76,10 @@ impl Create {
             let _ = std::fs::remove_file(&self.volume);
         }
         let (layout, uuid) = made?;
-        choices.extend(self.policy(&layout)?);
+        if let Some(inferred) = inferred {
+            let default = default_policy(&layout);
+            choices.push(inferred.policy((default.name(), default.log_count())));
+        }
         let size = Bytes(layout.options.logical_pages * layout.options.page.0);
         let created = Created {
             uuid: uuid.to_string(),
@@ -120,11 +124,10 @@ impl Create {
     }
 
     /// The page and the segment, and what of them an inference decided.
-    fn geometry(&self) -> Result<(Bytes, Bytes, Vec<Choice>)> {
-        let Some(run) = &self.from else {
+    fn geometry(&self, inferred: Option<&InferredGeometry>) -> Result<(Bytes, Bytes, Vec<Choice>)> {
+        let Some(inferred) = inferred else {
             return Ok((self.page.unwrap_or(PAGE), self.segment.unwrap_or(SEGMENT), Vec::new()));
         };
-        let inferred = InferredGeometry::open(run)?;
         let mut choices = Vec::new();
         let page = self.page.unwrap_or_else(|| {
             let (page, choice) = inferred.page();
@@ -140,13 +143,6 @@ impl Create {
             }
         };
         Ok((page, segment, choices))
-    }
-
-    /// The policy that suits the device, if there is an inference of it.
-    fn policy(&self, layout: &VolumeLayout) -> Result<Option<Choice>> {
-        let Some(run) = &self.from else { return Ok(None) };
-        let policy = default_policy(layout);
-        Ok(Some(InferredGeometry::open(run)?.policy((policy.name(), policy.log_count()))))
     }
 
     fn create(&self, (page, segment): (Bytes, Bytes), is_new: bool) -> Result<(VolumeLayout, VolumeUuid)> {
