@@ -16,7 +16,7 @@
 //!
 //! # Invariants
 //! - Nothing here issues an IO, except [`measure()`].
-//! - All models add the same host time, so that they differ only in what they say of the device.
+//! - All models have the same host time, so that they differ only in what they say of the devices.
 
 mod algorithm_ios;
 mod cluster;
@@ -24,7 +24,7 @@ mod costs;
 mod measure;
 mod models;
 
-pub use algorithm_ios::{AccessPattern, AlgorithmIos, IoClass, Phase};
+pub use algorithm_ios::{AccessPattern, AlgorithmIos, IoClass};
 pub use cluster::{ClusterCosts, ClusterSize, best_cluster};
 pub use costs::{DeviceCosts, LinearCost, Mixing, Parallelism};
 pub use measure::{CostSizes, InFlight, measure};

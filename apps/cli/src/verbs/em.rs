@@ -7,6 +7,7 @@ mod model_costs;
 mod options;
 mod predict;
 mod recorder;
+mod rehearsal;
 mod run;
 mod show;
 mod sort_file;

@@ -189,10 +189,28 @@ fn every_algorithm_is_predicted_from_a_device_and_from_a_run() {
     };
     let no_formula = refused("bfs sim:hama --graph random --nodes 2000", 2);
     assert!(no_formula.contains("no formula knows the clusters"), "{no_formula}");
-    let devices = refused("bfs --nodes 2000 --structure sim:hama --pool sim:hama", 2);
-    assert!(devices.contains("predict takes one TARGET or RUN"), "{devices}");
+    for options in ["--structure sim:hama --pool sim:nvme-consumer", "sim:hama sim:nvme-consumer --by-role"] {
+        let document = json(&format!("em predict bfs --nodes 20000 {options} --json"));
+        assert!(document["predicted"]["affine"]["time_ns"].as_u64().unwrap() > 1000, "{document}");
+    }
+    let several = refused("scan fitted sim:hama --elements 1000", 2);
+    assert!(several.contains("fitted is what was measured of one device"), "{several}");
+    let devices = refused("bfs fitted --nodes 2000 --structure sim:hama --pool sim:hama", 2);
+    assert!(devices.contains("leave --structure TARGET and --pool out"), "{devices}");
     let missing = refused("scan sim:hama", 2);
     assert!(missing.contains("--elements N is missing"), "{missing}");
+}
+
+#[test]
+fn on_a_real_device_the_models_count_the_cpu() {
+    let directory = Directory::new();
+    for arguments in ["run scan", "run sort", "run search --queries 2000", "predict sort"] {
+        let words = format!("em {arguments} --elements 200000 --memory 1MiB --json");
+        let words: Vec<&str> = words.split(' ').collect();
+        let document: Value = serde_json::from_str(&directory.succeeds(&words).out).unwrap();
+        let time = |model: &str| document["predicted"][model]["time_ns"].as_u64().unwrap();
+        assert!(time("ram") > 0 && time("affine") >= time("ram"), "{arguments}: {document}");
+    }
 }
 
 /// Runs an experiment and returns its document, whose keys are those of the issue.

@@ -197,7 +197,6 @@ impl SearchIos {
             self.pool_writes,
             self.pool_write_bytes,
         ));
-        let phases = vec![clusters, pool];
-        AlgorithmIos::phases(phases, host)
+        AlgorithmIos::alternating(vec![clusters, pool], host)
     }
 }

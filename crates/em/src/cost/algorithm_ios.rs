@@ -40,43 +40,31 @@ impl IoClass {
     }
 }
 
-/// IOs during which all devices can work at the same time, and what the CPU does meanwhile.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Phase {
-    /// The IOs.
-    pub ios: Vec<IoClass>,
-    /// What the CPU adds to the time of the IOs.
-    pub host: Nanos,
-}
-
-/// The IOs of an algorithm, phase after phase.
+/// The IOs of an algorithm, phase after phase, and its computation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AlgorithmIos {
-    /// The phases, in order.
-    pub phases: Vec<Phase>,
+    /// The IOs of each phase, in order. All devices can work at the same time during one.
+    pub phases: Vec<Vec<IoClass>>,
+    /// How long the host computes.
+    pub host: Nanos,
+    /// Whether the host computes while IOs are in flight, so that the slower of both decides; otherwise one waits for the other.
+    pub is_overlapped: bool,
 }
 
 impl AlgorithmIos {
-    /// IOs of one phase.
-    pub fn of(ios: Vec<IoClass>, host: Nanos) -> AlgorithmIos {
-        AlgorithmIos { phases: vec![Phase { ios, host }] }
+    /// IOs of several phases during which the host computes.
+    pub fn overlapped(phases: Vec<Vec<IoClass>>) -> AlgorithmIos {
+        AlgorithmIos { phases, host: Nanos::ZERO, is_overlapped: true }
     }
 
-    /// IOs in several phases; the host's time is added to the first.
-    pub fn phases(phases: Vec<Vec<IoClass>>, host: Nanos) -> AlgorithmIos {
-        let host = |index| if index == 0 { host } else { Nanos::ZERO };
-        let phases = phases.into_iter().enumerate().map(|(index, ios)| Phase { ios, host: host(index) });
-        AlgorithmIos { phases: phases.collect() }
+    /// IOs of several phases that the host's computation waits for.
+    pub fn alternating(phases: Vec<Vec<IoClass>>, host: Nanos) -> AlgorithmIos {
+        AlgorithmIos { phases, host, is_overlapped: false }
     }
 
     /// All its IOs.
     pub fn ios(&self) -> impl Iterator<Item = &IoClass> {
-        self.phases.iter().flat_map(|phase| &phase.ios)
-    }
-
-    /// The host time of all phases.
-    pub fn host(&self) -> Nanos {
-        Nanos(self.phases.iter().map(|phase| phase.host.0).sum())
+        self.phases.iter().flatten()
     }
 
     /// How many IOs go in a direction.

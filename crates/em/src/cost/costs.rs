@@ -14,6 +14,9 @@ pub struct LinearCost {
 }
 
 impl LinearCost {
+    /// What costs nothing.
+    pub const FREE: LinearCost = LinearCost { setup_ns: 0.0, byte_ns: 0.0 };
+
     /// The line through two measured points, each a size and its mean time in nanoseconds. A slope or set-up below
     /// zero, which noise can give, becomes zero.
     pub fn through(small: (Bytes, f64), large: (Bytes, f64)) -> LinearCost {
@@ -53,6 +56,8 @@ pub struct DeviceCosts {
     pub parallelism: Parallelism,
     /// What reads and writes at the same time cost each other.
     pub mixing: Mixing,
+    /// How long the CPU takes to submit an IO and to take its result: on a real device. In virtual time, and where it is not known, zero.
+    pub submission: LinearCost,
 }
 
 /// How many times the rate of one IO in flight a device reaches with more in flight: P of the PDAM. A write cache makes it
@@ -109,6 +114,33 @@ impl DeviceCosts {
             (Mode::Read, AccessPattern::Random | AccessPattern::Halving) => self.random_read,
             (Mode::Write, AccessPattern::Random | AccessPattern::Halving) => self.random_write,
             (_, AccessPattern::Alternating) => self.alternating,
+        }
+    }
+
+    /// The means of two measurements.
+    pub fn mean(&self, other: &DeviceCosts) -> DeviceCosts {
+        let mean = |of: fn(&DeviceCosts) -> f64| (of(self) + of(other)) / 2.0;
+        let line = |of: fn(&DeviceCosts) -> LinearCost| LinearCost {
+            setup_ns: (of(self).setup_ns + of(other).setup_ns) / 2.0,
+            byte_ns: (of(self).byte_ns + of(other).byte_ns) / 2.0,
+        };
+        DeviceCosts {
+            sequential_read: line(|costs| costs.sequential_read),
+            sequential_write: line(|costs| costs.sequential_write),
+            random_read: line(|costs| costs.random_read),
+            random_write: line(|costs| costs.random_write),
+            alternating: line(|costs| costs.alternating),
+            submission: line(|costs| costs.submission),
+            parallelism: Parallelism {
+                sequential_read: mean(|costs| costs.parallelism.sequential_read),
+                sequential_write: mean(|costs| costs.parallelism.sequential_write),
+                random_read: mean(|costs| costs.parallelism.random_read),
+                halving_read: mean(|costs| costs.parallelism.halving_read),
+            },
+            mixing: Mixing {
+                sequential_reads: mean(|costs| costs.mixing.sequential_reads),
+                random_reads: mean(|costs| costs.mixing.random_reads),
+            },
         }
     }
 

@@ -6,8 +6,9 @@
 //!    with one in flight. The line through the two mean times is the cost. Writes end with a flush, whose time counts: a
 //!    write cache only defers what it takes.
 //! 3. The first half of the region is read and the second half written, alternating, one read and one write in flight.
-//! 4. IOs of the small size with as many in flight as the algorithm has give the parallelism.
-//! 5. The first half of the region is read and the second half written with those depths, first apart and then at the same
+//! 4. What the host does meanwhile but wait is the cost of submitting an IO: on a real device, with random reads.
+//! 5. IOs of the small size with as many in flight as the algorithm has give the parallelism.
+//! 6. The first half of the region is read and the second half written with those depths, first apart and then at the same
 //!    time: how much longer that takes than the slower direction alone is what mixing costs.
 //!
 //! # Invariants
@@ -26,6 +27,12 @@ use crate::machine::Machine;
 /// IOs of each kind and size: enough that a disk's rotational delay has a mean within 4 % (deviation 0.58 of it by root
 /// of 256), and more than a write cache of 16 MiB takes at 64 KiB.
 const IOS: u64 = 256;
+
+/// On a real device there are so many times more, up to [`REAL_MOST`]: others use it, too, so that its times vary more.
+const REAL_TIMES: u64 = 8;
+
+/// The bytes that more IOs on a real device cover at most.
+const REAL_MOST: Bytes = Bytes::mib(128);
 
 /// With several IOs in flight, at least this many full queues: their ends then take less than 7 % of the time.
 const QUEUES: u64 = 16;
@@ -60,6 +67,19 @@ pub struct InFlight {
     pub halving_reads: u32,
 }
 
+impl InFlight {
+    /// On each of several devices that share them.
+    pub fn shared(self, devices: usize) -> InFlight {
+        let share = |count: u32| count.div_ceil(devices.max(1) as u32);
+        InFlight {
+            random_reads: share(self.random_reads),
+            sequential_reads: share(self.sequential_reads),
+            sequential_writes: share(self.sequential_writes),
+            halving_reads: share(self.halving_reads),
+        }
+    }
+}
+
 /// Measures what the device of a region charges for IOs to it. The region's content is destroyed.
 ///
 /// # Errors
@@ -84,15 +104,16 @@ pub fn measure(
     // Before anything is overwritten: a flash layer then has the blocks on the dies that writing in order gave them.
     let halving_reads = sizes.in_flight.halving_reads;
     let halving_read = lab.parallelism(Mode::Read, AccessPattern::Halving, halving_reads)?;
-    let mut line = |mode: Mode, pattern| -> Result<LinearCost, EmError> {
+    let mut lines = |mode: Mode, pattern| -> Result<[LinearCost; 2], EmError> {
         let small = lab.mean(mode, pattern, sizes.small)?;
         let large = lab.mean(mode, pattern, sizes.large)?;
-        Ok(LinearCost::through((sizes.small, small), (sizes.large, large)))
+        let line = |small, large| LinearCost::through((sizes.small, small), (sizes.large, large));
+        Ok([line(small.time, large.time), line(small.submission, large.submission)])
     };
-    let sequential_read = line(Mode::Read, AccessPattern::Sequential)?;
-    let random_read = line(Mode::Read, AccessPattern::Random)?;
-    let sequential_write = line(Mode::Write, AccessPattern::Sequential)?;
-    let random_write = line(Mode::Write, AccessPattern::Random)?;
+    let [sequential_read, _] = lines(Mode::Read, AccessPattern::Sequential)?;
+    let [random_read, submission] = lines(Mode::Read, AccessPattern::Random)?;
+    let [sequential_write, _] = lines(Mode::Write, AccessPattern::Sequential)?;
+    let [random_write, _] = lines(Mode::Write, AccessPattern::Random)?;
     let small = lab.alternating(sizes.small)?;
     let large = lab.alternating(sizes.large)?;
     let alternating = LinearCost::through((sizes.small, small), (sizes.large, large));
@@ -118,7 +139,15 @@ pub fn measure(
         alternating,
         parallelism,
         mixing,
+        submission,
     })
+}
+
+/// Means of IOs of one kind and size, in nanoseconds.
+struct MeanTimes {
+    time: f64,
+    /// How much of it the host did not wait.
+    submission: f64,
 }
 
 struct Lab<'l, 'm> {
@@ -129,26 +158,36 @@ struct Lab<'l, 'm> {
 }
 
 impl Lab<'_, '_> {
-    /// The mean time of an IO, in nanoseconds.
-    fn mean(&mut self, mode: Mode, pattern: AccessPattern, size: Bytes) -> Result<f64, EmError> {
-        let slots = self.region.size().0 / size.0;
-        let sequential = IOS.min(slots).min((MOST.0 / size.0).max(2));
+    /// The number of IOs of this size.
+    fn ios(&self, size: Bytes) -> u64 {
+        match self.machine.is_virtual() {
+            true => IOS,
+            false => (REAL_TIMES * IOS).min(REAL_MOST.0 / size.0).max(IOS),
+        }
+    }
+
+    /// The mean times of IOs, one in flight.
+    fn mean(&mut self, mode: Mode, pattern: AccessPattern, size: Bytes) -> Result<MeanTimes, EmError> {
+        let (slots, ios) = (self.region.size().0 / size.0, self.ios(size));
+        let sequential = ios.min(slots).min((MOST.0 / size.0).max(2));
         let indices: Vec<u64> = match pattern {
             AccessPattern::Sequential => {
                 let first = self.prng.below(slots - sequential + 1);
                 (first..first + sequential).collect()
             }
-            _ => self.random(slots, IOS),
+            _ => self.random(slots, ios),
         };
         let count = indices.len() as f64;
+        let host = self.machine.host_time();
         let took = self.run(mode.into(), size, indices, 1)?;
-        Ok(took.0 as f64 / count)
+        let submitting = self.machine.host_time().since(host);
+        Ok(MeanTimes { time: took.0 as f64 / count, submission: submitting.0 as f64 / count })
     }
 
     /// The mean time of an IO while a sequence is read and another one written, in nanoseconds.
     fn alternating(&mut self, size: Bytes) -> Result<f64, EmError> {
         let half = self.region.size().0 / size.0 / 2;
-        let pairs = (IOS / 2).min(half).min((MOST.0 / size.0).max(2));
+        let pairs = (self.ios(size) / 2).min(half).min((MOST.0 / size.0).max(2));
         let (mut free, _lease) = self.machine.budget().buffers(2, size, "measuring costs")?;
         let begin = self.machine.now();
         let mut in_flight: [Option<crate::Ticket>; 2] = [None, None];
@@ -182,7 +221,7 @@ impl Lab<'_, '_> {
     /// The offsets of IOs of the small size, enough that the ends of the run, where the queue is not full, weigh little.
     fn offsets(&mut self, pattern: AccessPattern, in_flight: u32) -> Vec<u64> {
         let slots = self.region.size().0 / self.sizes.small.0;
-        let wanted = IOS.max(QUEUES * u64::from(in_flight));
+        let wanted = self.ios(self.sizes.small).max(QUEUES * u64::from(in_flight));
         match pattern {
             AccessPattern::Sequential => {
                 let count = wanted.min(slots).min((MOST.0 / self.sizes.small.0).max(2));
@@ -214,7 +253,8 @@ impl Lab<'_, '_> {
         let reads_in_flight = depths.0.min(most - writes_in_flight).max(1);
         let half = self.region.size().0 / small.0 / 2;
         let most = half.min((MOST.0 / small.0).max(2));
-        let count = |depth: u32| IOS.max(QUEUES * u64::from(depth)).min(most);
+        let ios = self.ios(small);
+        let count = |depth: u32| ios.max(QUEUES * u64::from(depth)).min(most);
         let mut reads: Vec<u64> = match pattern {
             AccessPattern::Sequential => (0..count(reads_in_flight)).collect(),
             _ => self.random(half, count(reads_in_flight)),
@@ -335,6 +375,7 @@ mod tests {
     fn a_device_with_one_response_time_charges_a_set_up_and_no_bytes() {
         let costs = on_memory(Bytes::mib(4)).unwrap();
         assert_eq!(costs.random_read, LinearCost { setup_ns: 5_000.0, byte_ns: 0.0 });
+        assert_eq!(costs.submission, LinearCost::FREE);
         // 256 or 64 writes and the flush.
         assert!((costs.sequential_write.setup_ns - 5_000.0).abs() < 100.0, "{costs:?}");
         let Parallelism { sequential_read, sequential_write, random_read, halving_read } = costs.parallelism;

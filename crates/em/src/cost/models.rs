@@ -4,7 +4,7 @@ use std::fmt;
 
 use flashlab_base::{Bytes, Mode, Nanos};
 
-use super::algorithm_ios::{AccessPattern, AlgorithmIos, IoClass, Phase};
+use super::algorithm_ios::{AccessPattern, AlgorithmIos, IoClass};
 use super::costs::DeviceCosts;
 
 /// A model of what IOs cost. `cost` has the table of what each one sees.
@@ -57,19 +57,30 @@ impl CostModel {
         }
     }
 
-    /// How long these IOs take on these devices. In a phase the devices work at the same time, so the slowest
-    /// decides; the CPU's time is added.
+    /// How long an algorithm takes on these devices. In a phase the devices work at the same time, so the slowest decides.
+    /// Where the host computes while IOs are in flight, it submits them meanwhile, too, and the slower of devices and host decides;
+    /// otherwise the time of an IO has its submission, and the computation is added.
     ///
     /// # Panics
     /// When an IO names a device beyond `devices`: the caller's mistake.
     pub fn predict(self, ios: &AlgorithmIos, devices: &[DeviceCosts]) -> Nanos {
-        let ns: f64 = ios.phases.iter().map(|phase| self.phase(phase, devices)).sum();
-        Nanos(ns.round() as u64).saturating_add(ios.host())
+        let device: f64 = ios.phases.iter().map(|phase| self.phase(phase, devices)).sum();
+        let computed = ios.host.0 as f64;
+        let submitted = |class: &IoClass| {
+            let line = devices[class.device].submission;
+            class.count * line.setup_ns + class.bytes * line.byte_ns
+        };
+        let ns = match (self, ios.is_overlapped) {
+            (CostModel::Ram, _) => computed,
+            (_, true) => device.max(computed + ios.ios().map(submitted).sum::<f64>()),
+            (_, false) => device + computed,
+        };
+        Nanos(ns.round() as u64)
     }
 
-    fn phase(self, phase: &Phase, devices: &[DeviceCosts]) -> f64 {
+    fn phase(self, phase: &[IoClass], devices: &[DeviceCosts]) -> f64 {
         let busy = devices.iter().enumerate().map(|(device, costs)| {
-            let on = || phase.ios.iter().filter(|class| class.device == device);
+            let on = || phase.iter().filter(|class| class.device == device);
             let time = |mode| {
                 on().filter(|class| class.mode == mode).map(|class| self.class(class, costs)).sum::<f64>()
             };
@@ -158,6 +169,7 @@ mod tests {
                 halving_read: 1.6,
             },
             mixing: Mixing { sequential_reads: 0.0, random_reads: 0.5 },
+            submission: line(1_000.0, 1.0),
         }
     }
 
@@ -173,13 +185,11 @@ mod tests {
     fn each_model_predicts_what_is_computed_by_hand() {
         let block = Bytes(10_000);
         // A random read of a block takes 200 us, a random write 1 ms.
-        let ios = AlgorithmIos::of(
-            vec![
-                ios(Mode::Read, AccessPattern::Random, 40.0, 10_000),
-                ios(Mode::Write, AccessPattern::Sequential, 2.0, 100_000),
-            ],
-            Nanos(7),
-        );
+        let phase = vec![
+            ios(Mode::Read, AccessPattern::Random, 40.0, 10_000),
+            ios(Mode::Write, AccessPattern::Sequential, 2.0, 100_000),
+        ];
+        let ios = AlgorithmIos::alternating(vec![phase], Nanos(7));
         assert_eq!(predicted(CostModel::Ram, &ios), 7);
         assert_eq!(predicted(CostModel::Io(block), &ios), (40 + 20) * 200_000 + 7);
         assert_eq!(predicted(CostModel::Asymmetric(block), &ios), 40 * 200_000 + 20 * 1_000_000 + 7);
@@ -194,16 +204,23 @@ mod tests {
     #[test]
     fn devices_of_a_phase_work_at_the_same_time_and_phases_one_after_the_other() {
         let on = |device| IoClass { device, ..ios(Mode::Read, AccessPattern::Random, 10.0, 10_000) };
-        let together = AlgorithmIos::of(vec![on(0), on(1)], Nanos::ZERO);
-        let phases = AlgorithmIos {
-            phases: vec![
-                Phase { ios: vec![on(0)], host: Nanos::ZERO },
-                Phase { ios: vec![on(1)], host: Nanos::ZERO },
-            ],
-        };
+        let together = AlgorithmIos::overlapped(vec![vec![on(0), on(1)]]);
+        let phases = AlgorithmIos::overlapped(vec![vec![on(0)], vec![on(1)]]);
         let devices = [costs(), costs()];
         assert_eq!(CostModel::Affine.predict(&together, &devices), Nanos(2_000_000));
         assert_eq!(CostModel::Affine.predict(&phases, &devices), Nanos(4_000_000));
+    }
+
+    #[test]
+    fn a_host_that_computes_meanwhile_counts_where_it_takes_longer_than_the_devices() {
+        let reads = vec![vec![ios(Mode::Read, AccessPattern::Random, 10.0, 10_000)]];
+        let with = |host| AlgorithmIos { host, ..AlgorithmIos::overlapped(reads.clone()) };
+        // Ten random reads take 2 ms, and their submission 0.11 ms.
+        assert_eq!(predicted(CostModel::Affine, &with(Nanos(1_000_000))), 2_000_000);
+        assert_eq!(predicted(CostModel::Affine, &with(Nanos(3_000_000))), 3_110_000);
+        assert_eq!(predicted(CostModel::Ram, &with(Nanos(3_000_000))), 3_000_000);
+        let waited_for = AlgorithmIos::alternating(reads.clone(), Nanos(3_000_000));
+        assert_eq!(predicted(CostModel::Affine, &waited_for), 5_000_000);
     }
 
     #[test]

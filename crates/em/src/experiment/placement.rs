@@ -74,16 +74,14 @@ pub(super) fn costs_of_all(
     seed: flashlab_base::Seed,
 ) -> Result<Vec<DeviceCosts>, EmError> {
     let devices = machine.device_count();
-    let sharing = placement.data.devices(devices).len() as u32;
-    let share = |count: u32| count.div_ceil(sharing);
-    let (small, all) = sizes;
-    let in_flight = InFlight {
-        random_reads: share(all.random_reads),
-        sequential_reads: share(all.sequential_reads),
-        sequential_writes: share(all.sequential_writes),
-        halving_reads: share(all.halving_reads),
-    };
+    let (small, in_flight) = sizes;
+    let in_flight = in_flight.shared(placement.data.devices(devices).len());
     (0..devices).map(|device| costs_of(machine, free, (device, length), small, in_flight, seed)).collect()
+}
+
+/// The means of what was measured before an algorithm ran and after it: others use a real device, too.
+pub(super) fn mean_costs(before: &[DeviceCosts], after: &[DeviceCosts]) -> Vec<DeviceCosts> {
+    before.iter().zip(after).map(|(before, after)| before.mean(after)).collect()
 }
 
 /// How much has to be in flight for data, and for what is made in between.

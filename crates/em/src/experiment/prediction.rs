@@ -11,8 +11,8 @@
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
 use super::graph_search::predicted_search;
-use super::placement::SequencePlacement;
-use super::ranking::{self, random_reads, sequence_ios};
+use super::placement::{SequencePlacement, on_each};
+use super::ranking::{self, hopping_ios, random_reads, sequence_ios};
 use super::searching::{CACHED_LEVELS_MAX, SearchKind, SearchOptions, queries_in_flight};
 use super::sorting::{self, SortOptions};
 use super::{MEASURED_MAX, RankMethod, RankOptions, SearchGraph, generate, large_block_in};
@@ -71,6 +71,8 @@ pub enum PredictedAlgorithm<'o> {
         elements: u64,
         /// The records.
         format: RecordFormat,
+        /// On which devices they lie.
+        data: Spread,
     },
     /// A sort.
     Sort(&'o SortOptions),
@@ -104,7 +106,7 @@ pub fn predict(
     algorithm: &PredictedAlgorithm<'_>,
 ) -> Result<AlgorithmPrediction, EmError> {
     match algorithm {
-        PredictedAlgorithm::Scan { elements, format } => scan(source, *elements, format),
+        PredictedAlgorithm::Scan { elements, format, data } => scan(source, *elements, format, *data),
         PredictedAlgorithm::Sort(options) => sort(source, options),
         PredictedAlgorithm::Search(options) => search(source, options),
         PredictedAlgorithm::Rank(options) => rank(source, options),
@@ -120,14 +122,28 @@ fn sizes(small: Bytes, in_flight: InFlight) -> CostSizes {
     CostSizes { small, large: small * 4, in_flight }
 }
 
+/// What each device of a placement charges.
+fn costs(
+    source: &mut dyn CostSource,
+    placement: SequencePlacement,
+    (small, in_flight): (Bytes, InFlight),
+) -> Result<Vec<DeviceCosts>, EmError> {
+    let devices = source.device_count();
+    let in_flight = in_flight.shared(placement.data.devices(devices).len());
+    (0..devices).map(|device| source.costs(device, sizes(small, in_flight))).collect()
+}
+
 fn scan(
     source: &mut dyn CostSource,
     elements: u64,
     format: &RecordFormat,
+    data: Spread,
 ) -> Result<AlgorithmPrediction, EmError> {
-    let block = large_block_in(source.memory(), source.unit(), format.size());
+    let placement = SequencePlacement { data, temporary: data };
+    let large = || large_block_in(source.memory(), source.unit(), format.size());
+    let block = placement.stripe().unwrap_or_else(large);
     let in_flight = source.tuning()?.ahead(block) as u32 + 2;
-    let costs = source.costs(0, sizes(block, InFlight { sequential_reads: in_flight, ..alone(1) }))?;
+    let costs = costs(source, placement, (block, InFlight { sequential_reads: in_flight, ..alone(1) }))?;
     let bytes = (elements * format.size() as u64) as f64;
     let class = IoClass {
         device: 0,
@@ -139,9 +155,9 @@ fn scan(
     };
     let choices = vec![("block", block.to_string()), ("blocks in flight", in_flight.to_string())];
     Ok(AlgorithmPrediction {
-        ios: AlgorithmIos::of(vec![class], Nanos::ZERO),
+        ios: AlgorithmIos::overlapped(vec![on_each(data, source.device_count(), class)]),
         block,
-        costs: vec![costs],
+        costs,
         choices,
     })
 }
@@ -158,14 +174,14 @@ fn sort(source: &mut dyn CostSource, options: &SortOptions) -> Result<AlgorithmP
         let rates = source.rates()?;
         plan = task.plan(rates.as_ref())?;
     }
-    let costs = source.costs(0, sizes(plan.block, sorting::in_flight(&task, &plan)))?;
-    let (ios, choices) =
-        (sorting::ios(&task, &plan, SequencePlacement::ONE, 1), sorting::choices(&task, &plan));
-    Ok(AlgorithmPrediction { ios, block: plan.block, costs: vec![costs], choices })
+    let costs = costs(source, options.placement, (plan.block, sorting::in_flight(&task, &plan)))?;
+    let ios = sorting::ios(&task, &plan, options.placement, source.device_count());
+    Ok(AlgorithmPrediction { ios, block: plan.block, costs, choices: sorting::choices(&task, &plan) })
 }
 
 fn search(source: &mut dyn CostSource, options: &SearchOptions) -> Result<AlgorithmPrediction, EmError> {
     let block = options.block.unwrap_or(Bytes::kib(4)).round_up(source.unit());
+    let placement = options.placement;
     let in_flight = match options.in_flight {
         Some(in_flight) => in_flight,
         None => queries_in_flight(source.saturation(block)?, block, source.memory()),
@@ -173,7 +189,7 @@ fn search(source: &mut dyn CostSource, options: &SearchOptions) -> Result<Algori
     let reads_of_a_query = reads_of_a_query(options, block, Bytes(source.memory().0 / 2));
     let reads = options.queries as f64 * reads_of_a_query;
     let (halving_reads, pattern) = options.reads(in_flight);
-    let costs = source.costs(0, sizes(block, InFlight { halving_reads, ..alone(in_flight) }))?;
+    let costs = costs(source, placement, (block, InFlight { halving_reads, ..alone(in_flight) }))?;
     let class = IoClass { pattern, ..random_reads(reads, block, in_flight) };
     let choices = vec![
         ("block", block.to_string()),
@@ -181,9 +197,9 @@ fn search(source: &mut dyn CostSource, options: &SearchOptions) -> Result<Algori
         ("reads of a query", format!("{reads_of_a_query:.1}")),
     ];
     Ok(AlgorithmPrediction {
-        ios: AlgorithmIos::of(vec![class], Nanos::ZERO),
+        ios: AlgorithmIos::overlapped(vec![on_each(placement.data, source.device_count(), class)]),
         block,
-        costs: vec![costs],
+        costs,
         choices,
     })
 }
@@ -219,23 +235,24 @@ fn reads_of_a_query(options: &SearchOptions, block: Bytes, cache: Bytes) -> f64 
 }
 
 fn rank(source: &mut dyn CostSource, options: &RankOptions) -> Result<AlgorithmPrediction, EmError> {
-    let RankOptions { elements, method, block, host_cost, seed, .. } = *options;
+    let RankOptions { elements, method, block, host_cost, placement, seed } = *options;
+    let devices = source.device_count();
     let order = ListOrder::new(elements, seed)?;
     let sequence = sequence_block(source.memory(), block);
     let small = options.small_io(sequence);
-    let costs = source.costs(0, sizes(small, ranking::IN_FLIGHT))?;
+    let costs = costs(source, placement, (small, ranking::IN_FLIGHT))?;
     let ios = match method {
         RankMethod::Hopping => {
             let class = random_reads(hopping_reads(&order, block) as f64, block, 1);
-            AlgorithmIos::of(vec![class], Nanos(host_cost.0.saturating_mul(elements)))
+            hopping_ios(class, (placement, devices), Nanos(host_cost.0.saturating_mul(elements)))
         }
         RankMethod::Contraction => {
             let ios = contraction_ios(elements, source.memory(), sequence);
-            sequence_ios(&ios, elements, (SequencePlacement::ONE, 1), host_cost)
+            sequence_ios(&ios, elements, (placement, devices), host_cost)
         }
     };
     let choices = vec![("block", small.to_string())];
-    Ok(AlgorithmPrediction { ios, block: small, costs: vec![costs], choices })
+    Ok(AlgorithmPrediction { ios, block: small, costs, choices })
 }
 
 fn bfs(
@@ -267,18 +284,19 @@ pub struct MeasuredCosts<'m, 'a> {
 }
 
 impl<'m, 'a> MeasuredCosts<'m, 'a> {
-    /// Writes data to measure on, as much as an input of `length` has.
+    /// Writes data to measure on, as much as an input of `length` has, where the algorithm's data lies.
     ///
     /// # Errors
     /// Those of the IOs, and [`EmError::Space`].
     pub fn new(
         machine: &'m mut Machine<'a>,
         length: Bytes,
+        data: Spread,
         seed: Seed,
     ) -> Result<MeasuredCosts<'m, 'a>, EmError> {
         let mut free = ExtentAllocator::new(machine);
         let size = length.round_up(Bytes::kib(128)).clamp(Bytes::mib(1), MEASURED_MAX);
-        let (written, scratch) = (free.allocate(size, Spread::On(0))?, free.allocate(size, Spread::On(0))?);
+        let (written, scratch) = (free.allocate(size, data)?, free.allocate(size, data)?);
         let mut generator = RecordGenerator::new(seed.derive("records", 0));
         let format = RecordFormat::new(Bytes(16), 0..8)?;
         generate(machine, &format, &written, size.0 / 16, |_, record| generator.fill(record))?;

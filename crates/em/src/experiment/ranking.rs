@@ -2,7 +2,7 @@
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
-use super::placement::{SequencePlacement, SequenceTimes, costs_of_all, on_each};
+use super::placement::{SequencePlacement, SequenceTimes, costs_of_all, mean_costs, on_each};
 use super::{ExperimentOutcome, ios_of};
 use crate::bfs::sequence_block;
 use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
@@ -76,7 +76,7 @@ pub fn run_rank(machine: &mut Machine<'_>, options: &RankOptions) -> Result<Expe
     let mut free = ExtentAllocator::new(machine);
     let small = options.small_io(sequence);
     let on = (options.placement, length);
-    let costs = costs_of_all(machine, &mut free, on, (small, IN_FLIGHT), seed)?;
+    let mut costs = costs_of_all(machine, &mut free, on, (small, IN_FLIGHT), seed)?;
     let mut times = SequenceTimes::on_free_space(machine, &mut free, length)?;
     machine.begin_phase("generate");
     let space = ExtentAllocator::new(machine);
@@ -91,6 +91,7 @@ pub fn run_rank(machine: &mut Machine<'_>, options: &RankOptions) -> Result<Expe
     if !machine.is_virtual() {
         let mut free = ExtentAllocator::new(machine);
         times = times.mean(SequenceTimes::on_free_space(machine, &mut free, length)?);
+        costs = mean_costs(&costs, &costs_of_all(machine, &mut free, on, (small, IN_FLIGHT), seed)?);
     }
     let mut choices = vec![("method", method_name(method).to_owned())];
     match ranked.rounds {
@@ -138,10 +139,7 @@ fn hop(
     planned.add(Mode::Read, options.block, reads);
     let class = random_reads(reads as f64, options.block, 1);
     let predicted = Nanos(options.host_cost.0.saturating_mul(order.count()));
-    // Each read depends on the one before it, so that no two devices work at the same time.
-    let devices = workspace.machine.device_count();
-    let reads = on_each(options.placement.data, devices, class).into_iter().map(|class| vec![class]);
-    let ios = AlgorithmIos::phases(reads.collect(), predicted);
+    let ios = hopping_ios(class, (options.placement, workspace.machine.device_count()), predicted);
     Ok(Ranked { planned, ios, time: hops.time, host, rounds: None })
 }
 
@@ -174,6 +172,16 @@ fn contract(
     Ok(Ranked { planned, ios, time, host, rounds: Some(ranking.rounds) })
 }
 
+/// Hopping as the cost models see it. Each read depends on the one before it, so that no two devices work at the same time.
+pub(super) fn hopping_ios(
+    reads: IoClass,
+    (placement, devices): (SequencePlacement, usize),
+    host: Nanos,
+) -> AlgorithmIos {
+    let reads = on_each(placement.data, devices, reads).into_iter().map(|class| vec![class]);
+    AlgorithmIos::alternating(reads.collect(), host)
+}
+
 /// Random reads of the first device.
 pub(super) fn random_reads(count: f64, block: Bytes, in_flight: u32) -> IoClass {
     let bytes = count * block.0 as f64;
@@ -198,7 +206,7 @@ pub(super) fn sequence_ios(
     let mut classes = read(placement.data, share);
     classes.extend(read(placement.temporary, 1.0 - share));
     classes.extend(class(placement.temporary, Mode::Write, ios.writes, ios.write_bytes));
-    AlgorithmIos::of(classes, Nanos((ios.elements * host_cost.0 as f64) as u64))
+    AlgorithmIos::alternating(vec![classes], Nanos((ios.elements * host_cost.0 as f64) as u64))
 }
 
 fn method_name(method: RankMethod) -> &'static str {

@@ -1,10 +1,12 @@
 //! The experiment `sort`.
 
-use flashlab_base::{Bytes, Mode, Nanos, Seed};
+use flashlab_base::{Bytes, Mode, Seed};
 
-use super::placement::{SequencePlacement, SequenceTimes, costs_of_all, issued_on_since, on_each, tuning_of};
+use super::placement::{
+    SequencePlacement, SequenceTimes, costs_of_all, issued_on_since, mean_costs, on_each, tuning_of,
+};
 use super::{ExperimentOutcome, generate, ios_since};
-use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass, Phase};
+use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Region};
 use crate::machine::Machine;
@@ -92,7 +94,7 @@ pub(super) fn in_flight(task: &SortTask, plan: &SortPlan) -> InFlight {
     }
 }
 
-/// What the cost models see of a plan. The host's work is done while IOs are in flight, so that it adds nothing.
+/// What the cost models see of a plan.
 pub(super) fn ios(
     task: &SortTask,
     plan: &SortPlan,
@@ -119,8 +121,7 @@ pub(super) fn ios(
         true => merge.extend(writes(data, merged)),
         false => merge.extend(writes(temporary, merged - last).into_iter().chain(writes(data, last))),
     }
-    let phase = |ios| Phase { ios, host: Nanos::ZERO };
-    AlgorithmIos { phases: vec![phase(form), phase(merge)] }
+    AlgorithmIos::overlapped(vec![form, merge])
 }
 
 pub(super) fn choices(task: &SortTask, plan: &SortPlan) -> Vec<(&'static str, String)> {
@@ -154,7 +155,8 @@ pub fn run_sort(machine: &mut Machine<'_>, options: &SortOptions) -> Result<Expe
     let (task, plan) = plan(machine, &mut free, options, (&input, &output))?;
     let in_flight = in_flight(&task, &plan);
     let on = (options.placement, length);
-    let costs = costs_of_all(machine, &mut free, on, (plan.block, in_flight), options.seed)?;
+    let sizes = (plan.block, in_flight);
+    let mut costs = costs_of_all(machine, &mut free, on, sizes, options.seed)?;
     let regions = (&input, Some(&output));
     let mut times = SequenceTimes::measure(machine, &mut free, &task.tuning, regions)?;
     let first = machine.ledger().phases().len();
@@ -170,6 +172,7 @@ pub fn run_sort(machine: &mut Machine<'_>, options: &SortOptions) -> Result<Expe
     verify_sorted(machine, &task, &plan, &output, made)?;
     if !machine.is_virtual() {
         times = times.mean(SequenceTimes::measure(machine, &mut free, &task.tuning, regions)?);
+        costs = mean_costs(&costs, &costs_of_all(machine, &mut free, on, sizes, options.seed)?);
     }
     Ok(ExperimentOutcome {
         algorithm: "sort",

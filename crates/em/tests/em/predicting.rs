@@ -8,9 +8,9 @@ use flashlab_em::experiment::{
     run_rank, run_scan, run_search, run_sort,
 };
 use flashlab_em::graph::{LevelTree, random_graph};
-use flashlab_em::{EmError, Machine, RecordFormat, SortMethod, Spread};
+use flashlab_em::{EmError, HostTime, Machine, RecordFormat, SortMethod, Spread};
 
-use crate::support::machine;
+use crate::support::{device, machine};
 
 const ELEMENTS: u64 = 500_000;
 
@@ -26,18 +26,22 @@ fn new(device: &str) -> Machine<'static> {
 
 fn predicted(device: &str, algorithm: &PredictedAlgorithm<'_>) -> Result<AlgorithmPrediction, EmError> {
     let mut machine = new(device);
-    let mut source = MeasuredCosts::new(&mut machine, Bytes(16 * ELEMENTS), Seed(1))?;
+    let mut source = MeasuredCosts::new(&mut machine, Bytes(16 * ELEMENTS), Spread::On(0), Seed(1))?;
     predict(&mut source, algorithm)
 }
 
 /// Compares the number of IOs and the best model's time.
 fn compare(device: &str, algorithm: &PredictedAlgorithm<'_>, outcome: &ExperimentOutcome, share: f64) {
-    let AlgorithmPrediction { ios, block, costs, .. } = predicted(device, algorithm).unwrap();
+    check(&predicted(device, algorithm).unwrap(), outcome, share);
+}
+
+fn check(prediction: &AlgorithmPrediction, outcome: &ExperimentOutcome, share: f64) {
+    let AlgorithmPrediction { ios, block, costs, .. } = prediction;
     let name = outcome.algorithm;
     let count = ios.count(Mode::Read) + ios.count(Mode::Write);
     let off = count / outcome.issued.total() as f64 - 1.0;
     assert!(off.abs() < share, "{name}: {count} IOs are predicted, {} were issued", outcome.issued.total());
-    let errors = CostPrediction::all(&ios, block, &costs).into_iter().map(|model| model.error(outcome.time));
+    let errors = CostPrediction::all(ios, *block, costs).into_iter().map(|model| model.error(outcome.time));
     let best = errors.min_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap();
     assert!(best.abs() < 0.15, "{name}: the best model is off by {best:.3}");
 }
@@ -46,7 +50,9 @@ fn compare(device: &str, algorithm: &PredictedAlgorithm<'_>, outcome: &Experimen
 fn a_prediction_has_the_ios_and_about_the_time_of_the_run() {
     let format = RecordFormat::new(Bytes(16), 0..8).unwrap();
     let outcome = run_scan(&mut new(NVME), ELEMENTS, &format, Spread::On(0), Seed(1)).unwrap();
-    compare(NVME, &PredictedAlgorithm::Scan { elements: ELEMENTS, format: format.clone() }, &outcome, 0.02);
+    let data = Spread::On(0);
+    let scanned = PredictedAlgorithm::Scan { elements: ELEMENTS, format: format.clone(), data };
+    compare(NVME, &scanned, &outcome, 0.02);
     let (method, seed) = (SortMethod::Sorting, Seed(1));
     let options = SortOptions {
         elements: ELEMENTS,
@@ -77,6 +83,37 @@ fn a_prediction_has_the_ios_and_about_the_time_of_the_run() {
         RankOptions { elements: 20_000, method, block, host_cost, placement: SequencePlacement::ONE, seed };
     let outcome = run_rank(&mut new(HAMA), &options).unwrap();
     compare(HAMA, &PredictedAlgorithm::Rank(&options), &outcome, 0.01);
+}
+
+#[test]
+fn devices_that_share_the_data_are_predicted_together() {
+    let two = || {
+        let devices = [SATA, SATA].map(|name| device(name, Bytes::gib(1)));
+        Machine::new(devices.into(), Bytes::mib(1), HostTime::Declared(Nanos(2))).unwrap()
+    };
+    let placement = SequencePlacement::striped(&two(), Bytes(16));
+    let format = RecordFormat::new(Bytes(16), 0..8).unwrap();
+    let (data, seed) = (placement.data, Seed(1));
+    let search = SearchOptions {
+        elements: ELEMENTS,
+        record: Bytes(16),
+        kind: SearchKind::Cached,
+        queries: 20_000,
+        in_flight: None,
+        block: Some(Bytes::kib(4)),
+        placement,
+        seed,
+    };
+    let scanned = PredictedAlgorithm::Scan { elements: ELEMENTS, format: format.clone(), data };
+    let outcomes = [
+        (scanned, run_scan(&mut two(), ELEMENTS, &format, data, seed).unwrap()),
+        (PredictedAlgorithm::Search(&search), run_search(&mut two(), &search).unwrap()),
+    ];
+    for (algorithm, outcome) in outcomes {
+        let mut machine = two();
+        let mut source = MeasuredCosts::new(&mut machine, Bytes(16 * ELEMENTS), data, seed).unwrap();
+        check(&predict(&mut source, &algorithm).unwrap(), &outcome, 0.05);
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::exit::Usage;
 const LEVELS_MAX: u64 = 512;
 
 /// A graph and how it is searched; how a list is ranked.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct GraphOptions {
     /// bfs, rank: how [default: mm for bfs, contraction for rank]
     #[arg(long = "algorithm", value_enum)]
@@ -77,6 +77,14 @@ impl GraphOptions {
             )));
         }
         Ok(())
+    }
+
+    /// For a graph `times` smaller of the same kind; none for a graph file.
+    pub fn smaller(&self, times: u64) -> Option<GraphOptions> {
+        let is_generated = matches!(self.graph.as_str(), "level-tree" | "random");
+        let edges = self.edges.map(|edges| edges / times);
+        // The levels of a tree follow from its nodes.
+        is_generated.then(|| GraphOptions { edges, levels: None, source: None, ..self.clone() })
     }
 
     /// The graph that is searched. `nodes`, if the user named them.

@@ -21,7 +21,7 @@ use crate::target::{Candidate, OpenDevice, Opening, Simulation};
 const DEPTH: u32 = 512;
 
 /// The options of the machine of an experiment.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct MachineOptions {
     /// The internal memory of the algorithm
     #[arg(long, value_name = "SIZE", value_parser = arguments::size, default_value = "16MiB", allow_negative_numbers = true)]
@@ -129,6 +129,11 @@ impl MachineOptions {
         opened.warnings.iter().for_each(|(_, message)| tell!("{message}"));
         let OpenDevice::Real(device) = opened.device else { unreachable!("a scratch file is a real device") };
         Ok(OpenMachine { device, name: file.description(), consent: opened.consent, scratch: Some(file) })
+    }
+
+    /// The same with another memory, where computation costs what it really takes.
+    pub fn measuring_host(&self, memory: Bytes) -> MachineOptions {
+        MachineOptions { memory, host_time: HostTimeChoice::Measured, ..self.clone() }
     }
 
     /// What computation on an element costs by declaration; zero where it is measured.

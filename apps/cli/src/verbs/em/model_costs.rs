@@ -91,6 +91,7 @@ impl CostSource for ModelCosts {
                 halving_read: self.parallelism(RandomRead, small, depths.halving_reads.max(1))?,
             },
             mixing: Mixing::SERIAL,
+            submission: LinearCost::FREE,
         })
     }
 

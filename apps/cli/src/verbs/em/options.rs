@@ -1,20 +1,25 @@
 //! The algorithms of `em run` and `em predict`, their inputs and options.
 
+use std::fs;
 use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use flashlab_base::{Bytes, Target};
-use flashlab_em::experiment::{SearchGraph, SearchKind, SearchOptions, SequencePlacement, SortOptions};
-use flashlab_em::{RecordFormat, SortMethod};
+use flashlab_em::experiment::{
+    ExperimentOutcome, RankOptions, SearchGraph, SearchKind, SearchOptions, SequencePlacement, SortOptions,
+    run_bfs, run_rank, run_scan, run_search, run_sort,
+};
+use flashlab_em::{EmError, Machine, RecordFormat, SortMethod};
 
 use super::graph_input::{self, GraphOptions, Placed};
-use super::machine::MachineOptions;
-use crate::arguments;
+use super::machine::{MachineOptions, OpenMachine};
+use crate::arguments::{self, ConsentOptions};
 use crate::exit::Usage;
 
 /// An algorithm's input, its options, and the machine.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct AlgorithmOptions {
     #[command(flatten)]
     pub input: InputOptions,
@@ -24,13 +29,13 @@ pub struct AlgorithmOptions {
     structure: Option<Structure>,
     /// How many keys are searched
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
-    queries: u64,
+    pub queries: u64,
     /// How many queries are in flight; the number that saturates the device, if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    in_flight: Option<u32>,
+    pub in_flight: Option<u32>,
     /// The size of random reads; search: what suits the device, if not given; bfs and rank: 4 KiB
     #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
-    block: Option<Bytes>,
+    pub block: Option<Bytes>,
     #[command(flatten)]
     pub graph: GraphOptions,
     #[command(flatten)]
@@ -43,8 +48,36 @@ pub struct Input {
     pub graph: Option<SearchGraph>,
 }
 
+/// What lies on which of an algorithm's devices.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// Everything on one device; or, on the second of two, what is made in between.
+    ByRole,
+    /// Everything on all devices.
+    Striped,
+}
+
+impl Layout {
+    /// On which devices of a machine sequences lie.
+    pub fn placement(self, machine: &Machine<'_>, record: Bytes) -> SequencePlacement {
+        match (self, machine.device_count()) {
+            (Layout::Striped, _) => SequencePlacement::striped(machine, record),
+            (Layout::ByRole, 1) => SequencePlacement::ONE,
+            (Layout::ByRole, _) => SequencePlacement::BY_ROLE,
+        }
+    }
+
+    /// On which devices of a machine structure and pool of a graph lie.
+    pub fn placed(self, machine: &Machine<'_>) -> Placed {
+        match self {
+            Layout::Striped => Placed::Striped,
+            Layout::ByRole => Placed::On(machine.device_count()),
+        }
+    }
+}
+
 /// What is generated, and how it is sorted.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct InputOptions {
     /// How many elements; of a graph, how many nodes
     #[arg(long, visible_alias = "nodes", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -165,6 +198,81 @@ pub fn cores() -> usize {
 }
 
 impl AlgorithmOptions {
+    /// Opens the devices that are named: one, several, or one for each role. A scratch file, if none is.
+    pub fn open(
+        &self,
+        algorithm: Algorithm,
+        (targets, by_role): (&[Target], bool),
+        space: Bytes,
+        interrupt: &AtomicBool,
+    ) -> Result<(Vec<OpenMachine>, Layout)> {
+        if by_role && targets.len() != 2 {
+            bail!(Usage("--by-role needs two TARGETs: one for each role".to_owned()));
+        }
+        if by_role && algorithm == Algorithm::Scan {
+            bail!(Usage("scan only reads what it is given: leave --by-role out".to_owned()));
+        }
+        let open = |target| self.machine.open(target, space, interrupt);
+        let (structure, pool) = match (self.structure_target(), &self.graph.pool) {
+            (None, None) if targets.len() > 1 => {
+                check_apart(&targets.iter().collect::<Vec<_>>())?;
+                let opened = targets.iter().map(|target| open(Some(target))).collect::<Result<_>>()?;
+                return Ok((opened, if by_role { Layout::ByRole } else { Layout::Striped }));
+            }
+            (None, None) => return Ok((vec![open(targets.first())?], Layout::ByRole)),
+            (Some(structure), Some(pool)) if targets.is_empty() => (structure, pool),
+            (Some(_), Some(_)) => {
+                bail!(Usage("give either TARGET, or --structure TARGET and --pool TARGET".to_owned()))
+            }
+            _ => bail!(Usage("--structure TARGET and --pool TARGET are given together".to_owned())),
+        };
+        check_apart(&[structure, pool])?;
+        let consent = ConsentOptions {
+            destroy_data_on: self.graph.destroy_pool_data_on.clone(),
+            overwrite_file: self.machine.consent.overwrite_file,
+        };
+        let pool =
+            |structure| Ok(vec![structure, self.machine.open_with(Some(pool), space, &consent, interrupt)?]);
+        Ok((open(Some(structure)).and_then(pool)?, Layout::ByRole))
+    }
+
+    /// Runs the algorithm.
+    pub fn experiment(
+        &self,
+        algorithm: Algorithm,
+        machine: &mut Machine<'_>,
+        input: &Input,
+        layout: Layout,
+    ) -> Result<ExperimentOutcome> {
+        let AlgorithmOptions { input: elements, graph, machine: options, .. } = self;
+        let outcome: Result<ExperimentOutcome, EmError> = match algorithm {
+            Algorithm::Rank => {
+                let block = self.random_read()?.max(machine.unit());
+                let placement = layout.placement(machine, block);
+                let rank = graph.rank_options(elements.elements()?, block, options)?;
+                run_rank(machine, &RankOptions { placement, ..rank })
+            }
+            Algorithm::Bfs => {
+                let block = self.random_read()?.max(machine.unit());
+                let task = graph.search_task(layout.placed(machine), block, options)?;
+                run_bfs(machine, input.graph.as_ref().expect("bfs was given a graph"), &task)
+            }
+            Algorithm::Scan => {
+                let data = layout.placement(machine, elements.record).data;
+                run_scan(machine, elements.elements()?, &elements.format()?, data, options.seed)
+            }
+            Algorithm::Sort => {
+                let placement = layout.placement(machine, elements.record);
+                run_sort(machine, &SortOptions { placement, ..elements.sort_options(options)? })
+            }
+            Algorithm::Search => {
+                let placement = layout.placement(machine, elements.record);
+                run_search(machine, &SearchOptions { placement, ..self.search_options()? })
+            }
+        };
+        Ok(outcome?)
+    }
+
     /// The input that is made before a device is opened, and the space that the algorithm needs.
     pub fn prepare(&self, algorithm: Algorithm) -> Result<Input> {
         match &self.structure {
@@ -238,4 +346,18 @@ impl AlgorithmOptions {
             seed: self.machine.seed,
         })
     }
+}
+
+/// Refuses a path that is given twice.
+fn check_apart(targets: &[&Target]) -> Result<()> {
+    let mut seen = Vec::new();
+    for target in targets {
+        let Target::Path(path) = target else { continue };
+        let Ok(path) = fs::canonicalize(path) else { continue };
+        if seen.contains(&path) {
+            bail!(Usage(format!("{} is given twice: give each device once", path.display())));
+        }
+        seen.push(path);
+    }
+    Ok(())
 }

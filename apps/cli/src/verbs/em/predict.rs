@@ -7,13 +7,15 @@ use clap::Args;
 use flashlab_base::{Bytes, Target};
 use flashlab_em::Machine;
 use flashlab_em::experiment::{
-    AlgorithmPrediction, CostPrediction, CostSource, MeasuredCosts, PredictedAlgorithm, predict,
+    AlgorithmPrediction, CostPrediction, CostSource, MeasuredCosts, PredictedAlgorithm, RankOptions,
+    SearchOptions, SequencePlacement, SortOptions, predict,
 };
 use serde_json::json;
 
 use super::graph_input::Placed;
 use super::model_costs::ModelCosts;
 use super::options::{Algorithm, AlgorithmOptions, Input};
+use super::rehearsal::Rehearsal;
 use super::show;
 use crate::arguments::JsonOption;
 use crate::exit::Usage;
@@ -21,16 +23,20 @@ use crate::interrupt::interrupt;
 use crate::output;
 use crate::verbs::model;
 
-/// An algorithm, and a device or what is known of one.
+/// An algorithm, and devices or what is known of one.
 #[derive(Args)]
 pub struct Predict {
     /// The algorithm
     #[arg(value_enum)]
     algorithm: Algorithm,
-    /// What is measured: a block device, a regular file, sim:NAME or sim:./profile.toml; a scratch file if not given. Or what
-    /// was measured: the folder of a run, or of flashlab model fit, or its model.json
+    /// What is measured: a block device, a regular file, sim:NAME or sim:./profile.toml; a scratch file if not given. Over several
+    /// everything is striped, unless --by-role is given. Or what was measured: the folder of a run, or of flashlab model fit, or its
+    /// model.json
     #[arg(value_name = "TARGET|RUN")]
-    target: Option<Target>,
+    target: Vec<Target>,
+    /// Of two TARGETs, the first has what the algorithm is given and returns, and the second what it makes in between
+    #[arg(long)]
+    by_role: bool,
     #[command(flatten)]
     options: AlgorithmOptions,
     #[command(flatten)]
@@ -41,55 +47,88 @@ impl Predict {
     /// Measures what the device charges or reads it, and prints the predictions.
     pub fn run(self) -> Result<()> {
         let input = self.options.prepare(self.algorithm)?;
-        if self.options.structure_target().is_some() || self.options.graph.pool.is_some() {
-            bail!(Usage(
-                "predict takes one TARGET or RUN: leave --structure TARGET and --pool out".to_owned()
-            ));
+        let runs: Vec<&String> = self.target.iter().filter_map(measured_path).collect();
+        match (&runs[..], self.target.len()) {
+            ([], _) => self.of_devices(&input),
+            ([path], 1) => self.of_run(path, &input),
+            ([path, ..], _) => bail!(Usage(format!(
+                "{path} is what was measured of one device: give it alone, or TARGETs that can be measured"
+            ))),
         }
-        let (prediction, name) = match &self.target {
-            Some(Target::Path(path)) if is_measured(Path::new(path)) => {
-                let model = model::source::model(Path::new(path))?;
-                let mut source = ModelCosts { model, memory: self.options.machine.memory };
-                (self.predict(&mut source, &input)?, path.clone())
-            }
-            _ => self.measured(&input)?,
-        };
-        self.print(&prediction, &name)
     }
 
-    /// Measures the device.
-    fn measured(&self, input: &Input) -> Result<(AlgorithmPrediction, String)> {
+    /// Takes what was measured.
+    fn of_run(&self, path: &str, input: &Input) -> Result<()> {
+        if self.options.structure_target().is_some() || self.options.graph.pool.is_some() {
+            bail!(Usage(format!(
+                "{path} is what was measured of one device: leave --structure TARGET and --pool out"
+            )));
+        }
+        let model = model::source::model(Path::new(path))?;
+        let mut source = ModelCosts { model, memory: self.options.machine.memory };
+        let prediction = self.predict(&mut source, input, (SequencePlacement::ONE, Placed::On(1)))?;
+        self.print(&prediction, path)
+    }
+
+    /// Measures devices.
+    fn of_devices(&self, input: &Input) -> Result<()> {
         let interrupt = interrupt()?;
         let machine = &self.options.machine;
         // What is measured is at most 256 MiB of each kind.
         let space = input.space.min(Bytes::gib(1));
-        let opened = machine.open(self.target.as_ref(), space, &interrupt)?;
-        let name = opened.name.clone();
-        let mut em = Machine::new(vec![opened.device], machine.memory, machine.host_time())?
-            .with_interrupt(&interrupt);
-        let mut source = MeasuredCosts::new(&mut em, Bytes(space.0 / 4), machine.seed)?;
-        Ok((self.predict(&mut source, input)?, name))
+        let targets = (&self.target[..], self.by_role);
+        let (opened, layout) = self.options.open(self.algorithm, targets, space, &interrupt)?;
+        let name = opened.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(" and ");
+        // A scratch file has to live until the machine has ended.
+        let (devices, _scratch): (Vec<_>, Vec<_>) =
+            opened.into_iter().map(|one| (one.device, one.scratch)).unzip();
+        let mut em = Machine::new(devices, machine.memory, machine.host_time())?.with_interrupt(&interrupt);
+        let (is_real, devices) = (!em.is_virtual(), em.device_count());
+        let (unit, placed) = (em.unit(), layout.placed(&em));
+        let record = match self.algorithm {
+            Algorithm::Rank => self.options.random_read()?.max(unit),
+            _ => self.options.input.record,
+        };
+        let placement = layout.placement(&em, record);
+        let length = Bytes(space.0 / 4);
+        let mut source = MeasuredCosts::new(&mut em, length, placement.data, machine.seed)?;
+        let mut prediction = self.predict(&mut source, input, (placement, placed))?;
+        if is_real {
+            let rehearsal =
+                Rehearsal { options: &self.options, algorithm: self.algorithm, interrupt: &interrupt };
+            prediction.ios.host =
+                rehearsal.host_time(&prediction.ios, prediction.block, (devices, layout))?;
+        }
+        self.print(&prediction, &name)
     }
 
-    fn predict(&self, source: &mut dyn CostSource, input: &Input) -> Result<AlgorithmPrediction> {
+    fn predict(
+        &self,
+        source: &mut dyn CostSource,
+        input: &Input,
+        (placement, placed): (SequencePlacement, Placed),
+    ) -> Result<AlgorithmPrediction> {
         let AlgorithmOptions { input: elements, graph, machine, .. } = &self.options;
-        let block = || self.options.random_read();
+        let block = || Ok::<_, anyhow::Error>(self.options.random_read()?.max(source.unit()));
         Ok(match self.algorithm {
             Algorithm::Scan => {
-                let (elements, format) = (elements.elements()?, elements.format()?);
-                predict(source, &PredictedAlgorithm::Scan { elements, format })?
+                let (elements, format, data) = (elements.elements()?, elements.format()?, placement.data);
+                predict(source, &PredictedAlgorithm::Scan { elements, format, data })?
             }
-            Algorithm::Sort => predict(source, &PredictedAlgorithm::Sort(&elements.sort_options(machine)?))?,
+            Algorithm::Sort => {
+                let options = SortOptions { placement, ..elements.sort_options(machine)? };
+                predict(source, &PredictedAlgorithm::Sort(&options))?
+            }
             Algorithm::Search => {
-                predict(source, &PredictedAlgorithm::Search(&self.options.search_options()?))?
+                let options = SearchOptions { placement, ..self.options.search_options()? };
+                predict(source, &PredictedAlgorithm::Search(&options))?
             }
             Algorithm::Rank => {
-                let options =
-                    graph.rank_options(elements.elements()?, block()?.max(source.unit()), machine)?;
-                predict(source, &PredictedAlgorithm::Rank(&options))?
+                let options = graph.rank_options(elements.elements()?, block()?, machine)?;
+                predict(source, &PredictedAlgorithm::Rank(&RankOptions { placement, ..options }))?
             }
             Algorithm::Bfs => {
-                let task = graph.search_task(Placed::On(1), block()?.max(source.unit()), machine)?;
+                let task = graph.search_task(placed, block()?, machine)?;
                 let graph = input.graph.as_ref().expect("bfs was given a graph");
                 predict(source, &PredictedAlgorithm::Bfs(graph, &task))?
             }
@@ -115,7 +154,10 @@ impl Predict {
     }
 }
 
-/// Whether a path is what was measured: a folder, or a document.
-fn is_measured(path: &Path) -> bool {
-    path.is_dir() || path.is_file() && path.extension().is_some_and(|extension| extension == "json")
+/// The path of what was measured: a folder, or a document.
+fn measured_path(target: &Target) -> Option<&String> {
+    let Target::Path(path) = target else { return None };
+    let file = Path::new(path);
+    let is_document = file.is_file() && file.extension().is_some_and(|extension| extension == "json");
+    (file.is_dir() || is_document).then_some(path)
 }

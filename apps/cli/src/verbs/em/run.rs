@@ -1,25 +1,18 @@
 //! `flashlab em run`: an algorithm on generated input.
 
-use std::fs;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
-use flashlab_base::{Bytes, Target};
-use flashlab_em::experiment::{
-    ExperimentOutcome, RankOptions, SearchOptions, SequencePlacement, SortOptions, run_bfs, run_rank,
-    run_scan, run_search, run_sort,
-};
-use flashlab_em::{EmError, Machine};
+use flashlab_base::Target;
+use flashlab_em::Machine;
 
-use super::graph_input::Placed;
 use super::machine::OpenMachine;
-use super::options::{Algorithm, AlgorithmOptions, Input};
+use super::options::{Algorithm, AlgorithmOptions};
 use super::recorder::Recorder;
+use super::rehearsal::Rehearsal;
 use super::show;
-use crate::arguments::{ConsentOptions, JsonOption};
-use crate::exit::Usage;
+use crate::arguments::JsonOption;
 use crate::interrupt::interrupt;
 use crate::{output, run_folder};
 
@@ -51,7 +44,8 @@ impl RunExperiment {
         run_folder::check_output(self.output.as_deref())?;
         let interrupt = interrupt()?;
         let input = self.options.prepare(self.algorithm)?;
-        let opened = self.open(&input, &interrupt)?;
+        let (opened, layout) =
+            self.options.open(self.algorithm, (&self.target, self.by_role), input.space, &interrupt)?;
         let all = |of: fn(&OpenMachine) -> &str| opened.iter().map(of).collect::<Vec<_>>().join(" and ");
         let (name, consent) = (all(|machine| &machine.name), all(|machine| &machine.consent));
         let identity = opened[0].device.identity();
@@ -71,11 +65,17 @@ impl RunExperiment {
             opened.into_iter().map(|machine| (machine.device, machine.scratch)).unzip();
         let machine = Machine::new(devices, self.options.machine.memory, self.options.machine.host_time())?;
         let mut machine = machine.with_interrupt(&interrupt).with_observer(&mut recorder);
-        let outcome = self.experiment(&mut machine, &input);
+        let (is_real, devices) = (!machine.is_virtual(), machine.device_count());
+        let outcome = self.options.experiment(self.algorithm, &mut machine, &input, layout);
         drop(machine);
         drop(scratch);
         let folder_of_run = recorder.finish()?;
-        let outcome = outcome?;
+        let mut outcome = outcome?;
+        if is_real {
+            let rehearsal =
+                Rehearsal { options: &self.options, algorithm: self.algorithm, interrupt: &interrupt };
+            outcome.ios.host = rehearsal.host_time(&outcome.ios, outcome.block, (devices, layout))?;
+        }
         let document = show::document(&outcome);
         folder_of_run.write_json("em.json", &document)?;
         match self.json.json {
@@ -83,95 +83,4 @@ impl RunExperiment {
             false => output::text(&show::text(&outcome, &name, &folder)),
         }
     }
-
-    /// Opens one device, or one for each role.
-    fn open(&self, input: &Input, interrupt: &AtomicBool) -> Result<Vec<OpenMachine>> {
-        if self.by_role && self.target.len() != 2 {
-            bail!(Usage("--by-role needs two TARGETs: one for each role".to_owned()));
-        }
-        if self.by_role && self.algorithm == Algorithm::Scan {
-            bail!(Usage("scan only reads what it is given: leave --by-role out".to_owned()));
-        }
-        let (structure, pool) = match (self.options.structure_target(), &self.options.graph.pool) {
-            (None, None) if self.target.len() > 1 => {
-                check_apart(&self.target.iter().collect::<Vec<_>>())?;
-                let open = |target| self.options.machine.open(Some(target), input.space, interrupt);
-                return self.target.iter().map(open).collect();
-            }
-            (None, None) => {
-                return Ok(vec![self.options.machine.open(self.target.first(), input.space, interrupt)?]);
-            }
-            (Some(structure), Some(pool)) if self.target.is_empty() => (structure, pool),
-            (Some(_), Some(_)) => {
-                bail!(Usage("give either TARGET, or --structure TARGET and --pool TARGET".to_owned()))
-            }
-            _ => bail!(Usage("--structure TARGET and --pool TARGET are given together".to_owned())),
-        };
-        check_apart(&[structure, pool])?;
-        let consent = ConsentOptions {
-            destroy_data_on: self.options.graph.destroy_pool_data_on.clone(),
-            overwrite_file: self.options.machine.consent.overwrite_file,
-        };
-        Ok(vec![
-            self.options.machine.open(Some(structure), input.space, interrupt)?,
-            self.options.machine.open_with(Some(pool), input.space, &consent, interrupt)?,
-        ])
-    }
-
-    /// On which devices the sequences lie.
-    fn placement(&self, machine: &Machine<'_>, record: Bytes) -> SequencePlacement {
-        match self.target.len() {
-            0 | 1 => SequencePlacement::ONE,
-            _ if self.by_role => SequencePlacement::BY_ROLE,
-            _ => SequencePlacement::striped(machine, record),
-        }
-    }
-
-    fn experiment(&self, machine: &mut Machine<'_>, input: &Input) -> Result<ExperimentOutcome> {
-        let AlgorithmOptions { input: elements, graph, machine: options, .. } = &self.options;
-        let outcome: Result<ExperimentOutcome, EmError> = match self.algorithm {
-            Algorithm::Rank => {
-                let block = self.options.random_read()?.max(machine.unit());
-                let placement = self.placement(machine, block);
-                let rank = graph.rank_options(elements.elements()?, block, options)?;
-                run_rank(machine, &RankOptions { placement, ..rank })
-            }
-            Algorithm::Bfs => {
-                let block = self.options.random_read()?.max(machine.unit());
-                let placed = match self.target.len() > 1 && !self.by_role {
-                    true => Placed::Striped,
-                    false => Placed::On(machine.device_count()),
-                };
-                let task = graph.search_task(placed, block, options)?;
-                run_bfs(machine, input.graph.as_ref().expect("bfs was given a graph"), &task)
-            }
-            Algorithm::Scan => {
-                let data = self.placement(machine, elements.record).data;
-                run_scan(machine, elements.elements()?, &elements.format()?, data, options.seed)
-            }
-            Algorithm::Sort => {
-                let placement = self.placement(machine, elements.record);
-                run_sort(machine, &SortOptions { placement, ..elements.sort_options(options)? })
-            }
-            Algorithm::Search => {
-                let placement = self.placement(machine, elements.record);
-                run_search(machine, &SearchOptions { placement, ..self.options.search_options()? })
-            }
-        };
-        Ok(outcome?)
-    }
-}
-
-/// Refuses a path that is given twice.
-fn check_apart(targets: &[&Target]) -> Result<()> {
-    let mut seen = Vec::new();
-    for target in targets {
-        let Target::Path(path) = target else { continue };
-        let Ok(path) = fs::canonicalize(path) else { continue };
-        if seen.contains(&path) {
-            bail!(Usage(format!("{} is given twice: give each device once", path.display())));
-        }
-        seen.push(path);
-    }
-    Ok(())
 }
