@@ -25,7 +25,7 @@ pub enum CostModel {
     },
     /// Each IO costs the set-up and the bytes of its direction and pattern.
     Affine,
-    /// Each step transfers P blocks of this size; P and the time of a step follow from direction and pattern.
+    /// Each step transfers P blocks of this size, or P larger IOs; P and the time of a step follow from direction and pattern.
     Pdam(Bytes),
 }
 
@@ -129,7 +129,9 @@ impl CostModel {
             CostModel::Pdam(block) => {
                 let parallelism = costs.parallelism.of(class.mode, class.pattern);
                 let at_once = f64::from(class.in_flight.max(1)).min(parallelism);
-                blocks(block) / at_once * costs.line(class.mode, class.pattern).of(block)
+                // An IO of a sequence that is larger than B moves its blocks together, with one set-up.
+                let together = class.size().max(block);
+                blocks(together) / at_once * costs.line(class.mode, class.pattern).of(together)
             }
         }
     }
@@ -196,8 +198,8 @@ mod tests {
         let two = CostModel::TwoBlocks { read: Bytes(10_000), write: Bytes(100_000) };
         assert_eq!(predicted(two, &ios), 40 * 200_000 + 2 * 5_500_000 + 7);
         assert_eq!(predicted(CostModel::Affine, &ios), 40 * 200_000 + 2 * 5_000_000 + 7);
-        // A sequential write of a block takes 0.5 ms; half of the reads' time is hidden behind the writes.
-        assert_eq!(predicted(CostModel::Pdam(block), &ios), 40 / 4 * 200_000 / 2 + 20 * 500_000 + 7);
+        // A sequential write of 100,000 bytes takes 5 ms; half of the reads' time is hidden behind the writes.
+        assert_eq!(predicted(CostModel::Pdam(block), &ios), 40 / 4 * 200_000 / 2 + 2 * 5_000_000 + 7);
         assert!((costs().write_penalty(block) - 5.0).abs() < 1e-9);
     }
 
