@@ -13,7 +13,7 @@ use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use super::graph_search::predicted_search;
 use super::placement::{SequencePlacement, on_each};
 use super::ranking::{self, hopping_ios, random_reads, sequence_ios};
-use super::searching::{CACHED_LEVELS_MAX, SearchKind, SearchOptions, queries_in_flight};
+use super::searching::{CACHED_LEVELS_MAX, SearchKind, SearchOptions, queries_in_flight, scan_ahead};
 use super::sorting::{self, SortOptions};
 use super::{MEASURED_MAX, RankMethod, RankOptions, SearchGraph, generate, large_block_in};
 use crate::bfs::{SearchTask, closed_form, search_cost_sizes, sequence_block};
@@ -142,7 +142,7 @@ fn scan(
     let placement = SequencePlacement { data, temporary: data };
     let large = || large_block_in(source.memory(), source.unit(), format.size());
     let block = placement.stripe().unwrap_or_else(large);
-    let in_flight = source.tuning()?.ahead(block) as u32 + 2;
+    let in_flight = scan_ahead(&source.tuning()?, block, source.memory()) as u32 + 1;
     let costs = costs(source, placement, (block, InFlight { sequential_reads: in_flight, ..alone(1) }))?;
     let bytes = (elements * format.size() as u64) as f64;
     let class = IoClass {

@@ -7,6 +7,7 @@ use super::placement::{
     tuning_of,
 };
 use super::{ExperimentOutcome, generate, ios_since, sequence_block_of};
+use crate::budget::MemoryBudget;
 use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Spread};
@@ -14,7 +15,7 @@ use crate::machine::Machine;
 use crate::record_format::{RecordFormat, RecordGenerator};
 use crate::scan::scan;
 use crate::search::{BinarySearch, SearchStructure, SortedSequence, StaticTree, plan_search, search};
-use crate::tuning::{BandwidthCurve, ProbeOrder, Saturation};
+use crate::tuning::{BandwidthCurve, ProbeOrder, Saturation, Tuning};
 
 /// A structure to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +79,7 @@ pub fn run_scan(
     let made = generate(machine, format, &input, elements, |_, record| generator.fill(record))?;
     let tuning = tuning_of(machine, &mut free, placement, (&input, None))?;
     let block = sequence_block_of(machine, &input, format.size());
-    let ahead = tuning.ahead(block) + 1;
+    let ahead = scan_ahead(&tuning, block, machine.budget().left());
     let in_flight = InFlight {
         random_reads: 1,
         sequential_reads: ahead as u32 + 1,
@@ -121,6 +122,12 @@ pub fn run_scan(
         costs,
         choices: vec![("block", block.to_string()), ("blocks in flight", (ahead + 1).to_string())],
     })
+}
+
+/// How many blocks a scan requests in advance: what the device needs and the memory holds beside the block that is read.
+pub(super) fn scan_ahead(tuning: &Tuning, block: Bytes, memory: Bytes) -> usize {
+    let most = memory.0 / MemoryBudget::buffer_size(block).0;
+    (tuning.ahead(block) + 1).min(most.saturating_sub(1) as usize).max(1)
 }
 
 /// Generates sorted records, searches for random keys, and checks every rank.
