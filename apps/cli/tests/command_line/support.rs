@@ -169,8 +169,19 @@ impl LoopDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
+        let name = self.0.trim_start_matches("/dev/");
+        let attached = || fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok();
+        let file = attached();
         if let Err(reason) = program("losetup", &["--detach", &self.0]) {
             println!("{reason}");
+        }
+        // While another process has the device open, as a flashlab of another test that looks at all loop devices, the kernel detaches
+        // it later.
+        for _ in 0..500 {
+            if file.is_none() || attached() != file {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
         }
     }
 }

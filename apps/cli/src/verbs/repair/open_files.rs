@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use flashlab_device::Device;
 use flashlab_export::{ControlCommand, ControlServer, Controlled, SharedFiles};
-use flashlab_repair::{FileAttributes, FileId, Files, default_policy};
+use flashlab_repair::{FileAttributes, FileId, Files};
 use serde_json::{Value, json};
 
 use super::served_status::ServedVolumeStatus;
@@ -16,7 +16,7 @@ use super::volume_options::VolumeOptions;
 
 /// Opens the files of a volume. A new volume gets an empty directory, which belongs to this user.
 pub fn open_files(volume: &Path, options: &VolumeOptions) -> Result<SharedFiles> {
-    let opened = options.open(volume, default_policy)?;
+    let opened = options.open(volume)?;
     let mut files =
         Files::open(opened).with_context(|| format!("the files of {} cannot be opened", volume.display()))?;
     give_root_to_user(&mut files)?;

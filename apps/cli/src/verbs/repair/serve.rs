@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use flashlab_base::{Bytes, Identity};
 use flashlab_device::{Device, Geometry, IoError, Operation};
 use flashlab_export::{ConcurrentDevice, ControlServer, Data, LiveDisk};
-use flashlab_repair::{POLICIES, SharedVolume, Volume, default_policy, policy_named};
+use flashlab_repair::SharedVolume;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -18,7 +18,6 @@ use super::served_status::ServedVolumeStatus;
 use super::volume_options::VolumeOptions;
 use crate::caretaker::Caretaker;
 use crate::daemon::Background;
-use crate::exit::Usage;
 use crate::nbd::{self, Served};
 use crate::verbs::serve::{Front, Transport, ready};
 
@@ -29,9 +28,6 @@ pub struct ServeVolume {
     volume: PathBuf,
     #[command(flatten)]
     front: Front,
-    /// The policy that places pages; a device with few open blocks wants one with as few logs, as `greedy` with one
-    #[arg(long, value_name = "NAME")]
-    policy: Option<String>,
     #[command(flatten)]
     options: VolumeOptions,
     /// Where the control socket is made, for flashlab live; in a temporary directory if not given
@@ -90,7 +86,7 @@ impl ServeVolume {
         // Before anything is made that a signal would leave behind.
         let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
         let mut caretaker = Caretaker::start()?;
-        let volume = Arc::new(SharedVolume::new(self.open()?));
+        let volume = Arc::new(SharedVolume::new(self.options.open(&self.volume)?));
         let disk = Arc::new(LiveDisk::concurrent(Box::new(ServedVolume(Arc::clone(&volume)))));
         let control = self.control.clone().unwrap_or_else(|| caretaker.directory().join("control"));
         let server = ControlServer::listen(&control, disk.clone())
@@ -112,17 +108,6 @@ impl ServeVolume {
         let finished =
             volume.finish().context("the volume was not closed in order; the next mount recovers it");
         closed.and(served).and(finished)
-    }
-
-    fn open(&self) -> Result<Volume<Box<dyn Device + Send>>> {
-        if let Some(name) = self.policy.as_deref().filter(|name| policy_named(name, 1024).is_none()) {
-            let names: Vec<&str> = POLICIES.iter().map(|(name, _)| *name).collect();
-            bail!(Usage(format!("there is no policy `{name}`; there are {}", names.join(", "))));
-        }
-        self.options.open(&self.volume, |layout| {
-            let named = self.policy.as_deref().and_then(|name| policy_named(name, layout.segment_count));
-            named.unwrap_or_else(|| default_policy(layout))
-        })
     }
 }
 

@@ -2,18 +2,22 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use flashlab_base::Bytes;
 use flashlab_device::Device;
-use flashlab_repair::{MountOptions, Policy, Volume, VolumeLayout};
+use flashlab_repair::{MountOptions, POLICIES, Volume, default_policy, policy_named};
 
 use super::opened;
 use crate::arguments;
+use crate::exit::Usage;
 
 /// How a volume is opened.
 #[derive(Args)]
 pub struct VolumeOptions {
+    /// The policy that places pages; a device with few open blocks wants one with as few logs, as `greedy` with one
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
     /// The most memory that the map may take
     #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
     memory_max: Option<Bytes>,
@@ -27,16 +31,19 @@ pub struct VolumeOptions {
 
 impl VolumeOptions {
     /// Opens a volume, and says so if it was not closed in order.
-    pub fn open(
-        &self,
-        volume: &Path,
-        policy: impl FnOnce(&VolumeLayout) -> Box<dyn Policy>,
-    ) -> Result<Volume<Box<dyn Device + Send>>> {
+    pub fn open(&self, volume: &Path) -> Result<Volume<Box<dyn Device + Send>>> {
+        if let Some(name) = self.policy.as_deref().filter(|name| policy_named(name, 1024).is_none()) {
+            let names: Vec<&str> = POLICIES.iter().map(|(name, _)| *name).collect();
+            bail!(Usage(format!("there is no policy `{name}`; there are {}", names.join(", "))));
+        }
         let device = opened::with_volume(volume)?;
         let discard_rate = if self.no_discard { Bytes::ZERO } else { self.discard_rate };
         let mut options = MountOptions::default();
         (options.memory_max, options.discard_rate) = (self.memory_max, discard_rate);
-        let opened = Volume::open(device, options, policy)?;
+        let opened = Volume::open(device, options, |layout| {
+            let named = self.policy.as_deref().and_then(|name| policy_named(name, layout.segment_count));
+            named.unwrap_or_else(|| default_policy(layout))
+        })?;
         if opened.replayed_records() > 0 {
             tell!("the volume was not closed in order: {} records were replayed", opened.replayed_records());
         }
