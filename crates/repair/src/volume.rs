@@ -111,6 +111,8 @@ pub struct Volume<D> {
     batch: usize,
     /// Positions that packing is behind what the host wrote.
     packing_backlog: f64,
+    /// Positions that may be packed while the volume is idle, until the host writes more.
+    idle_allowance: f64,
     /// Positions that the host's pages and their records took since packing was last paced.
     written_positions: u32,
     /// The share of the last victim's positions that were live when its packing began.
@@ -265,6 +267,7 @@ impl<D: Device> Volume<D> {
             packed: Vec::new(),
             batch: batch.max(1),
             packing_backlog: 0.0,
+            idle_allowance: 0.0,
             written_positions: 0,
             victim_live_share: 0.5,
             discards: DiscardBacklog {
@@ -312,7 +315,7 @@ impl<D: Device> Volume<D> {
 
     /// Does a step of packing or a discard of the device, if one is due. False: there is nothing to do.
     pub fn work_while_idle(&mut self) -> bool {
-        self.background_step() || self.discard_step()
+        self.idle_step() || self.discard_step()
     }
 
     /// The device beneath. Whatever is not flushed is lost, as when the power fails.

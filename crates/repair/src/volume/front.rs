@@ -50,7 +50,7 @@ impl<D: Device> Volume<D> {
     /// Uses idle time until `until`.
     fn idle(&mut self, until: Nanos) {
         while self.io.device_mut().now() < until {
-            if !self.background_step() && !self.discard_step() {
+            if !self.idle_step() && !self.discard_step() {
                 let has_backlog = !self.discards.segments.is_empty() && self.poison().is_none();
                 self.io.pause(if has_backlog { until.min(self.discards.next) } else { until });
             }

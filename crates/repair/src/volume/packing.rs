@@ -5,7 +5,8 @@
 //!    steps that free about the positions that it took. A step packs one record. A checkpoint frees a batch of packed
 //!    segments: it costs two flushes.
 //!    Above the low mark they end before they take longer than the packing of one segment and a checkpoint.
-//! 2. While the volume is idle, steps go on until the high mark is reached.
+//! 2. While the volume is idle, steps go on until the high mark is reached, but they take at most [`IDLE_SHARE`] times the positions
+//!    that the host wrote. A volume with little slack may never reach the mark: headers of records take what its packing gains.
 //! 3. If the reserve is reached, the host waits until a segment is packed.
 //!
 //! A page is verified before it is copied. A segment with a page that cannot be read is not freed.
@@ -21,6 +22,9 @@ use crate::format::page_checksum::data_checksum;
 use crate::format::record::Entry;
 use crate::map::Location;
 use crate::seeded_bug::SeededBug;
+
+/// Positions that idle time may pack for each one that the host wrote. A segment whose positions are live but for a tenth takes as many.
+const IDLE_SHARE: f64 = 10.0;
 
 impl<D: Device> Volume<D> {
     /// Waits until the host may write a page: packs segments in the foreground.
@@ -62,11 +66,13 @@ impl<D: Device> Volume<D> {
         if pages == 0 {
             return;
         }
+        let positions = f64::from(self.layout().pages_per_segment());
+        let all = positions * f64::from(self.layout().segment_count);
+        self.idle_allowance = (self.idle_allowance + IDLE_SHARE * f64::from(pages)).min(all);
         if !self.placer.should_pack() {
             self.packing_backlog = 0.0;
             return;
         }
-        let positions = f64::from(self.layout().pages_per_segment());
         let record = f64::from(self.layout().record_pages_max + 1);
         // Packing while the volume was idle is no reason to pack less now.
         self.packing_backlog = self.packing_backlog.max(-record);
@@ -81,6 +87,14 @@ impl<D: Device> Volume<D> {
                 break;
             }
         }
+    }
+
+    /// One step of packing while the volume is idle. False: nothing is to be done.
+    pub(super) fn idle_step(&mut self) -> bool {
+        let backlog = self.packing_backlog;
+        let has_worked = self.idle_allowance > 0.0 && self.background_step();
+        self.idle_allowance -= backlog - self.packing_backlog;
+        has_worked
     }
 
     /// One step of packing, if any is due. False: nothing is to be done.

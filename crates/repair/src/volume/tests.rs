@@ -195,6 +195,40 @@ fn above_the_low_mark_no_write_waits_for_more_than_the_packing_of_a_segment() {
     }
 }
 
+/// A volume of tiny segments with little slack may never reach the high mark: headers take what packing gains.
+#[test]
+fn an_idle_volume_comes_to_rest() {
+    for (segment, fill) in [(16, 0.85), (16, 0.7), (64, 0.8), (256, 0.8)] {
+        let segment = Bytes(segment * PAGE as u64);
+        let capacity = Bytes(segment.0 * 400);
+        let mut device = MemoryDevice::new(capacity, Nanos(100));
+        let options =
+            LayoutOptions { segment, checkpoint_interval: Bytes::mib(4), ..options(capacity, fill) };
+        Volume::create(&mut device, VolumeUuid([9; 16]), options).unwrap();
+        let mut volume = open(device);
+        let pages = volume.size().0 / PAGE as u64;
+        let mut random = Prng::new(Seed(5));
+        for round in 0..3 * pages {
+            let page = if round < pages { round } else { random.below(pages) };
+            volume.write(page * PAGE as u64, &[1; PAGE]).unwrap();
+        }
+        let copied = |volume: &Volume<MemoryDevice>| volume.counters.copied_pages;
+        let before = copied(&volume);
+        volume.wait(Nanos::from_secs(100));
+        let at_rest = copied(&volume);
+        assert!(at_rest - before <= pages * 2, "{segment}, {fill}: {} of {pages} pages", at_rest - before);
+        volume.wait(Nanos::from_secs(200));
+        assert_eq!(copied(&volume), at_rest, "{segment}, {fill}");
+        let (free, marks) = (volume.placer.table().free_count(), volume.placer.watermarks());
+        assert!(fill > 0.8 || free >= marks.high, "{segment}, {fill}: {free} segments are free, {marks:?}");
+        // A single write is no reason to pack everything.
+        volume.write(0, &[1; PAGE]).unwrap();
+        volume.flush().unwrap();
+        volume.wait(Nanos::from_secs(300));
+        assert!(copied(&volume) - at_rest <= 3 * u64::from(volume.layout().pages_per_segment()));
+    }
+}
+
 #[test]
 fn free_segments_are_discarded_at_the_rate_and_the_others_are_the_backlog() {
     let segment = Bytes::kib(64);
