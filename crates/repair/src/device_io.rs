@@ -6,6 +6,8 @@
 //! - What was read ahead is not used if its range was written or discarded since.
 //! - Where a write failed nobody knows what the device has: a read of that range fails with the write's error.
 
+use std::collections::VecDeque;
+
 use flashlab_base::{Bytes, Nanos};
 use flashlab_device::{Arena, Buffer, Completion, Device, IoError, Operation, Request};
 
@@ -13,6 +15,9 @@ use crate::error::RepairError;
 
 /// The most writes in flight: enough that the device always has one while the next is filled.
 const WRITES_MAX: usize = 4;
+
+/// The most reads ahead: the device does one while the answer to the other is on its way.
+pub(crate) const AHEAD_MAX: usize = 2;
 
 /// A range of the device and memory for it.
 pub(crate) struct ReadRange {
@@ -59,7 +64,8 @@ pub(crate) struct DeviceIo<D> {
     /// Where writes failed, with their errors.
     unknown: Vec<FailedWrite>,
     takes_discards: bool,
-    ahead: Option<AheadRead>,
+    /// In the order in which they will be asked for.
+    ahead: VecDeque<AheadRead>,
 }
 
 /// A read that nobody waits for yet.
@@ -87,7 +93,7 @@ impl<D: Device> DeviceIo<D> {
             failed: None,
             unknown: Vec::new(),
             takes_discards: true,
-            ahead: None,
+            ahead: VecDeque::new(),
         }
     }
 
@@ -102,7 +108,7 @@ impl<D: Device> DeviceIo<D> {
     /// The device, without what is in flight.
     pub fn into_device(mut self) -> D {
         self.drain();
-        self.end_ahead();
+        self.end_ahead(0);
         self.device
     }
 
@@ -187,9 +193,7 @@ impl<D: Device> DeviceIo<D> {
         let mut waiting: Vec<(u64, usize)> = Vec::with_capacity(ranges.len());
         let mut next = 0;
         while next < ranges.len() || !waiting.is_empty() {
-            if next < ranges.len()
-                && waiting.len() + self.writes.len() + usize::from(self.ahead.is_some()) < self.depth
-            {
+            if next < ranges.len() && waiting.len() + self.writes.len() + self.ahead.len() < self.depth {
                 let range = &mut ranges[next];
                 let buffer = std::mem::replace(&mut range.buffer, Buffer::empty());
                 self.tag += 1;
@@ -223,9 +227,14 @@ impl<D: Device> DeviceIo<D> {
 
     /// Whether a read may be begun before it is asked for.
     pub fn can_read_ahead(&self) -> bool {
-        /// All writes, the two ranges of a read, and the one ahead.
-        const DEPTH_MIN: usize = WRITES_MAX + 3;
-        self.depth >= DEPTH_MIN && self.ahead.is_none() && self.failed.is_none()
+        /// All writes, the two ranges of a read, and those ahead.
+        const DEPTH_MIN: usize = WRITES_MAX + 2 + AHEAD_MAX;
+        self.depth >= DEPTH_MIN && self.ahead.len() < AHEAD_MAX && self.failed.is_none()
+    }
+
+    /// Whether this range is being read ahead.
+    pub fn is_ahead(&self, offset: u64, size: Bytes) -> bool {
+        self.ahead.iter().any(|ahead| (ahead.offset, ahead.size) == (offset, size))
     }
 
     /// Begins a read that [`DeviceIo::take_ahead`] may ask for later, unless its range is being written.
@@ -234,31 +243,37 @@ impl<D: Device> DeviceIo<D> {
             return;
         }
         self.tag += 1;
-        self.ahead = Some(AheadRead { tag: self.tag, offset, size, done: None, is_stale: false });
+        self.ahead.push_back(AheadRead { tag: self.tag, offset, size, done: None, is_stale: false });
         let offset = Bytes(offset);
         self.device.submit(Request { tag: self.tag, operation: Operation::Read, offset, size, buffer });
     }
 
-    /// What was read ahead, if it is this range as the device has it now.
+    /// What was read ahead, if it is this range as the device has it now. Reads ahead that are not asked for in their order are dropped.
     pub fn take_ahead(&mut self, offset: u64, size: Bytes) -> Option<Buffer> {
-        let ahead = self.end_ahead()?;
-        let is_it = (ahead.offset, ahead.size) == (offset, size) && !ahead.is_stale;
-        ahead.done.filter(|done| is_it && done.result.is_ok()).map(|done| done.buffer)
+        let next = self.ahead.front()?;
+        let is_next = (next.offset, next.size) == (offset, size);
+        let kept = if is_next { self.ahead.len() - 1 } else { 0 };
+        let ahead = self.end_ahead(kept)?;
+        ahead.done.filter(|done| is_next && !ahead.is_stale && done.result.is_ok()).map(|done| done.buffer)
     }
 
-    /// Waits for the read ahead.
-    fn end_ahead(&mut self) -> Option<AheadRead> {
-        while self.ahead.as_ref()?.done.is_none() {
-            match self.device.wait(Nanos::MAX) {
-                Some(done) => self.written(done),
-                None => break,
+    /// Waits for the first reads ahead until this number of them is left. Returns the last one that it waited for.
+    fn end_ahead(&mut self, kept: usize) -> Option<AheadRead> {
+        let mut last = None;
+        while self.ahead.len() > kept {
+            while self.ahead.front().is_some_and(|ahead| ahead.done.is_none()) {
+                match self.device.wait(Nanos::MAX) {
+                    Some(done) => self.written(done),
+                    None => break,
+                }
             }
+            last = self.ahead.pop_front();
         }
-        self.ahead.take()
+        last
     }
 
     fn spoil_ahead(&mut self, offset: u64, size: Bytes) {
-        if let Some(ahead) = &mut self.ahead {
+        for ahead in &mut self.ahead {
             ahead.is_stale |= overlap((ahead.offset, ahead.size), (offset, size));
         }
     }
@@ -328,9 +343,9 @@ impl<D: Device> DeviceIo<D> {
         true
     }
 
-    /// Takes the answer to a write, or to the read ahead.
+    /// Takes the answer to a write, or to a read ahead.
     fn written(&mut self, done: Completion) {
-        if let Some(ahead) = self.ahead.as_mut().filter(|ahead| ahead.tag == done.tag) {
+        if let Some(ahead) = self.ahead.iter_mut().find(|ahead| ahead.tag == done.tag) {
             ahead.done = Some(done);
             return;
         }

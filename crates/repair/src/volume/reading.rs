@@ -8,11 +8,13 @@
 //! A read is planned, its IOs are done, and it is accepted. Between planning and accepting the volume may be used by others
 //! ([`SharedVolume`](crate::SharedVolume)): a read whose pages were moved meanwhile is not accepted.
 
+use std::ops::Range;
+
 use flashlab_base::Bytes;
 use flashlab_device::{Arena, Buffer, Device};
 
 use super::Volume;
-use crate::device_io::ReadRange;
+use crate::device_io::{AHEAD_MAX, ReadRange};
 use crate::error::RepairError;
 use crate::format::record::page_checksum;
 use crate::map::Location;
@@ -27,6 +29,23 @@ struct Run {
     count: usize,
     /// The use of the segment that they lie in.
     segment_sequence: u64,
+}
+
+/// What is left of a request of a sequential reader.
+#[derive(Clone, Copy)]
+struct RequestPart {
+    start: u64,
+    left: usize,
+    /// The length of the request.
+    whole: usize,
+}
+
+impl RequestPart {
+    /// What follows when this number of bytes is read: the rest of the request, or the next one, which is as long as this one was.
+    fn after(self, read: usize) -> RequestPart {
+        let left = if self.left > read { self.left - read } else { self.whole };
+        RequestPart { start: self.start + read as u64, left, ..self }
+    }
 }
 
 /// A read of pages that lie on the device.
@@ -74,10 +93,9 @@ impl<D: Device> Volume<D> {
             at += match self.plan_read(offset + at as u64, &mut data[at..]) {
                 ReadStep::Done(length) => length,
                 ReadStep::Device(planned) => {
-                    let next = offset + (at + planned.length) as u64;
-                    // What is left of this request, or as much as this one for the next.
-                    let ahead = if next < end { end - next } else { data.len() as u64 };
-                    let ahead = is_sequential.then_some((next, ahead as usize));
+                    let part =
+                        RequestPart { start: offset + at as u64, left: data.len() - at, whole: data.len() };
+                    let ahead = is_sequential.then(|| part.after(planned.length));
                     self.read_planned(&planned, ahead, &mut data[at..at + planned.length])?;
                     planned.length
                 }
@@ -129,21 +147,30 @@ impl<D: Device> Volume<D> {
         }
     }
 
-    /// Begins the read that a sequential reader will ask for next, while the present one is verified.
-    fn read_ahead(&mut self, start: u64, length: usize, present: &PlannedRead) {
-        if !self.io.can_read_ahead() {
-            return;
-        }
-        let page = start / self.page_size() as u64;
-        let location = if page < self.map.pages() { self.map.get(page) } else { None };
-        let Some(location) = location.filter(|&location| self.in_memory(location).is_none()) else { return };
-        let length = length.min((self.size().0 - start) as usize);
-        let planned = self.plan_at(start, location, length);
-        let end = present.offset + present.size.0;
-        let is_known = |header: u64| (present.offset..end).contains(&header);
-        if planned.header.is_none_or(is_known) {
-            let buffer = taken(&mut self.ahead_buffer, planned.size);
-            self.io.read_ahead(planned.offset, planned.size, buffer);
+    /// Begins the reads that a sequential reader will ask for next, while the present one is verified.
+    fn read_ahead(&mut self, mut part: RequestPart, present: &PlannedRead) {
+        // Headers that are known when the next part is read.
+        let mut known = vec![present.bytes()];
+        for _ in 0..AHEAD_MAX {
+            let page = part.start / self.page_size() as u64;
+            let location = if page < self.map.pages() { self.map.get(page) } else { None };
+            let Some(location) = location.filter(|&location| self.in_memory(location).is_none()) else {
+                return;
+            };
+            let length = part.left.min((self.size().0 - part.start) as usize);
+            let planned = self.plan_at(part.start, location, length);
+            if planned.header.is_some_and(|header| !known.iter().any(|range| range.contains(&header))) {
+                return;
+            }
+            if !self.io.is_ahead(planned.offset, planned.size) {
+                if !self.io.can_read_ahead() {
+                    return;
+                }
+                let buffer = taken(&mut self.ahead_buffer, planned.size);
+                self.io.read_ahead(planned.offset, planned.size, buffer);
+            }
+            known.push(planned.bytes());
+            part = part.after(planned.length);
         }
     }
 
@@ -218,7 +245,7 @@ impl<D: Device> Volume<D> {
     fn read_planned(
         &mut self,
         planned: &PlannedRead,
-        ahead: Option<(u64, usize)>,
+        ahead: Option<RequestPart>,
         data: &mut [u8],
     ) -> Result<(), RepairError> {
         match self.io.take_ahead(planned.offset, planned.size) {
@@ -227,8 +254,8 @@ impl<D: Device> Volume<D> {
             }
             _ => self.read_now(planned)?,
         }
-        if let Some((start, length)) = ahead {
-            self.read_ahead(start, length, planned);
+        if let Some(next) = ahead {
+            self.read_ahead(next, planned);
         }
         let scratch = std::mem::replace(&mut self.scratch, Buffer::empty());
         let copied = self.copy_verified(planned, &scratch[..planned.size.0 as usize], data);
@@ -313,6 +340,11 @@ impl<D: Device> Volume<D> {
 }
 
 impl PlannedRead {
+    /// The bytes of the device that are read.
+    fn bytes(&self) -> Range<u64> {
+        self.offset..self.offset + self.size.0
+    }
+
     fn runs(&self) -> impl Iterator<Item = &Run> {
         std::iter::once(&self.first).chain(&self.next)
     }
