@@ -48,18 +48,8 @@ impl PageMap {
 
     /// As [`PageMap::set`], while the map is recovered and places may be wrong.
     #[inline]
-    pub fn replay(&mut self, page: u64, location: Option<Location>, counts: &mut LivePageCounts) {
-        let place = &mut self.places[page as usize];
-        counts.remove(*place);
-        *place = place_of(location);
-        counts.add(*place);
-    }
-
-    /// Reads the places of these pages, so that they lie in the CPU's cache when they are replayed: the misses of many pages overlap.
-    pub fn prefetch(&self, pages: impl Iterator<Item = u64>) {
-        let touched =
-            pages.filter_map(|page| self.places.get(page as usize)).fold(0, |sum, place| sum ^ place[4]);
-        std::hint::black_box(touched);
+    pub fn replay(&mut self, page: u64, location: Option<Location>) {
+        self.places[page as usize] = place_of(location);
     }
 
     /// Changes the number of pages. Those that are removed lie nowhere.
@@ -68,16 +58,19 @@ impl PageMap {
     }
 
     /// Adds pages from their bytes in an image.
-    pub fn load(&mut self, bytes: &[u8], counts: &mut LivePageCounts) {
-        let places = bytes.as_chunks().0;
-        counts.add_all(places);
-        self.places.extend_from_slice(places);
+    pub fn load(&mut self, bytes: &[u8]) {
+        self.places.extend_from_slice(bytes.as_chunks().0);
     }
 
-    /// From now on places are right. `Err`: a page whose place does not exist.
-    pub fn finish_recovery(&mut self, counts: &LivePageCounts) -> Result<(), u64> {
-        self.mapped = counts.of_segments().iter().map(|&live| u64::from(live)).sum();
-        counts.wrong(&self.places).map_or(Ok(()), Err)
+    /// From now on places are right. Returns the number of live pages of each segment. `Err`: a page whose place does not exist.
+    pub fn finish_recovery(&mut self, segments: u32, pages_per_segment: u32) -> Result<Vec<u32>, u64> {
+        let counts = LivePageCounts::of(&self.places, segments, pages_per_segment);
+        if let Some(page) = counts.wrong(&self.places) {
+            return Err(page);
+        }
+        let of_segments = counts.of_segments().to_vec();
+        self.mapped = of_segments.iter().map(|&live| u64::from(live)).sum();
+        Ok(of_segments)
     }
 
     /// The bytes of these pages in an image.
@@ -112,20 +105,18 @@ mod tests {
                 bytes.extend_from_slice(&u32::to_le_bytes(position));
                 bytes.push(distance);
             }
-            let mut of_image = LivePageCounts::new(0, 2, pages_per_segment);
-            map.load(&bytes, &mut of_image);
+            map.load(&bytes);
             assert_eq!(map.bytes(0..5), bytes);
             let place = |position, distance| Some(Location { position, distance });
             for (position, distance) in
                 [(2 * pages_per_segment, 1), (first_of_second, 1), (2, 0), (NOWHERE - 1, 1)]
             {
-                map.replay(0, place(position, distance), &mut of_image);
-                assert_eq!(of_image.wrong(map.bytes(0..5).as_chunks().0), Some(0), "{position}");
+                map.replay(0, place(position, distance));
+                assert_eq!(map.finish_recovery(2, pages_per_segment), Err(0), "{position}");
             }
-            map.replay(0, None, &mut of_image);
-            map.replay(2, place(first_of_second + 2, 1), &mut of_image);
-            assert_eq!(map.finish_recovery(&of_image), Ok(()));
-            assert_eq!(of_image.of_segments(), [2, 2], "{pages_per_segment}");
+            map.replay(0, None);
+            map.replay(2, place(first_of_second + 2, 1));
+            assert_eq!(map.finish_recovery(2, pages_per_segment), Ok(vec![2, 2]), "{pages_per_segment}");
             assert_eq!(map.mapped(), 4);
             assert_eq!(map.get(3), place(first_of_second + 3, 2));
         }

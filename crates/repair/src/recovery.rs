@@ -6,7 +6,7 @@
 //! 3. The checkpoints since the image was begun are applied in order, until one is missing.
 //! 4. Roll-forward: the last checkpoint names the open segments and the free ones in the order of their opening. Their records
 //!    of the same epoch are read, and applied group by group in the order of their sequence, until one is missing.
-//! 5. A segment without live pages is free. They are counted while the map is read and changed.
+//! 5. A segment without live pages is free. They are counted in one pass over the map.
 //!
 //! Copies that packing made since the last checkpoint are not replayed: their originals are still there.
 //!
@@ -33,7 +33,6 @@ use crate::format::record::{Entry, RecordHeader, page_checksum};
 use crate::format::superblock::Superblock;
 use crate::format::{BLOCK, VolumeUuid};
 use crate::layout::VolumeLayout;
-use crate::live_page_counts::LivePageCounts;
 use crate::map::{Location, PageMap};
 use crate::ring::{Placed, Ring};
 use crate::seeded_bug::SeededBug;
@@ -46,7 +45,6 @@ const IMAGE_READ: Bytes = Bytes::mib(1);
 pub(crate) struct Recovered {
     pub superblock: Superblock,
     pub map: PageMap,
-    live_pages: LivePageCounts,
     pub segments: Vec<Segment>,
     pub ring: Ring,
     /// The last checkpoint, without its lists.
@@ -80,10 +78,8 @@ pub(crate) fn recover<D: Device>(
         0 => PageMap::new(layout.options.logical_pages),
         _ => PageMap::with_capacity(layout.options.logical_pages),
     };
-    let map_pages = map.pages();
     let mut recovered = Recovered {
         map,
-        live_pages: LivePageCounts::new(map_pages, layout.segment_count, layout.pages_per_segment()),
         segments: vec![Segment::default(); layout.segment_count as usize],
         ring: Ring::new(layout.ring_length, superblock.first_position),
         checkpoint: Checkpoint { number: superblock.first_checkpoint - 1, ..Checkpoint::default() },
@@ -132,7 +128,7 @@ fn read_image<D: Device>(io: &mut DeviceIo<D>, recovered: &mut Recovered) -> Res
                 Some(ChunkContent::Pages(range)) => {
                     let bytes = image::page_bytes(uuid, id, range.end - range.start, block);
                     bytes.is_some_and(|bytes| {
-                        recovered.map.load(bytes, &mut recovered.live_pages);
+                        recovered.map.load(bytes);
                         true
                     })
                 }
@@ -162,34 +158,22 @@ fn read_image<D: Device>(io: &mut DeviceIo<D>, recovered: &mut Recovered) -> Res
 
 /// Applies a change to the map. False: the volume has no such page. Whether a place exists is checked when all are counted.
 fn apply(recovered: &mut Recovered, change: Change) -> bool {
-    let Recovered { map, live_pages, .. } = recovered;
+    let map = &mut recovered.map;
     match change {
         Change::Put { page, location } => {
             let fits = page < map.pages();
             if fits {
-                map.replay(page, Some(location), live_pages);
+                map.replay(page, Some(location));
             }
             fits
         }
         Change::Drop { page, count } => {
             let end = page.saturating_add(count.into());
             let fits = end <= map.pages();
-            (page..end.min(map.pages())).for_each(|page| map.replay(page, None, live_pages));
+            (page..end.min(map.pages())).for_each(|page| map.replay(page, None));
             fits
         }
     }
-}
-
-/// Applies the changes of a checkpoint, which are of pages in no order. False: one names what does not exist.
-fn apply_all(recovered: &mut Recovered, changes: &[Change]) -> bool {
-    /// Enough for the misses to overlap, and few enough to stay in the CPU's first cache.
-    const AT_ONCE: usize = 64;
-    changes.chunks(AT_ONCE).all(|changes| {
-        recovered.map.prefetch(changes.iter().map(|change| match *change {
-            Change::Put { page, .. } | Change::Drop { page, .. } => page,
-        }));
-        changes.iter().all(|&change| apply(recovered, change))
-    })
 }
 
 /// Applies the checkpoints and returns the last one.
@@ -212,7 +196,7 @@ fn read_checkpoints<D: Device>(
             }
         }
         let Some(found) = found else { return Ok(last) };
-        let applied = apply_all(recovered, &found.changes)
+        let applied = found.changes.iter().all(|&change| apply(recovered, change))
             && found.segments.iter().all(|&(id, segment)| {
                 let Some(place) = recovered.segments.get_mut(id.0 as usize) else { return false };
                 *place = segment;
@@ -401,13 +385,12 @@ fn replay(
 
 /// Gives each segment its number of live pages; those with any are sealed, the others free.
 fn take_live_pages(layout: &VolumeLayout, recovered: &mut Recovered) -> Result<(), RepairError> {
-    recovered.map.finish_recovery(&recovered.live_pages).map_err(|page| {
+    let live_pages = recovered.map.finish_recovery(layout.segment_count, layout.pages_per_segment());
+    let live_pages = live_pages.map_err(|page| {
         damaged("the map", layout.images[0].0, format!("page {page} of the volume lies where no page can"))
     })?;
-    for ((at, segment), live_pages) in
-        (0..).zip(&mut recovered.segments).zip(recovered.live_pages.of_segments())
-    {
-        segment.live_pages = *live_pages;
+    for ((at, segment), live_pages) in (0..).zip(&mut recovered.segments).zip(live_pages) {
+        segment.live_pages = live_pages;
         segment.state = if segment.live_pages > 0 { SegmentState::Sealed } else { SegmentState::Free };
         if segment.live_pages > segment.written_pages {
             let offset = layout.offset(at * layout.pages_per_segment());
