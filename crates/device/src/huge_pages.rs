@@ -8,8 +8,6 @@
 //! # Invariants
 //! - The advice changes no content and no result. It must come before the memory is filled.
 
-use std::mem::MaybeUninit;
-
 /// From this size on, huge pages are used: about the range that the TLB of a CPU covers with pages of 4 KiB.
 const WORTH_IT: usize = 8 << 20;
 
@@ -20,6 +18,13 @@ pub fn vec_in_huge_pages<T: Clone>(value: T, count: usize) -> Vec<T> {
     table
 }
 
+/// `count` zeroes, in huge pages if they are many and the system has them. Memory is taken as it is touched.
+pub fn zeroes_in_huge_pages(count: usize) -> Vec<u8> {
+    let mut zeroes = vec![0; count];
+    advise(&mut zeroes);
+    zeroes
+}
+
 /// A table without entries that has memory for `count` of them, as [`vec_in_huge_pages`].
 pub fn empty_vec_in_huge_pages<T>(count: usize) -> Vec<T> {
     let mut table = Vec::with_capacity(count);
@@ -28,7 +33,7 @@ pub fn empty_vec_in_huge_pages<T>(count: usize) -> Vec<T> {
 }
 
 #[cfg(target_os = "linux")]
-fn advise<T>(memory: &mut [MaybeUninit<T>]) {
+fn advise<T>(memory: &mut [T]) {
     const PAGE: usize = 4096;
     let size = size_of_val(memory);
     if size < WORTH_IT {
@@ -43,7 +48,7 @@ fn advise<T>(memory: &mut [MaybeUninit<T>]) {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn advise<T>(_memory: &mut [MaybeUninit<T>]) {}
+fn advise<T>(_memory: &mut [T]) {}
 
 #[cfg(test)]
 mod tests {

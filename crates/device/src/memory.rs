@@ -4,6 +4,7 @@ use flashlab_base::{Bytes, Identity, Nanos, Operation};
 
 use crate::device::{Device, VirtualTime};
 use crate::geometry::{DataHandling, Geometry};
+use crate::huge_pages::zeroes_in_huge_pages;
 use crate::io::{Completion, IoError, Request};
 use crate::virtual_queue::VirtualQueue;
 
@@ -23,7 +24,7 @@ impl MemoryDevice {
     pub fn new(capacity: Bytes, response: Nanos) -> MemoryDevice {
         let capacity = capacity.round_down(BLOCK);
         MemoryDevice {
-            data: vec![0; usize::try_from(capacity.0).expect("the device fits into memory")],
+            data: zeroes_in_huge_pages(usize::try_from(capacity.0).expect("the device fits into memory")),
             response,
             busy_until: Nanos::ZERO,
             queue: VirtualQueue::new(DEPTH),

@@ -1,4 +1,4 @@
-//! What a volume costs by itself: `cargo bench -p flashlab-repair --bench own_cost`.
+//! What a volume costs by itself: `cargo bench -p flashlab-repair --bench own_cost -- [PART OF A NAME]`.
 //!
 //! The device is memory, so that all time is the volume's and that of copying. Random writes and reads of 4 KiB; CPU time of this
 //! thread, because others may use the CPU. Rounds alternate, and the median counts. The rate of appended pages has the
@@ -60,6 +60,12 @@ fn main() {
     reads(&mut Prng::new(Seed(1)), begin);
 }
 
+/// Whether the command line names this measurement, or none.
+fn is_wanted(name: &str) -> bool {
+    let mut parts = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).peekable();
+    parts.peek().is_none() || parts.any(|part| name.contains(&part))
+}
+
 /// Random writes in the steady state.
 fn writes(
     name: &str,
@@ -68,6 +74,9 @@ fn writes(
     policy: fn(&VolumeLayout) -> Box<dyn Policy>,
     begin: Instant,
 ) {
+    if !is_wanted(name) {
+        return;
+    }
     let data = vec![7; PAGE];
     let mut volume = new_volume(fill, policy);
     let pages = volume.size().0 / PAGE as u64;
@@ -101,6 +110,9 @@ fn writes(
 
 /// Reads of the volume and of the device, alternately.
 fn reads(random: &mut Prng, begin: Instant) {
+    if !is_wanted("reads") {
+        return;
+    }
     let mut volume = new_volume(0.8, greedy);
     let mut device = MemoryDevice::new(CAPACITY, Nanos(1));
     let pages = volume.size().0 / PAGE as u64;
