@@ -3,12 +3,16 @@
 use std::fs::File;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use flashlab_device::{Device, Wrapper};
-use flashlab_host::{Consent, OpenOptions};
+use flashlab_host::{Consent, HostError, OpenOptions};
 use flashlab_repair::superblock;
 
 use crate::exit::Refused;
+
+/// What to do about a volume that is in use.
+const WHERE_SERVED: &str =
+    "if it is being served, end the server, or ask it with `flashlab repair status SOCKET`";
 
 /// A device that is read and that nobody else may write meanwhile.
 pub struct Claimed {
@@ -33,14 +37,15 @@ impl Wrapper for Claimed {
 pub fn for_reading(path: &Path) -> Result<Claimed> {
     let inspection = flashlab_host::inspect(path)?;
     let claim = inspection.is_block_device().then(|| flashlab_host::claim_block_device(path)).transpose();
-    let claim = claim.map_err(|error| {
-        Refused(format!(
-            "cannot claim {}: {error}; if it is being served, end the server, or ask it with `flashlab repair status \
-             SOCKET`",
-            path.display()
-        ))
+    let claim = claim
+        .map_err(|error| Refused(format!("cannot claim {}: {error}; {WHERE_SERVED}", path.display())))?;
+    let device = flashlab_host::open(path, &OpenOptions::default()).map_err(|error| match error {
+        HostError::Locked { .. } => {
+            Refused(format!("{} is open in another program; {WHERE_SERVED}", path.display())).into()
+        }
+        error => Error::from(error),
     })?;
-    Ok(Claimed { device: flashlab_host::open(path, &OpenOptions::default())?, _claim: claim })
+    Ok(Claimed { device, _claim: claim })
 }
 
 /// Opens it for writing if it carries a volume: then nothing is lost that is not the volume's.
