@@ -11,8 +11,8 @@
 //!    distributions against one: of the response times, over the quantiles of the leaf as classes, and of the points of the
 //!    benchmark that the IOs belong to.
 //!    A split by what the request itself is comes before one by its past: the past of a twin's request is not quite that of
-//!    the device's. The time since the last write says which point it is only where the order of the points stays the same, and gains by
-//!    response times alone.
+//!    the device's. The time since the last write and the scattered writes before it say which point it is only where the order of the
+//!    points stays the same; they gain by response times alone.
 //! 3. It ends where no split gains enough, or with [`LEAVES_MOST`] leaves.
 //!
 //! Points count because the response times of a device have heavy tails: a merge of 300 ms in every 200 writes decides their mean,
@@ -228,7 +228,10 @@ impl Ground {
             {
                 break;
             }
-            let by_point = RequestFeature::ALL[feature] != RequestFeature::SinceWrite;
+            let by_point = !matches!(
+                RequestFeature::ALL[feature],
+                RequestFeature::SinceWrite | RequestFeature::Scattered
+            );
             let likelihood = |counts: &[u32]| log_likelihood(counts, by_point);
             let whole = likelihood(&all);
             let mut counts = vec![0_u32; (self.thresholds[feature].len() + 1) * width];
