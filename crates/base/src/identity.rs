@@ -60,6 +60,9 @@ pub struct Identity {
     pub health: Option<BTreeMap<String, String>>,
     /// Rated endurance in bytes written over its life, if the device or the user states it.
     pub rated_endurance: Option<Bytes>,
+    /// What a simulated device is made of, for example `page map` or `response tree`.
+    #[serde(default)]
+    pub mechanism: Option<String>,
     /// The saved state in which a simulated device began.
     #[serde(default)]
     pub saved_state: Option<SavedState>,

@@ -35,6 +35,9 @@ pub use throughput::{LingeringReads, Oscillation, Startup, Throughput, Throughpu
 /// The version of the profile format that this program writes. It reads version 1 too, in which some keys have other names.
 pub const PROFILE_VERSION: u32 = 2;
 
+/// The kind of a device of measured response times.
+pub const RESPONSE_TREE: &str = "response tree";
+
 /// A simulated device, described.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -196,6 +199,7 @@ impl Profile {
             target: format!("sim:{}", self.name),
             kind: "simulated".to_owned(),
             model: Some(self.title.clone()),
+            mechanism: Some(self.kind().to_owned()),
             capacity: self.capacity.round_down(self.block),
             logical_block: Some(self.block),
             rotational: Some(false),
@@ -214,7 +218,7 @@ impl Profile {
         match (&self.flash, &self.disk) {
             (Some(_), _) => self.translation.kind(),
             (None, Some(_)) => "hard disk",
-            (None, None) if self.response_tree.is_some() => "response tree",
+            (None, None) if self.response_tree.is_some() => RESPONSE_TREE,
             (None, None) => "throughput model",
         }
     }

@@ -47,6 +47,8 @@ fn the_loop_closes_on_a_device_without_flash() {
 
     let options = ["--quick", "--only", "granularity,order,mix", "--repetitions", "1", "--json"];
     directory.succeeds(&[&["bench", "sim:./twin.toml", "--output", "twin"], &options[..]].concat());
+    let manifest = fs::read_to_string(directory.path("twin/manifest.json")).unwrap();
+    assert!(manifest.contains(r#""mechanism": "throughput model""#), "{manifest}");
     let checked = directory.succeeds(&["report", "device", "twin", "--json"]);
     let checked: Value = serde_json::from_str(&checked.out).unwrap();
     assert_eq!(checked["micro_benchmarks"].as_array().unwrap().len(), 3);

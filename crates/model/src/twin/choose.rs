@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use super::difference::compare_where;
 use super::fit::{HELD_OUT, deviation_of_held_out, fit_flash, is_held_out};
-use super::measured::{MeasuredRun, MeasuredRuns, TREE_TITLE};
+use super::measured::{MeasuredRun, MeasuredRuns};
 use super::noise::noise_of;
 use super::response_tree::tree_profile;
 use super::throughput::throughput_profile;
@@ -162,8 +162,7 @@ impl Choice<'_> {
         let (model, error) = (candidate.model.clone(), candidate.error?);
         let mut profile = profile.clone()?;
         let target = &self.measured.target;
-        let suffix = if profile.response_tree.is_some() { TREE_TITLE } else { "" };
-        profile.title = format!("Twin of {target}{suffix}");
+        profile.title = format!("Twin of {target}");
         profile.source = format!("a run of flashlab bench on {target}, by flashlab model twin");
         profile.fit = format!(
             "{model}; off by {:.1} % in the mean, {:.1} % in the median and {:.1} % in the 99th percentile{}",

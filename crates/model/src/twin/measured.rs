@@ -10,11 +10,9 @@ use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_bench::{Purpose, RunRecord, open_run};
 use flashlab_plan::{Pattern, Plan, Space};
 use flashlab_samples::Sample;
+use flashlab_sim::profile::RESPONSE_TREE;
 
 use crate::ModelError;
-
-/// How the titles of twins end that are response trees: a run of one has only this of its profile.
-pub(super) const TREE_TITLE: &str = ", a response tree";
 
 /// One run of a pattern.
 #[derive(Clone, Debug)]
@@ -154,9 +152,9 @@ impl MeasuredRuns {
             target: settings.target.clone(),
             space: Space { capacity: settings.target_size.round_down(block), block },
             capacity: manifest.identity.capacity,
-            kind: match manifest.identity.model.is_some_and(|title| title.ends_with(TREE_TITLE)) {
-                true => TwinKind::ResponseTree,
-                false => TwinKind::Mechanism,
+            kind: match manifest.identity.mechanism.as_deref() {
+                Some(RESPONSE_TREE) => TwinKind::ResponseTree,
+                _ => TwinKind::Mechanism,
             },
             runs,
             samples,
