@@ -12,8 +12,9 @@
 //! 3. `flashlab model twin` makes a twin of the two. It sees nothing else of the device.
 //! 4. `flashlab bench` measures the device once more, with another seed, so other requests and other noise; and the twin with that seed.
 //!    So a twin is judged on what it was not made of.
-//! 5. What the device differs by from itself, between the two, is the repeatability.
+//! 5. What the device differs by from itself, between the two, is the repeatability. `agreement` judges each point by it.
 
+mod agreement;
 mod table3;
 
 use std::panic;
@@ -36,6 +37,7 @@ use flashlab_sim::profile::Noise;
 use serde_json::json;
 use tempfile::TempDir;
 
+use self::agreement::{Agreement, agreement};
 use crate::hidden::Hidden;
 use crate::population::{self, DeviceFamily};
 use crate::score;
@@ -262,6 +264,15 @@ fn table(outcomes: &[TwinOutcome]) -> String {
         });
     }
     row("all", &|outcome| vec![[outcome.difference.error, outcome.repeatability.error]]);
+    let found = agreed(outcomes);
+    let shares = [
+        ("within 10 %, or 1.5 times what the device is off from itself, of all points", found.within),
+        ("points that the device repeats within 10 %", found.repeatable),
+        ("error of the twin at those", found.error_where_repeatable),
+    ];
+    for (name, figures) in shares {
+        text += &format!("{name}: {}\n", three(&figures));
+    }
     for outcome in outcomes {
         for micro in &outcome.difference.micro_benchmarks {
             if let Some(missing) = micro.missing {
@@ -283,9 +294,14 @@ fn table(outcomes: &[TwinOutcome]) -> String {
     text
 }
 
+fn agreed(outcomes: &[TwinOutcome]) -> Agreement {
+    agreement(outcomes.iter().map(|outcome| [&outcome.difference, &outcome.repeatability]))
+}
+
 fn document(outcomes: &[TwinOutcome]) -> serde_json::Value {
     let all = TwinFigures::mean_of(outcomes.iter().map(|outcome| outcome.difference.error));
     let itself = TwinFigures::mean_of(outcomes.iter().map(|outcome| outcome.repeatability.error));
+    let agreed = agreed(outcomes);
     let worst = outcomes.iter().max_by(|a, b| a.difference.error.mean.total_cmp(&b.difference.error.mean));
     json!({
         "devices": outcomes.len(),
@@ -300,6 +316,11 @@ fn document(outcomes: &[TwinOutcome]) -> serde_json::Value {
             "point": worst.difference.worst().map(|(micro, point)| json!({"micro_benchmark": micro.name, "point": point})),
         })),
         "repeatability": itself,
+        "agreement": {
+            "within": agreed.within,
+            "repeatable": agreed.repeatable,
+            "error_where_repeatable": agreed.error_where_repeatable,
+        },
     })
 }
 
