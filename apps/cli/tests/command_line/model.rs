@@ -142,6 +142,7 @@ fn what_cannot_be_modelled_is_told() {
     let directory = Directory::new();
     directory.write("small.toml", SMALL_PROFILE);
     directory.write("model.json", "{}");
+    directory.succeeds(&["sim", "run", "sim:./small.toml", "--plan", "order", "--output", "replayed"]);
     for (arguments, code, message) in [
         (&["model", "fit", "nowhere"][..], 2, "nowhere"),
         (
@@ -149,6 +150,8 @@ fn what_cannot_be_modelled_is_told() {
             2,
             "is too little for 129 zones",
         ),
+        (&["model", "fit", "replayed"], 2, "contains no run of bench, run or model fit: it was made by `"),
+        (&["model", "twin", "replayed", "-o", "twin.toml"], 2, "contains no run of bench"),
         (&["model", "fit", "small.toml"], 3, "give --overwrite-file"),
         (&["model", "predict", "model.json", "--size", "4KiB"], 2, "is no model of flashlab model fit"),
         (
@@ -167,7 +170,7 @@ fn what_cannot_be_modelled_is_told() {
         assert_eq!(ran.code, Some(code), "{arguments:?}\n{ran}");
         assert!(ran.err.contains(message), "{arguments:?}\n{ran}");
     }
-    assert_eq!(directory.names(), ["model.json", "small.toml"]);
+    assert_eq!(directory.names(), ["model.json", "replayed", "small.toml"]);
 }
 
 #[test]

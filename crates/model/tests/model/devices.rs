@@ -103,6 +103,30 @@ fn the_zeus_gives_its_own_eight_parameters_back() {
 }
 
 #[test]
+fn a_class_whose_line_does_not_hold_is_checked_apart() {
+    let mut profile = zeus("[noise]\nsigma = 0.05\nseed = 7\n");
+    // Every write costs the same, whatever its size: there is no B.
+    profile.throughput.as_mut().unwrap().random_write.b_us_per_kb = 0.0;
+    let model = fitted(&profile);
+    let mut device = profile.device().unwrap();
+    let extraction = extraction(&mut device);
+    let step = extraction.size_steps().into_iter().last().unwrap();
+    let plans: Vec<Plan> =
+        extraction.check_sizes().into_iter().map(|size| extraction.check_size_plan(step, size)).collect();
+    let report = ModelCheck::new(&model, "sim:test", true, &measured(&mut device, &plans));
+    let names: Vec<&str> = report.summaries.iter().map(|summary| summary.name).collect();
+    assert_eq!(names, ["sw", "rw", "apart", "all"]);
+    let [sw, rw, apart, all] = &report.summaries[..] else { panic!("{report:?}") };
+    assert!(sw.holds && !rw.holds && apart.rows == rw.rows && all.rows == sw.rows, "{report:?}");
+    assert!(
+        matches!(&report.apart[..], [reason] if reason.starts_with("random writes: ")),
+        "{:?}",
+        report.apart
+    );
+    assert!(report.goal_met(), "{report:?}");
+}
+
+#[test]
 fn what_was_never_fitted_is_predicted() {
     let profile = zeus("[noise]\nsigma = 0.05\nseed = 7\n");
     let model = fitted(&profile);
