@@ -13,7 +13,7 @@
 //! - Only answers whose truth is known count, and only those that are not "undetermined".
 //! - The number of threads does not change the table.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
@@ -27,9 +27,13 @@ const BATCH: u64 = 20;
 /// The flash devices of the zoo; a test compares it.
 const ZOO: u64 = 34;
 
-/// Infers this number of devices from this seed on, and writes the table.
-pub fn calibrate(devices: u64, seed: u64, threads: usize) -> anyhow::Result<()> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../crates/infer/src/calibration.tsv");
+/// The table that `infer` is built with.
+pub fn table() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../crates/infer/src/calibration.tsv")
+}
+
+/// Infers this number of devices from this seed on, and writes the table to `path`.
+pub fn calibrate(devices: u64, seed: u64, threads: usize, path: &Path) -> anyhow::Result<()> {
     let commit = commit()?;
     let mut table = CalibrationTable::new();
     let (mut judged, mut failed) = (0, 0);
@@ -51,7 +55,7 @@ pub fn calibrate(devices: u64, seed: u64, threads: usize) -> anyhow::Result<()> 
             format!("cargo xtask infer-score --calibrate --devices {devices} --seed {seed}"),
             format!("commit {commit}; {judged} devices of all sets"),
         ];
-        std::fs::write(&path, table.to_text(&comments))
+        std::fs::write(path, table.to_text(&comments))
             .with_context(|| format!("cannot write {}", path.display()))?;
         eprintln!("{judged} of {devices} devices");
     }

@@ -7,11 +7,13 @@
 //! 3. Detach, unmount, and end the processes that were started, also after an error.
 //!
 //! Two devices, each with 30, 100 and 300 us of jitter of the transport. It needs root, a C compiler, nbdfuse (package
-//! libnbd-bin) and /dev/fuse.
+//! libnbd-bin) and /dev/fuse. In virtual time ([`virtual_time`]) it needs the C compiler only.
 //!
 //! # Invariants
 //! - Only the loop device that was attached here is written to.
-//! - The machine has to be quiet: the result depends on the wall clock, and no seed repeats it.
+//! - On the wall clock the machine has to be quiet, and no seed repeats the result.
+
+mod virtual_time;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,11 +24,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use flashlab_analysis::inference::Parameter;
 use flashlab_base::{Bytes, Nanos};
+use flashlab_device::Device;
 use flashlab_host::{IoEngine, OpenOptions, consent_by_flag, inspect};
 
 use crate::hidden::Hidden;
 use crate::score::{self, ProbeOutcome, TimeLimits};
 use crate::truth::Truth;
+use virtual_time::Served;
 
 /// The devices, each with the jitter of its transport in microseconds, and its name.
 const DEVICES: [(LiveModel, u64, &str); 6] = [
@@ -41,8 +45,19 @@ const DEVICES: [(LiveModel, u64, &str); 6] = [
 const DEPTH: u32 = 32;
 /// The longest that the device may need until it can be used.
 const START_MOST: Duration = Duration::from_secs(20);
-/// The limits of the probes: 256 MiB should take ten minutes, of which the reading probes have two. Eleven groups write.
-const LIMITS: TimeLimits = TimeLimits { reading: Some(Nanos::from_secs(120)), writing: Nanos::from_secs(50) };
+/// The limits of the probes: 256 MiB should take ten minutes, of which the reading probes have two. Eleven groups write, and few of them
+/// need this much.
+const LIMITS: TimeLimits =
+    TimeLimits { reading: Some(Nanos::from_secs(120)), writing: Nanos::from_secs(120) };
+
+/// The clock on which a live device is inferred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// Behind NBD, FUSE and a loop device.
+    Wall,
+    /// The server computes when a request is done.
+    Virtual,
+}
 
 /// The devices that the server makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +69,10 @@ pub enum LiveModel {
 }
 
 impl LiveModel {
+    fn capacity(self) -> Bytes {
+        Bytes::mib(if self == LiveModel::Stick { 64 } else { 256 })
+    }
+
     /// As the server knows it.
     fn name(self) -> &'static str {
         match self {
@@ -73,8 +92,11 @@ impl LiveModel {
             Parameter::ReadBufferSize | Parameter::ReadAheadSize | Parameter::SlcCacheSize => 0.into(),
             Parameter::SlcCacheRefill => Truth::NotIdentifiable("there is no SLC cache"),
             // One request is served after the other, so that only large ones use several dies.
-            Parameter::ParallelUnits | Parameter::Channels => dies.into(),
-            Parameter::UsefulQueueDepth => 1.into(),
+            Parameter::ParallelUnits => dies.into(),
+            Parameter::Channels if is_stick => 1.into(),
+            Parameter::Channels => Truth::unjudged("the model has no buses: pages pass the link alone"),
+            // By its definition 2: while one request is served, the next one passes FUSE and the loop device.
+            Parameter::UsefulQueueDepth => Truth::OneOf(vec![1u64.into(), 2u64.into()]),
             Parameter::ChunkSize | Parameter::StripeSize if is_stick => {
                 Truth::NotIdentifiable("there is one die")
             }
@@ -104,20 +126,43 @@ impl LiveModel {
     }
 }
 
-/// Infers and judges the devices, one after the other.
-pub fn all(seed: u64, only: &[Parameter]) -> Vec<anyhow::Result<ProbeOutcome>> {
-    DEVICES.iter().map(|&(model, jitter, name)| one(model, jitter, name, seed, only)).collect()
+/// The name that stands for all devices.
+pub const ALL: &str = "all";
+
+/// Infers and judges the device of this name, or all of them, one after the other.
+///
+/// # Errors
+/// If no device has this name.
+pub fn named(
+    name: &str,
+    clock: Clock,
+    seed: u64,
+    only: &[Parameter],
+) -> anyhow::Result<Vec<anyhow::Result<ProbeOutcome>>> {
+    let chosen: Vec<_> = DEVICES.iter().filter(|(.., own)| name == ALL || name == *own).collect();
+    if chosen.is_empty() {
+        let names = DEVICES.map(|(.., own)| own).join(", ");
+        bail!("there is no live device `{name}`; there are: {names}");
+    }
+    let one = |&(model, jitter, own): &(LiveModel, u64, &'static str)| {
+        let outcome = match clock {
+            Clock::Wall => on_wall_clock(model, jitter, own, seed, only),
+            Clock::Virtual => Served::new(model, jitter, seed)
+                .map(|device| judged(Hidden::new(device), model, (seed, own), only)),
+        };
+        outcome.with_context(|| format!("live device {own}"))
+    };
+    Ok(chosen.into_iter().map(one).collect())
 }
 
-fn one(
+fn on_wall_clock(
     model: LiveModel,
     jitter: u64,
     name: &'static str,
     seed: u64,
     only: &[Parameter],
 ) -> anyhow::Result<ProbeOutcome> {
-    let attached =
-        Attached::new(model, jitter, seed).with_context(|| format!("cannot make the live device {name}"))?;
+    let attached = Attached::new(model, jitter, seed)?;
     let inspection = inspect(&attached.path)?;
     let consent = consent_by_flag(&inspection, &attached.path)?;
     let options = OpenOptions {
@@ -127,17 +172,20 @@ fn one(
         ..OpenOptions::default()
     };
     let device = Hidden::new(flashlab_host::open(&attached.path, &options)?);
+    Ok(judged(device, model, (seed, name), only))
+}
+
+fn judged(
+    device: Hidden<impl Device>,
+    model: LiveModel,
+    (seed, name): (u64, &'static str),
+    only: &[Parameter],
+) -> ProbeOutcome {
     let outcome = score::judged(device, (seed, name), only, LIMITS, |parameter| model.truth(parameter));
-    let [found, undetermined] = [false, true].map(|is| {
-        let is_undetermined = |answer: &&score::JudgedAnswer| answer.finding.confidence == 0.0;
-        outcome.answers.iter().filter(|answer| is_undetermined(answer) == is).count()
-    });
-    eprintln!(
-        "{name}: {undetermined} of {} undetermined, {:.1} minutes",
-        found + undetermined,
-        outcome.real.as_secs_f64() / 60.0
-    );
-    Ok(outcome)
+    let undetermined = outcome.answers.iter().filter(|answer| answer.is_undetermined()).count();
+    let minutes = outcome.virtual_time.as_secs_f64() / 60.0;
+    eprintln!("{name}: {undetermined} of {} undetermined, {minutes:.1} minutes", outcome.answers.len());
+    outcome
 }
 
 /// A server with a loop device over it. Both end with it.
@@ -153,16 +201,10 @@ impl Attached {
         let folder = tempfile::tempdir()?;
         let mut attached = Attached { path: PathBuf::new(), folder, processes: Vec::new() };
         let inside = |name: &str| attached.folder.path().join(name);
-        let (source, server, socket, mount) =
-            (inside("flash.c"), inside("flash"), inside("socket"), inside("mount"));
-        fs::write(&source, include_str!("live/flash.c"))?;
+        let (socket, mount) = (inside("socket"), inside("mount"));
         fs::create_dir(&mount)?;
-        run(Command::new("cc").args(["-O2", "-o"]).arg(&server).arg(&source))?;
-        let [jitter, seed] = [jitter, seed].map(|number| number.to_string());
-        let mut process = Command::new(&server);
-        process.arg(model.name()).arg(&socket).args([jitter, seed]);
-        attached.processes.push(process.spawn().context("cannot start the server")?);
-        wait_for(&socket)?;
+        let server = serve(attached.folder.path(), model, jitter, seed, &[])?;
+        attached.processes.push(server);
         let file = mount.join("disk");
         let mut process = Command::new("nbdfuse");
         process.arg(&file).arg("--unix").arg(&socket).stdout(Stdio::null());
@@ -195,6 +237,19 @@ impl Drop for Attached {
             let _ = process.wait();
         }
     }
+}
+
+/// Compiles the server into a folder, and starts it on the socket there.
+fn serve(folder: &Path, model: LiveModel, jitter: u64, seed: u64, more: &[&str]) -> anyhow::Result<Child> {
+    let [source, server, socket] = ["flash.c", "flash", "socket"].map(|name| folder.join(name));
+    fs::write(&source, include_str!("live/flash.c"))?;
+    run(Command::new("cc").args(["-O2", "-o"]).arg(&server).arg(&source))?;
+    let [jitter, seed] = [jitter, seed].map(|number| number.to_string());
+    let mut process = Command::new(&server);
+    process.arg(model.name()).arg(&socket).args([jitter, seed]).args(more);
+    let process = process.spawn().context("cannot start the server")?;
+    wait_for(&socket)?;
+    Ok(process)
 }
 
 /// Runs a command to its end.

@@ -28,6 +28,7 @@ use flashlab_analysis::inference::Parameter;
 use noise::NoiseKind;
 use population::DeviceFamily;
 use score::Set;
+use score_page::Part;
 
 /// Tasks of flashlab's developers.
 #[derive(Parser)]
@@ -75,10 +76,14 @@ pub struct InferScore {
     /// The devices of flashlab's zoo
     #[arg(long, conflicts_with_all = ["family", "show_profile", "foreign"])]
     zoo: bool,
-    /// Live devices that are not flashlab's: two servers in C behind FUSE and a loop device, each with three jitters of the
-    /// transport. Needs root, cc, nbdfuse, and a quiet machine
-    #[arg(long, conflicts_with_all = ["family", "show_profile", "foreign", "zoo", "noise", "calibrate"])]
-    live: bool,
+    /// Live devices that are not flashlab's: servers in C behind FUSE and a loop device, each with three jitters of the transport.
+    /// With a name, such as stick-100, this one only. Needs root, cc, nbdfuse, and a quiet machine
+    #[arg(long, value_name = "DEVICE", num_args = 0..=1, default_missing_value = live::ALL)]
+    #[arg(conflicts_with_all = ["family", "show_profile", "foreign", "zoo", "noise", "calibrate"])]
+    live: Option<String>,
+    /// With --live: in virtual time, with a model of FUSE and the loop device. Needs cc only, and a seed repeats the result
+    #[arg(long, requires = "live")]
+    virtual_time: bool,
     /// Devices of all sets, as a calibration has them: with --reliability, whether confidences are what the calibration counts
     #[arg(long, requires = "reliability", conflicts_with_all = ["family", "show_profile", "foreign", "zoo", "noise", "live"])]
     all_sets: bool,
@@ -88,6 +93,9 @@ pub struct InferScore {
     /// Count how often each rule is right on devices of all sets, and write the table that confidences come from
     #[arg(long, conflicts_with_all = ["foreign", "zoo", "noise", "family", "only", "show_profile"])]
     calibrate: bool,
+    /// Write that table to this file instead of crates/infer/src/calibration.tsv
+    #[arg(long, value_name = "FILE", requires = "calibrate")]
+    table: Option<PathBuf>,
     /// Write the tables into this page, between its marks: docs/infer-score.md
     #[arg(long, value_name = "FILE")]
     docs: Option<PathBuf>,
@@ -138,7 +146,8 @@ fn infer_score(arguments: &InferScore) -> anyhow::Result<()> {
     }
     let only = if arguments.only.is_empty() { Parameter::ALL.to_vec() } else { arguments.only.clone() };
     if arguments.calibrate {
-        return calibrate::calibrate(arguments.devices, arguments.seed, arguments.threads);
+        let table = arguments.table.clone().unwrap_or_else(calibrate::table);
+        return calibrate::calibrate(arguments.devices, arguments.seed, arguments.threads, &table);
     }
     let set = match (arguments.foreign, arguments.zoo, arguments.noise) {
         (true, ..) => Set::Foreign,
@@ -147,9 +156,12 @@ fn infer_score(arguments: &InferScore) -> anyhow::Result<()> {
         _ => Set::Simulated,
     };
     let (mut outcomes, mut failed) = (Vec::new(), 0);
-    let judged = match (arguments.live, arguments.all_sets) {
-        (true, _) => live::all(arguments.seed, &only),
-        (_, true) => {
+    let judged = match (&arguments.live, arguments.all_sets) {
+        (Some(name), _) => {
+            let clock = if arguments.virtual_time { live::Clock::Virtual } else { live::Clock::Wall };
+            live::named(name, clock, arguments.seed, &only)?
+        }
+        (None, true) => {
             let devices = calibrate::devices_of_all_sets(arguments.devices, arguments.seed);
             score::each(&devices, &only, arguments.threads)
         }
@@ -165,8 +177,17 @@ fn infer_score(arguments: &InferScore) -> anyhow::Result<()> {
         }
     }
     if let Some(page) = &arguments.docs {
-        let options = format!("{} --devices {} --seed {}", set.option(), arguments.devices, arguments.seed);
-        score_page::write(page, &format!("cargo xtask infer-score{options}"), &outcomes, &only)?;
+        let options = match &arguments.live {
+            Some(_) if arguments.virtual_time => format!(" --live --virtual-time --seed {}", arguments.seed),
+            Some(_) => " --live".to_owned(),
+            None => format!("{} --devices {} --seed {}", set.option(), arguments.devices, arguments.seed),
+        };
+        let part = match (&arguments.live, arguments.virtual_time) {
+            (Some(_), true) => Part::LiveInVirtualTime,
+            (Some(_), false) => Part::Live,
+            (None, _) => Part::of(set),
+        };
+        score_page::write(page, part, &format!("cargo xtask infer-score{options}"), &outcomes, &only)?;
     }
     match (arguments.json, arguments.reliability) {
         (true, true) => println!("{}", reliability::json(&outcomes)),

@@ -83,6 +83,11 @@ pub fn text(outcomes: &[ProbeOutcome]) -> String {
             bin.right
         );
     }
+    out + &summary(outcomes)
+}
+
+/// How many right answers are confident, and how many confident ones are wrong.
+pub fn summary(outcomes: &[ProbeOutcome]) -> String {
     let count = |is: &dyn Fn(&JudgedAnswer) -> bool| judged(outcomes).filter(|answer| is(answer)).count();
     let right = count(&|answer| answer.is_right());
     let sharp = count(&|answer| answer.is_right() && answer.finding.confidence >= CONFIDENT);
@@ -90,13 +95,12 @@ pub fn text(outcomes: &[ProbeOutcome]) -> String {
     let all =
         outcomes.iter().flat_map(|outcome| &outcome.answers).filter(|answer| answer.mark.is_some()).count();
     let percent = |part: usize, whole: usize| 100.0 * part as f64 / whole.max(1) as f64;
-    out += &format!(
+    format!(
         "{sharp} of {right} right answers ({:.1} %) have a confidence of {CONFIDENT} or more.\n\
          {wrong} of {all} answers ({:.2} %) are wrong with a confidence of {CONFIDENT} or more.\n",
         percent(sharp, right),
         percent(wrong, all)
-    );
-    out
+    )
 }
 
 #[cfg(test)]

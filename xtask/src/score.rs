@@ -53,6 +53,11 @@ impl JudgedAnswer {
         matches!(self.mark, Some(Mark::Exact | Mark::Near | Mark::NotIdentifiable))
     }
 
+    /// Whether nothing was found.
+    pub fn is_undetermined(&self) -> bool {
+        self.finding.verdict == Verdict::Undetermined
+    }
+
     /// Whether it is wrong with a high confidence.
     pub fn is_confidently_wrong(&self) -> bool {
         self.mark == Some(Mark::Wrong) && self.finding.confidence >= CONFIDENT

@@ -16,6 +16,6 @@ mod programs;
 mod replay;
 
 pub use crossings::Crossings;
-pub use fitting::LayoutTimes;
+pub use fitting::{LayoutTimes, SIGMA_MIN};
 pub use likely::Likely;
-pub use replay::{FlashLayout, TimedRun, nanos};
+pub use replay::{FlashLayout, TimedRun, alone, are_served_in_turn, nanos};

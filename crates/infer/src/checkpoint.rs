@@ -19,8 +19,6 @@ const UNIT_MOST: u64 = 1 << 40;
 const LOGS_COUNT_MOST: u32 = 1 << 20;
 /// The longest time of a write, in nanoseconds per byte.
 const NANOS_PER_BYTE_MOST: f64 = 1e9;
-/// The largest sum of the rises of the logarithms of write times.
-const LOGS_MOST: f64 = 1e6;
 /// The most writes that are kept from filling the device.
 const WRITES_MOST: usize = 1 << 16;
 
@@ -121,10 +119,6 @@ pub struct Fill {
     /// The unit in which the device reclaims space, as sequential overwriting shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<ReclaimUnit>,
-    /// Each block that leaves a full SLC cache makes some writes slower. This is the sum of the rises of the
-    /// logarithms of their times, if it was measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub moving_logs: Option<f64>,
 }
 
 /// The unit in which a device reclaims space.
@@ -183,7 +177,6 @@ impl Fill {
         at_most("fill.in_place", in_place.0, LARGEST)?;
         number("fill.nanos_per_byte", self.nanos_per_byte, NANOS_PER_BYTE_MOST)?;
         number("fill.flushed_nanos", self.flushed_nanos.unwrap_or_default(), LARGEST as f64)?;
-        number("fill.moving_logs", self.moving_logs.unwrap_or_default(), LOGS_MOST)?;
         let Some(ReclaimUnit { size, onset, logs, .. }) = unit else { return Ok(()) };
         let most = UNIT_MOST.min(capacity.0.saturating_mul(2).clamp(64 << 20, LARGEST));
         if size == Bytes::ZERO {
@@ -234,11 +227,10 @@ mod tests {
         let huge = Bytes(1 << 53);
         assert!(refused(|checkpoint| checkpoint.fill.begun_at = huge).contains("begun_at"));
         assert!(refused(|checkpoint| checkpoint.fill.nanos_per_byte = -1.0).contains("nanos_per_byte"));
-        assert!(refused(|checkpoint| checkpoint.fill.moving_logs = Some(-1.0)).contains("moving_logs"));
         let unit = |size, logs| Some(ReclaimUnit::of_logs(size, logs));
         assert!(refused(|checkpoint| checkpoint.fill.unit = unit(Bytes::ZERO, 1)).contains("unit.size"));
         assert!(refused(|checkpoint| checkpoint.fill.unit = unit(Bytes::mib(1), u32::MAX)).contains("logs"));
-        let write = TimedIo { at: 0.0, nanos: 1.0, offset: 1 << 30, size: 4096 };
+        let write = TimedIo::new(0.0, 1.0, 1 << 30, 4096);
         assert!(refused(|checkpoint| checkpoint.row_writes = vec![vec![write]]).contains("end of a write"));
         assert!(
             refused(|checkpoint| checkpoint.version = 2).contains("has version 2, and this program reads")

@@ -91,9 +91,9 @@ impl<'d> Findings<'d> {
     /// Takes back everything that was found since `before`. What was done to the device stays.
     pub(crate) fn abandon(&mut self, before: Known) {
         let (written, filled, fill) = (self.inference.written, self.inference.filled, self.checkpoint.fill);
-        let Fill { unit, moving_logs, .. } = before.checkpoint.fill;
+        let Fill { unit, .. } = before.checkpoint.fill;
         *self.inference = Inference { written, filled, ..before.document };
-        *self.checkpoint = Checkpoint { fill: Fill { unit, moving_logs, ..fill }, ..before.checkpoint };
+        *self.checkpoint = Checkpoint { fill: Fill { unit, ..fill }, ..before.checkpoint };
     }
 
     /// The findings since the last time.

@@ -1,6 +1,6 @@
 /* A flash device that shares no code with flashlab: an NBD server over a Unix socket, on the wall clock.
  *
- * flash stick|drive SOCKET JITTER_US SEED
+ * flash stick|drive SOCKET JITTER_US SEED [virtual]
  *
  * stick: log blocks with one data block each (Kim et al., "A space-efficient flash translation layer for CompactFlash
  *        systems", 2002), 64 MiB, one chip. Pages of zeros are programmed in a quarter of the time (Birk's and the uFLIP
@@ -12,6 +12,9 @@
  * One request is served after the other. Each waits for the transport in addition: 20 us, and a uniform 0 to JITTER_US.
  * The protocol is the fixed newstyle handshake with NBD_OPT_GO and simple replies (github.com/NetworkBlockDevice/nbd,
  * doc/proto.md). One connection; the server ends with it.
+ *
+ * virtual: no clock and no NBD. A request is its time of arrival, its type as in NBD, offset, size, and the data of a write; the
+ * answer is the time at which it is done. All numbers have 64 bits, in network order.
  */
 #include <endian.h>
 #include <stdbool.h>
@@ -35,7 +38,11 @@
 static uint8_t *data;
 static uint64_t capacity, page, transport_jitter, state;
 
+static bool is_virtual;
+static uint64_t virtual_time;
+
 static uint64_t now(void) {
+    if (is_virtual) return virtual_time;
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
@@ -207,6 +214,14 @@ static uint64_t drive_flush(void) {
     return last > done ? last : done;
 }
 
+/* When a request that begins now is done; the type is NBD's. */
+static uint64_t when_done(uint64_t type, uint64_t offset, uint64_t size, bool is_drive) {
+    uint64_t due = now();
+    if (type <= 1) due = is_drive ? drive(type == 1, offset, size) : stick(type == 1, offset, size);
+    if (type == 3 && is_drive) due = drive_flush();
+    return due + 20 * US + random_below(transport_jitter + 1);
+}
+
 /* --- the protocol --- */
 
 static void transfer(int fd, void *buffer, size_t size, bool out) {
@@ -268,21 +283,26 @@ static void serve(int fd, bool is_drive) {
         if (type == 2) exit(0);
         if (type == 1 && !fits) exit(1);
         if (type == 1) transfer(fd, data + offset, size, false);
-        if (type <= 1 && fits) {
-            due = is_drive ? drive(type == 1, offset, size) : stick(type == 1, offset, size);
-        } else if (type == 3) {
-            due = is_drive ? drive_flush() : now();
-        } else {
-            error = 22;
-        }
-        wait_until(due + 20 * US + random_below(transport_jitter + 1));
+        if ((type <= 1 && fits) || type == 3) due = when_done(type, offset, size, is_drive);
+        else error = 22;
+        wait_until(due);
         put(fd, 0x67446698, 4), put(fd, error, 4), put(fd, handle, 8);
         if (type == 0 && fits) transfer(fd, data + offset, size, true);
     }
 }
 
+static void serve_virtually(int fd, bool is_drive) {
+    for (;;) {
+        uint64_t arrival = get(fd, 8), type = get(fd, 8), offset = get(fd, 8), size = get(fd, 8);
+        if (type == 1) transfer(fd, data + offset, size, false);
+        virtual_time = arrival > virtual_time ? arrival : virtual_time;
+        put(fd, virtual_time = when_done(type, offset, size, is_drive), 8);
+    }
+}
+
 int main(int count, char **arguments) {
-    if (count != 5) return fprintf(stderr, "usage: flash stick|drive SOCKET JITTER_US SEED\n"), 2;
+    is_virtual = count == 6 && strcmp(arguments[5], "virtual") == 0;
+    if (count != 5 && !is_virtual) return fprintf(stderr, "usage: flash stick|drive SOCKET JITTER_US SEED [virtual]\n"), 2;
     bool is_drive = strcmp(arguments[1], "drive") == 0;
     capacity = (is_drive ? 256 : 64) * MIB, page = (is_drive ? 8 : 4) * KIB;
     transport_jitter = strtoull(arguments[3], NULL, 10) * US;
@@ -296,6 +316,7 @@ int main(int count, char **arguments) {
     int listener = socket(AF_UNIX, SOCK_STREAM, 0);
     if (bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 1)) return perror("flash"), 1;
     int fd = accept(listener, NULL, NULL);
+    if (is_virtual) serve_virtually(fd, is_drive);
     handshake(fd);
     serve(fd, is_drive);
 }

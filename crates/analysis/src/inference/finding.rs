@@ -242,6 +242,20 @@ pub struct TimedIo {
     pub offset: u64,
     /// How many bytes it asks for.
     pub size: u64,
+    /// How many times as exact it is as the others. Not kept: what is read from a file counts once.
+    #[serde(skip, default = "TimedIo::usual")]
+    pub weight: f64,
+}
+
+impl TimedIo {
+    /// An IO that is as exact as others.
+    pub fn new(at: f64, nanos: f64, offset: u64, size: u64) -> TimedIo {
+        TimedIo { at, nanos, offset, size, weight: TimedIo::usual() }
+    }
+
+    fn usual() -> f64 {
+        1.0
+    }
 }
 
 impl Inference {

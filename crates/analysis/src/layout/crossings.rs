@@ -63,7 +63,7 @@ impl Crossings {
         let block = self.block;
         let of = |offsets: &[u64]| {
             let reads = (0..PLACES).flat_map(|place| offsets.iter().map(move |at| place * self.slot + at));
-            let io = |(index, offset)| Io { at: index as f64 * APART, nanos: 1.0, offset, size: 2 * block };
+            let io = |(index, offset)| Io::new(index as f64 * APART, 1.0, offset, 2 * block);
             let run: [TimedRun; 1] = [reads.enumerate().map(io).collect()];
             let mut all = Vec::new();
             ReadReplay::new(&run, *layout, 1.0).predict(times, |_, nanos| all.push(nanos));

@@ -21,7 +21,7 @@ pub(crate) const TRANSFER: usize = 2;
 pub(crate) const LINK: usize = 3;
 
 /// Less scatter is not believed: no model of four times is more exact, and of a device without noise it is the model that errs.
-pub(crate) const SIGMA_MIN: f64 = 0.02;
+pub const SIGMA_MIN: f64 = 0.02;
 
 /// The most that a deviation counts, as the logarithm of a likelihood: three standard deviations.
 const CAP: f64 = 4.5;
@@ -142,7 +142,7 @@ pub(crate) trait IoModel {
     /// By how much the logarithms scatter about what the model says.
     fn scatter(&self, times: &LayoutTimes) -> f64 {
         let mut all = Vec::new();
-        self.predict(times, |io, nanos| all.push((io.nanos / nanos.max(1.0)).ln()));
+        self.predict(times, |io, nanos| all.push(io.weight * (io.nanos / nanos.max(1.0)).ln()));
         deviation(&all, 0.0)
     }
 
@@ -164,7 +164,7 @@ pub(crate) trait IoModel {
         let mut sum = 0.0;
         off.clear();
         self.replay(times, |io, done: f64| {
-            let deviation = scatter.deviation(io.nanos, done - io.at);
+            let deviation = io.weight * scatter.deviation(io.nanos, done - io.at);
             off.push(deviation);
             sum += loss(deviation);
             if sum + beside < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -267,7 +267,7 @@ pub(crate) trait IoModel {
             let Some(&deviation) = off.next() else { return ControlFlow::Break(()) };
             if loss(deviation) < CAP {
                 let nanos = (done.nanos - io.at).max(1.0);
-                let each = 1.0 / (nanos * sigma);
+                let each = io.weight / (nanos * sigma);
                 let slopes = done.by.map(|by| by * each);
                 for i in 0..4 {
                     for j in i..4 {

@@ -239,7 +239,7 @@ mod tests {
         let run = |&size: &u64| {
             let (mut run, mut at) = (TimedRun::new(), 0.0);
             for _ in 0..40 {
-                let io = Io { at: 0.0, nanos: 1.0, offset, size };
+                let io = Io::new(0.0, 1.0, offset, size);
                 let nanos = take(&[vec![io]]) * (0.95 + 0.1 * random.unit());
                 run.push(Io { at, nanos, ..io });
                 at += 2.0 * nanos;

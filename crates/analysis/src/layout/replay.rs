@@ -17,7 +17,13 @@ use std::ops::ControlFlow;
 
 pub(crate) use crate::inference::TimedIo as Io;
 
+use crate::signals::figures::median;
+
 use super::fitting::{COMMAND, IoModel, LINK, LayoutTimes, Moment, SENSE, TRANSFER};
+
+/// With several dies that serve different reads, so many times as many are done in a time as one at a time: half as many more come
+/// from what passes the host meanwhile.
+const RATE_OF_SEVERAL: f64 = 1.5;
 
 /// Where pages lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,6 +71,27 @@ pub type TimedRun = Vec<Io>;
 /// What the IOs of a run took.
 pub fn nanos(run: &TimedRun) -> Vec<f64> {
     run.iter().map(|read| read.nanos).collect()
+}
+
+/// The runs of reads one at a time, which come first, by size.
+pub fn alone(runs: &[TimedRun]) -> &[TimedRun] {
+    let size = |run: &TimedRun| run.first().map_or(0, |read| read.size);
+    let more = runs.windows(2).take_while(|two| size(&two[1]) > size(&two[0])).count();
+    &runs[..runs.len().min(more + 1)]
+}
+
+/// Whether the smallest reads are served one after the other: with several in flight hardly more of them are done in a time.
+pub fn are_served_in_turn(runs: &[TimedRun]) -> bool {
+    let alone = alone(runs);
+    let Some(first) = alone.first().and_then(|run| run.first()) else { return false };
+    let rate = |run: &TimedRun| {
+        let begin = run.iter().map(|read| read.at).fold(f64::INFINITY, f64::min);
+        let end = run.iter().map(|read| read.at + read.nanos).fold(0.0, f64::max);
+        run.len() as f64 / (end - begin).max(1.0)
+    };
+    let several = runs[alone.len()..].iter().filter(|run| run.iter().all(|read| read.size == first.size));
+    let most = several.map(rate).fold(0.0, f64::max);
+    most > 0.0 && most * median(&nanos(&alone[0])) < RATE_OF_SEVERAL
 }
 
 /// A part of a read: consecutive pages on one die.
@@ -247,7 +274,7 @@ mod tests {
                 let mut run: TimedRun = Vec::new();
                 for index in 0..60 {
                     let offset = (random.below(40_000) + 1) * layout.page / 2 - 512;
-                    run.push(Io { at: 0.0, nanos: 1.0, offset, size });
+                    run.push(Io::new(0.0, 1.0, offset, size));
                     // The first that is done collects blocks for this one.
                     let so_far = [run.clone()];
                     let mut ends: Vec<f64> = Vec::new();
@@ -283,7 +310,7 @@ mod tests {
             let (mut run, mut at) = (TimedRun::new(), 0.0);
             for _ in 0..200 {
                 let nanos = 100e3 + 100e3 * random.unit();
-                run.push(Io { at, nanos, offset: random.below(5000) * 512, size });
+                run.push(Io::new(at, nanos, random.below(5000) * 512, size));
                 // A few are in flight at once.
                 at += nanos * if random.below(10) == 0 { 0.5 } else { 1.0 + random.unit() };
             }

@@ -3,11 +3,13 @@
 //! # Probes
 //! 1. `traces` in one region after the other, until `likely` has a layout that explains what reads take there.
 //! 2. The same elsewhere: what is sure has to be said by both.
-//! 3. Where layouts are left that differ in planes or dies, the writes that were a part of filling the device (`row_writes`):
+//! 3. Where the device serves one request after the other, as a USB stick does whatever the kernel queues, only reads one at a
+//!    time are asked ([`served_in_turn`]).
+//! 4. Where layouts are left that differ in planes or dies, the writes that were a part of filling the device (`row_writes`):
 //!    where the link takes as long as the flash reads are hidden behind it, and programs are not.
 
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Value};
-use flashlab_analysis::layout::{FlashLayout, Likely, TimedRun, nanos};
+use flashlab_analysis::layout::{Crossings, FlashLayout, Likely, TimedRun, alone, are_served_in_turn, nanos};
 use flashlab_analysis::priors;
 use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
@@ -37,6 +39,12 @@ const MARGIN_SURE: f64 = 20.0;
 const MARGIN_AGAIN: f64 = 4.0;
 const SURE: Rule = Rule::strong("layout with a page boundary");
 const UNSURE: Rule = Rule::strong("layout");
+/// Reads of one kind scatter by no more than this on the devices of the calibration, as a logarithm: their jitter is 5 %. Where they
+/// scatter more, as behind a network, how often a likely layout is right was never counted.
+const SCATTER_USUAL: f64 = 0.12;
+const SCATTERED: Rule = Rule::weak("reads scatter").capped(caps::JITTER);
+/// With more scatter than this, reads one at a time do not distinguish one die from several.
+const SCATTER_IN_TURN: f64 = 0.16;
 /// At most, where reads scatter about the layout more than by chance.
 const LEFT_OPEN: Rule = Rule::weak("misfit");
 
@@ -87,6 +95,8 @@ pub(crate) fn explained(
         }
         searched += 1;
         let Some(likely) = Likely::search(&runs, &pages, session.block().0, crossings) else { continue };
+        let in_turn = served_in_turn(&runs, &pages, session.block().0, crossings);
+        let (runs, likely) = in_turn.unwrap_or((runs, likely));
         let shortest = median(&nanos(&runs[0]));
         let [_, sense, transfer, _] = likely.times();
         if sense + transfer < FLASH_MIN * shortest {
@@ -106,7 +116,9 @@ pub(crate) fn explained(
     let best = best.filter(|((_, factor), _, likely)| unexplained(likely, least) <= most(*factor));
     let Some(((region, factor), runs, likely)) = best else { return Ok(None) };
     let elsewhere = traces(session, region.elsewhere(), page, factor)?;
-    let agreed = elsewhere.and_then(|runs| likely.again(&runs));
+    let is_alone = runs.len() == alone(&runs).len();
+    let agreed =
+        elsewhere.and_then(|other| likely.again(if is_alone { alone(&other) } else { other.as_slice() }));
     let agreed = agreed.filter(|(again, _)| again.misfit <= MISFIT_MAX);
     let picture = picture(&runs);
     let (again, both) = match agreed {
@@ -127,6 +139,25 @@ pub(crate) fn explained(
     let is_good = unexplained(&both, least) < MISFIT_GOOD;
     let most = if page.is_some() { SURE } else { UNSURE };
     Ok(Some(Explained { both, again, written, is_good, most, evidence, picture }))
+}
+
+/// The reads one at a time, and what they alone say, where the device serves one request after the other, and large ones with
+/// several dies. With several in flight such a device looks like one die.
+fn served_in_turn(
+    runs: &[TimedRun],
+    pages: &[u64],
+    block: u64,
+    crossings: Option<&Crossings>,
+) -> Option<(Vec<TimedRun>, Likely)> {
+    if !are_served_in_turn(runs) {
+        return None;
+    }
+    let alone = alone(runs).to_vec();
+    let likely = Likely::search(&alone, pages, block, crossings)?;
+    let is_clear = likely.sigma < SCATTER_IN_TURN
+        && likely.misfit < MISFIT_GOOD
+        && likely.margin(|layout| layout.dies > 1, &true) > MARGIN_SURE;
+    is_clear.then_some((alone, likely))
 }
 
 /// How much more reads scatter than they do where they scatter least, as a variance.
@@ -198,6 +229,7 @@ impl Explained {
             () if again > 0.0 || written > MARGIN_SURE => Rule::strong("layout seen again"),
             () => Rule::likely("layout seen once"),
         };
+        let most = if self.both.sigma > SCATTER_USUAL { most.min(SCATTERED) } else { most };
         (chance > CONFIDENCE_LEAST).then_some((value, most.of_chance(chance)))
     }
 

@@ -10,8 +10,8 @@
 
 use flashlab_analysis::inference::Parameter;
 use flashlab_analysis::inference::TimedIo;
-use flashlab_analysis::layout::{TimedRun, nanos};
-use flashlab_analysis::signals::figures::median;
+use flashlab_analysis::layout::{SIGMA_MIN, TimedRun, alone, nanos};
+use flashlab_analysis::signals::figures::{deviation, median};
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 use flashlab_samples::Sample;
@@ -45,6 +45,9 @@ const PLACES_LEAST: u64 = 10;
 /// several bits differ as well: so where all regions are mixed, more is allowed.
 pub(crate) const FACTORS: [f64; 2] = [1.3, 1.7];
 const MIXED: f64 = 0.15;
+/// Sizes whose reads scatter equally differ by less than this factor, even of [`COUNT_LEAST`] reads. Less: chance decides which sizes
+/// count more.
+const WEIGHT_LEAST: f64 = 2.0;
 
 /// A part of the device.
 #[derive(Clone, Copy, Debug)]
@@ -206,7 +209,24 @@ pub(crate) fn traces(
             }
         }
     }
-    Ok(runs.first().is_some_and(|run| !run.is_empty()).then_some(runs))
+    Ok(runs.first().is_some_and(|run| !run.is_empty()).then(|| weighted(runs)))
+}
+
+/// The runs, with more weight for sizes whose reads scatter less than the smallest ones, as a factor: a transport adds jitter, which
+/// is a smaller part of what a large read takes.
+fn weighted(mut runs: Vec<TimedRun>) -> Vec<TimedRun> {
+    let scatter = |run: &TimedRun| {
+        let logs: Vec<f64> = run.iter().map(|read| read.nanos.max(1.0).ln()).collect();
+        deviation(&logs, median(&logs)).max(SIGMA_MIN)
+    };
+    let first = scatter(&runs[0]);
+    for index in 1..alone(&runs).len() {
+        let weight = first / scatter(&runs[index]);
+        if weight >= WEIGHT_LEAST {
+            runs[index].iter_mut().for_each(|read| read.weight = weight);
+        }
+    }
+    runs
 }
 
 /// Whether reads of one kind are not all answered in the same way.
@@ -232,11 +252,13 @@ pub(crate) fn run(samples: &[Sample]) -> TimedRun {
     let mut samples: Vec<&Sample> = samples.iter().collect();
     samples.sort_by_key(|sample| (sample.submitted, sample.position));
     let begin = samples.first().map_or(0, |sample| sample.submitted.0);
-    let read = |sample: &&Sample| TimedIo {
-        at: (sample.submitted.0 - begin) as f64,
-        nanos: sample.response().0 as f64,
-        offset: sample.offset.0,
-        size: sample.size.0,
+    let read = |sample: &&Sample| {
+        TimedIo::new(
+            (sample.submitted.0 - begin) as f64,
+            sample.response().0 as f64,
+            sample.offset.0,
+            sample.size.0,
+        )
     };
     samples.iter().map(read).collect()
 }

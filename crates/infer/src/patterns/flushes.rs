@@ -20,8 +20,8 @@ use crate::session::Session;
 /// Writes, as small as any buffer holds them, that are asked whether they take longer when they are flushed: by how many times
 /// at least, as a program takes much longer than what is beside it, and how likely that may be by chance.
 const ASKED: Bytes = Bytes::kib(4);
-const ASKED_OF: u64 = 8;
-const SHOWN: f64 = 1.5;
+const ASKED_OF: u64 = 24;
+const SHOWN: f64 = 1.25;
 const SHOWN_P: f64 = 0.001;
 
 /// How much [`flushed_nanos`] writes.

@@ -18,6 +18,9 @@
 //! pages of each die are written. The dies are known only when the filled device was read: so a region is handed in here, and
 //! concluded by the next group that writes.
 //!
+//! A buffer that flushes show, and whose size bursts did not, is full where the cost rises: what was written until then less what
+//! was programmed meanwhile, at the rate of the end.
+//!
 //! Where there may be a write buffer, a few writes first ask whether a flush waits for what it holds.
 //!
 //! # Invariants
@@ -46,7 +49,7 @@ use crate::patterns::flushes;
 use crate::patterns::{ios, responses};
 use crate::probe::Probe;
 use crate::session::Session;
-use answers::{Filled, conclude, conclude_buffer, conclude_none, conclude_spikes};
+use answers::{Filled, conclude, conclude_buffer, conclude_none, conclude_spikes, hand_in_buffer};
 use refill::{Full, Refill, affordable, first_spike, refilled};
 
 pub(crate) const PROBE: Probe = Probe {
@@ -111,12 +114,16 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let reads = ios(Mode::Read, Location::Random, size, READS);
     let read = level(&responses(&session.run("reads", &reads)?), 0.95).map_or(f64::INFINITY, |read| read.low);
     let buffered = session.known().number(Parameter::WriteBufferSize).unwrap_or(0.0) / size.0 as f64;
-    let (memory, step) = end_of_region(&costs, read, BUFFERS * buffered);
+    let Rises { memory, of_memory, step } = rises(&costs, read, BUFFERS * buffered);
     let filled = Filled { begin, size, costs: &costs };
-    match step {
+    let looked = match step {
         Some(step) => look_at_rise(session, &filled, step, read),
         None => look_at_spikes(session, &filled, memory),
+    };
+    if let Some(step) = of_memory.or(step).filter(|_| !session.known().has_slc_cache()) {
+        hand_in_buffer(session, &filled, &step);
     }
+    looked
 }
 
 /// The cost never rises for good: latency spikes may be a region that is too small for a rise to be seen.
@@ -181,11 +188,22 @@ fn flush_of_buffer(
     Ok(took.filter(|took| took.0 as f64 >= FLUSHED_PART * of_flash))
 }
 
-/// Where the costs rise for good, and the number of first writes that do not count. A rise is that of a full write buffer if it is early
-/// and begins below the cost of a read, or lies within what a known buffer takes.
-fn end_of_region(costs: &[f64], read: f64, buffered: f64) -> (usize, Option<CostRise>) {
-    let mut from = 0;
+/// Where the cost of filling the device rises.
+struct Rises {
+    /// The first writes, which memory may have taken.
+    memory: usize,
+    /// Where a write buffer is full.
+    of_memory: Option<CostRise>,
+    /// Where the cost rises for good.
+    step: Option<CostRise>,
+}
+
+/// Where the costs rise. A rise is that of a full write buffer if it is early and begins below the cost of a read, or lies within what a
+/// known buffer takes.
+fn rises(costs: &[f64], read: f64, buffered: f64) -> Rises {
+    let (mut memory, mut of_memory) = (0, None);
     loop {
+        let from = memory;
         let step = rise(&costs[from..]).filter(|step| step.ratio() > RISE_LEAST);
         let moved = |place: f64| place + from as f64;
         let step = step.map(|step| {
@@ -199,10 +217,9 @@ fn end_of_region(costs: &[f64], read: f64, buffered: f64) -> (usize, Option<Cost
             let soon = step.place.estimate < MEMORY_MOST * costs.len() as f64;
             soon && (needs_no_flash(step, read) || step.place.low <= buffered)
         };
-        match step.filter(early) {
-            Some(step) => from = (2 * step.place.estimate as usize).max(EVEN_LEAST),
-            None => return (from, step),
-        }
+        let Some(early) = step.filter(early) else { return Rises { memory, of_memory, step } };
+        memory = (2 * early.place.estimate as usize).max(EVEN_LEAST);
+        of_memory = of_memory.or(Some(early));
     }
 }
 

@@ -13,7 +13,7 @@
 //!
 //! A SLC cache that is full moves a block at a time. That is one oscillation, which lasts as many writes as the block has
 //! pages; and a region that was reclaimed meanwhile is full only after as many as it has. So the first run is longer than the
-//! others where the budget allows for one that fills the region; and what no run shows is known by the region (`full_region`).
+//! others where the budget allows for one that fills the region.
 //!
 //! An oscillation of a few writes (fast and slow pages, rows of planes, dies in turn) is no regular one if it loses its step
 //! whenever blocks are collected. All runs count: between two of them so many writes are done that where the oscillation has to be is
@@ -41,7 +41,7 @@ use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
-use full_region::{fast_pages, of_blocks, of_region, until_region_is_full};
+use full_region::{fast_pages, of_blocks};
 
 pub(crate) const PROBE: Probe = Probe {
     name: "random-writes",
@@ -218,11 +218,8 @@ fn conclude_startup(session: &mut Session<'_, '_>, runs: &[Vec<f64>], phases: &[
                 .with(picture.mark(step.index as f64, "start-up ends"))
         }
         (None, Some((0, _))) if fast_pages(session) > medians.len() as f64 / 2.0 => {
-            // Or the region is full for good, as what is written to it is not had back in a minute.
-            let filled = until_region_is_full(session, runs).unwrap_or(0);
-            let takes = if filled > 0 { format!(", which takes {filled} writes") } else { String::new() };
-            let evidence = format!("{evidence} The runs may be too short to fill the SLC cache{takes}.");
-            Rule::found(Parameter::StartupIos, filled, OF_REGION, evidence).with(picture)
+            let evidence = format!("{evidence} The runs may be too short to fill the SLC cache.");
+            Rule::found(Parameter::StartupIos, 0, OF_REGION, evidence).with(picture)
         }
         (None, Some((startup, runs))) => {
             let rule = if runs == RUNS { Rule::likely("every run") } else { Rule::likely("most runs") };
@@ -299,13 +296,6 @@ fn conclude_period(
     let long = run.len() > without[RUNS - 1].len();
     let moved = of_blocks(session).filter(|_| session.known().has_slc_cache());
     let finding = match lasting(&by_run, moved) {
-        said if let Some(period) = of_region(session, run.len(), said.map_or(0, |said| said.0)) => {
-            let evidence = format!(
-                "When the SLC cache is full, the device relocates a block of all dies once in {period} writes; the runs are too short \
-                 to show this. {evidence}"
-            );
-            Rule::found(Parameter::PeriodIos, period, OF_REGION, evidence)
-        }
         Some((0, _)) if long && by_run[0] > 0 => {
             let evidence = format!("{evidence} The first run is long enough to fill the SLC cache.");
             Rule::found(Parameter::PeriodIos, by_run[0], OF_LONG_RUN, evidence)

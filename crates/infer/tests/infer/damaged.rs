@@ -116,7 +116,6 @@ fn no_fill_that_passes_makes_a_group_panic() {
             Fill { in_place: size, ..good },
             Fill { unit: Some(unit), ..good },
             Fill { nanos_per_byte: (size.0 as f64).min(1e9), ..good },
-            Fill { moving_logs: Some((size.0 as f64).min(1e6)), ..good },
         ];
         for fill in fills {
             for groups in [1, 2, 8] {
@@ -125,8 +124,7 @@ fn no_fill_that_passes_makes_a_group_panic() {
                 resumed(known);
             }
         }
-        let write =
-            |index: u64| TimedIo { at: 0.0, nanos: size.0 as f64, offset: index, size: size.0.max(1) };
+        let write = |index: u64| TimedIo::new(0.0, size.0 as f64, index, size.0.max(1));
         let row_writes = vec![(0..20).map(write).collect(), Vec::new(), vec![write(4096); 13]];
         let changed = |change: &dyn Fn(&mut Known)| {
             let mut known = until(&whole, 3);

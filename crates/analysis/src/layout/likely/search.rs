@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::crossings::Crossings;
 use super::super::fitting::{IoModel, LayoutTimes};
 use super::super::layouts::{around, changed, unusual, within};
-use super::super::replay::{FlashLayout, ReadReplay, TimedRun, nanos};
+use super::super::replay::{FlashLayout, ReadReplay, TimedRun, alone, nanos};
 use super::scored::{FAR, Scored, TURNS};
 use crate::signals::figures::median;
 
@@ -214,10 +214,7 @@ impl<'a> Search<'a> {
 /// What each byte more takes of the largest of the reads one at a time, which come first, by size.
 fn by_byte(runs: &[TimedRun]) -> f64 {
     let size = |run: &TimedRun| run.first().map_or(0, |read| read.size);
-    let alone = runs.windows(2).take_while(|two| size(&two[1]) > size(&two[0])).count();
-    let Some([small, large]) = alone.checked_sub(1).and_then(|before| runs.get(before..=alone)) else {
-        return 0.0;
-    };
+    let [.., small, large] = alone(runs) else { return 0.0 };
     let more = median(&nanos(large)) - median(&nanos(small));
     more.max(0.0) / (size(large) - size(small)) as f64
 }
@@ -242,7 +239,7 @@ mod tests {
             partial: false,
         };
         // Of one page each: on however many dies they take the same.
-        let read = |index: u64| Io { at: index as f64 * 1e6, nanos: 90e3, offset: index * 8192, size: 512 };
+        let read = |index: u64| Io::new(index as f64 * 1e6, 90e3, index * 8192, 512);
         let runs = [(0..30).map(read).collect::<TimedRun>()];
         let mut search = Search::new(&runs, 0.05, 512, None);
         [1, 2].into_iter().for_each(|dies| search.score(layout(dies)));
@@ -271,8 +268,7 @@ mod tests {
         };
         let mut random = flashlab_base::Prng::new(flashlab_base::Seed(7));
         let mut run = |size: u64| -> TimedRun {
-            let read =
-                |index: u64| Io { at: index as f64 * 1e9, nanos: 1.0, offset: index * 65536 + 1536, size };
+            let read = |index: u64| Io::new(index as f64 * 1e9, 1.0, index * 65536 + 1536, size);
             let all = [(0..60).map(read).collect::<TimedRun>()];
             let mut run = TimedRun::new();
             ReadReplay::new(&all, layout, 1.0).predict(&[485e3, 25e3, 5e3, 114e3], |read, nanos| {

@@ -28,6 +28,8 @@ const MOVED: Rule = Rule::likely("SLC relocation");
 /// How sure a region is, and that something that rises and does not come down is none.
 const FOUND: Rule = Rule::likely("rise and idle time");
 const EVEN_P: f64 = 0.01;
+/// The size of a write buffer by the rise of the cost of filling the device.
+const OF_RISE: Rule = Rule::likely("rise of the fill");
 /// The rule that there is no region where no beginning is faster, and where one may be, but no blocks are moved.
 const EVEN: Rule = Rule::strong("even fill");
 const UNEVEN: Rule = Rule::likely("uneven fill");
@@ -66,6 +68,26 @@ pub(super) fn conclude_buffer(
         }
     }
     no_region(session, NO_CACHE, evidence, Some(picture));
+}
+
+/// Hands in the write buffer that is full where the cost rises, if flushes show one and its size is not known. The device rested
+/// before it was filled.
+pub(super) fn hand_in_buffer(session: &mut Session<'_, '_>, filled: &Filled<'_>, step: &CostRise) {
+    let parameter = Parameter::WriteBufferSize;
+    let is_open = session.known().number(parameter).is_none() && session.fill().flushed_nanos.is_some();
+    if !is_open || step.before <= 0.0 {
+        return;
+    }
+    let place = step.place.estimate;
+    // Medians hide how jitter is skewed.
+    let (before, after) = filled.costs.split_at((place as usize).min(filled.costs.len()));
+    let size = Bytes((filled.size.0 as f64 * place * (1.0 - mean(before) / mean(after))) as u64);
+    let evidence = format!(
+        "{} The flash programs at the later rate from the first write on. The difference, {size}, is in the write buffer when it is full.",
+        first_words(filled, step, place as usize)
+    );
+    let found = Rule::found(parameter, size, OF_RISE, evidence);
+    session.hand_in(found.with(picture_of_rise(filled, place as usize)));
 }
 
 fn picture_of_rise(filled: &Filled<'_>, place: usize) -> Picture {
@@ -194,7 +216,6 @@ fn conclude_region(
         session.hand_in(found.with(picture.clone()));
     }
     let unit = Bytes(bytes(full.distance) as u64);
-    session.fill_mut().moving_logs = Some(full.logs_of_a_spike);
     let evidence = format!(
         "When the SLC cache is full, sequential writes wait once per {unit}: the device relocates a block of all dies."
     );

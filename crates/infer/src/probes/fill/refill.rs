@@ -54,8 +54,6 @@ const FASTER_P: f64 = 1e-6;
 /// What writes cost when the region is full.
 pub(super) struct Full {
     pub(super) spike: Spike,
-    /// By how much the logarithms of what writes take rise in all for each latency spike: those that wait for it count as well.
-    pub(super) logs_of_a_spike: f64,
     /// Writes from one latency spike to the next, typically, and all of them.
     pub(super) distance: usize,
     distances: Vec<usize>,
@@ -77,10 +75,7 @@ impl Full {
         let far: Vec<f64> = distances.iter().map(|&far| far as f64).collect();
         let scatter = deviation(&far, distance as f64).max(SCATTER_LEAST * distance as f64);
         let held = before + place;
-        let level = |costs: &[f64]| mean(&costs.iter().map(|cost| cost.max(1.0).ln()).collect::<Vec<_>>());
-        let usual = if cheap.is_empty() { spike.usual.max(1.0).ln() } else { level(cheap) };
-        let logs_of_a_spike = ((level(costs) - usual) * distance as f64).max(0.0);
-        Full { logs_of_a_spike, spike, distance, distances, scatter, most: held + held / 4 + 2 * distance }
+        Full { spike, distance, distances, scatter, most: held + held / 4 + 2 * distance }
     }
 
     /// Whether latency spikes may be blocks that are moved.

@@ -8,16 +8,11 @@
 //! the influence of the rest. That is a third of a run, or more where the level changes later than that.
 //!
 //! What is rare and slow makes the means uncertain: how much, batches of writes show. Outliers are such as well, and no doing of
-//! the device: where blocks are merged with many of the writes, what is several times as slow as that and rare is an outlier. Where
-//! merges or collections are rare themselves, only what is several times as slow as they are does not count.
+//! the device: what is several times as slow as they are does not count.
 //!
 //! Where nothing is deferred pauses buy nothing at all, so 1 is more likely than any other figure near it; how much more depends on
 //! whether there is memory for writes. What else is likely is a share of the cost. The two hypotheses are weighed by Bayes' rule, with Student's t for
 //! the error, as the batches are few: figures that neither explains leave what is likely beforehand.
-//!
-//! Where what is rare and slow leaves the mean open, the other writes may not: if most of them take the same with pauses and
-//! without, wherever the line between these and the slow ones is drawn, none of them finds less to wait for after a pause.
-//! That says nothing of page maps, which do not collect yet.
 //!
 //! # Invariants
 //! - the mean counts, as latency spikes of work are what it is about;
@@ -26,7 +21,7 @@
 use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::{mean, medians, quantile, windows};
+use flashlab_analysis::signals::figures::{mean, medians, windows};
 use flashlab_analysis::signals::steps::{Spike, spike};
 use flashlab_base::Nanos;
 use flashlab_plan::Time;
@@ -48,16 +43,9 @@ const P: f64 = 1e-4;
 const BATCHES: usize = 4;
 /// Outliers are ten times and more as much as a latency spike; several latency spikes at once are not.
 const SPIKES_MOST: f64 = 4.0;
-/// No more than such a part of the writes are outliers, and these take no more than such a part of the time; latency spikes are frequent if they
-/// are such a part.
-const OUTLIERS: f64 = 0.02;
-const OF_OUTLIERS: f64 = 0.25;
-const FREQUENT: f64 = 0.1;
 /// A device whose answers jitter is still busy when it answers early: writes without pauses wait for that, by the part of
 /// their jitter that is on the early side. So much of the ratio is not the device's doing.
 const JITTER: f64 = 0.01;
-/// Costs that rise by more than this from the first half of the runs to the second one are not steady yet.
-const RISE_MOST: f64 = 1.5;
 /// What is near enough to be right.
 const NEAR: f64 = 0.03;
 /// How likely it is that pauses buy nothing: without memory for writes, where that is not known, and with it.
@@ -67,9 +55,6 @@ const NOTHING: [f64; 3] = [0.75, 0.4, 0.1];
 const ELSE: [f64; 2] = [1.0, 1.5];
 /// As batches of one run are not independent, so many of them count for one more than the errors have degrees of freedom.
 const BATCHES_PER_DEGREE: f64 = 2.0;
-/// The shares of the writes that are not the slowest, which take the same if pauses buy nothing; and how sure that is.
-const TYPICAL: [f64; 3] = [0.9, 0.95, 0.98];
-const OF_TYPICAL: Rule = Rule::weak("typical writes");
 /// What is less likely right than this is not said, and nothing is surer than that.
 const SAID: f64 = 0.45;
 const STRONGEST: Rule = Rule::likely("mean of batches");
@@ -107,42 +92,9 @@ fn batches(runs: &[&[f64]], most: f64) -> Vec<f64> {
     runs.iter().flat_map(of_run).collect()
 }
 
-/// What no write costs that is not an outlier. Where every page may lie anywhere collecting is rare, and all that is slow.
-fn most(costs: &[f64], is_page_map: bool) -> f64 {
-    let usually = most_of_spikes(spike(costs));
-    let frequent = if is_page_map { None } else { most_of_frequent_spikes(costs) };
-    frequent.map_or(usually, |frequent| frequent.min(usually))
-}
-
-/// By what latency spikes there are.
-fn most_of_spikes(spike: Spike) -> f64 {
+/// What no write costs that is not an outlier.
+fn most(spike: Spike) -> f64 {
     SPIKES_MOST * (spike.usual + spike.excess)
-}
-
-/// Where latency spikes are frequent, by the writes that are not the slowest: these would be taken for the latency spikes. `None` where they
-/// are not frequent, or where more is beyond it than outliers are.
-fn most_of_frequent_spikes(costs: &[f64]) -> Option<f64> {
-    let dearest = quantile(costs, 1.0 - OUTLIERS);
-    let others: Vec<f64> = costs.iter().copied().filter(|&cost| cost <= dearest).collect();
-    let spike = spike(&others);
-    let most = most_of_spikes(spike);
-    let outliers: Vec<f64> = costs.iter().copied().filter(|&cost| cost > most).collect();
-    let spikes = others.iter().filter(|&&cost| spike.is(cost)).count() as f64;
-    // With nothing but what is usual each write is one.
-    let frequent = spike.excess == 0.0 || spikes >= FREQUENT * others.len() as f64;
-    let rare = outliers.len() as f64 <= OUTLIERS * costs.len() as f64;
-    let cheap = outliers.iter().sum::<f64>() <= OF_OUTLIERS * costs.iter().sum::<f64>();
-    (frequent && rare && cheap).then_some(most)
-}
-
-/// Whether all but the slowest writes take the same with pauses and without.
-fn typical_are_the_same([with, without]: [&[&[f64]]; 2]) -> bool {
-    let all = [with.concat(), without.concat()].concat();
-    TYPICAL.iter().all(|&share| {
-        let most = quantile(&all, share);
-        let (ratio, error) = ratio(&batches(with, most), &batches(without, most));
-        (ratio - 1.0).abs() <= NEAR && error <= NEAR
-    })
 }
 
 /// The ratio of two means, and its standard error from that of batches.
@@ -174,22 +126,10 @@ fn weigh((ratio, error): (f64, f64), degrees: f64, nothing: f64, most: f64) -> (
     (value, right(value))
 }
 
-/// From which pair of runs on costs are steady: the first, or the middle one where collecting begins in the first half.
-fn steady_from(without: &[Vec<f64>], with: &[Vec<f64>]) -> usize {
-    let middle = without.len().min(with.len()) / 2;
-    let late = |run: &Vec<f64>| mean(&run[(run.len() as f64 * SETTLING.0) as usize..]);
-    let level = |runs: &[Vec<f64>]| runs.iter().map(late).sum::<f64>() / runs.len().max(1) as f64;
-    let both = |from: usize, to: usize| level(&without[from..to]) + level(&with[from..to]);
-    let rises = middle > 0 && both(middle, 2 * middle) > RISE_MOST * both(0, middle);
-    if rises { middle } else { 0 }
-}
-
 /// Concludes from runs of both kinds.
 pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with: &[Vec<f64>]) {
-    let steady = steady_from(without, with);
-    let kinds = [with, without].map(|runs| settled(&runs[steady..]));
-    let most = most(&kinds.concat().concat(), is_page_map(session));
-    let same = typical_are_the_same([&kinds[0], &kinds[1]]);
+    let kinds = [with, without].map(settled);
+    let most = most(spike(&kinds.concat().concat()));
     let [with, without] = kinds.map(|runs| batches(&runs, most));
     let (ratio, error) = ratio(&with, &without);
     let nothing = match buffer(session) {
@@ -219,9 +159,6 @@ pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with
     let strongest = if is_page_map(session) && value < 1.0 { NOT_STEADY } else { STRONGEST };
     let finding = if right >= SAID {
         Rule::found(Parameter::PauseBenefit, value, strongest.of_chance(right), evidence)
-    } else if same && !is_page_map(session) {
-        let evidence = format!("{evidence} All but the slowest writes take the same time in both.");
-        Rule::found(Parameter::PauseBenefit, 1.0, OF_TYPICAL, evidence)
     } else {
         Finding::undetermined(Parameter::PauseBenefit, evidence)
     };
@@ -255,50 +192,6 @@ mod tests {
         let down = [vec![9.0; 60], vec![1.0; 40]].concat();
         assert_eq!(settled(std::slice::from_ref(&down))[0].len(), 70);
         assert!(settled(&[vec![]])[0].is_empty());
-    }
-
-    #[test]
-    fn runs_before_collecting_begins_do_not_count() {
-        let runs = |levels: [f64; 4]| levels.map(|level| vec![level; 10]).to_vec();
-        assert_eq!(steady_from(&runs([1.0, 1.0, 4.0, 4.0]), &runs([1.0, 3.0, 4.0, 4.0])), 2);
-        assert_eq!(steady_from(&runs([4.0; 4]), &runs([1.0; 4])), 0);
-        assert_eq!(steady_from(&[], &[]), 0);
-    }
-
-    #[test]
-    fn rare_lumps_leave_what_the_other_writes_take() {
-        let run = |level: f64, spike: u32| -> Vec<f64> {
-            let usual = |index: u32| level * (1.0 + 0.1 * f64::from(index % 7));
-            (0..400).map(|index| if index == spike { 900.0 } else { usual(index) }).collect()
-        };
-        let (one, other, cheap) = (run(1.0, 50), run(1.0, 999), run(0.7, 999));
-        assert!(typical_are_the_same([&[&one, &other], &[&other, &other]]));
-        assert!(!typical_are_the_same([&[&cheap, &cheap], &[&other, &other]]));
-        // An outlier does not count.
-        assert_eq!(batches(&[&one], 800.0).len(), BATCHES);
-        assert!(batches(&[&one], 800.0).iter().all(|&batch| batch < 2.0));
-    }
-
-    #[test]
-    fn outliers_are_told_from_frequent_lumps_only() {
-        let run = |cost: &dyn Fn(u32) -> f64| (0..2000).map(cost).collect::<Vec<_>>();
-        // Each write merges a block, or one in four does; one merge in a hundred is an outlier.
-        let each = run(&|index| if index % 100 == 50 { 1000.0 } else { 100.0 });
-        let some =
-            run(&|index| if index % 400 == 52 { 1000.0 } else { [100.0, 1.0, 1.0, 1.0][index as usize % 4] });
-        for costs in [&each, &some] {
-            let most = most_of_frequent_spikes(costs);
-            assert!(most.is_some_and(|most| (100.0..1000.0).contains(&most)), "{most:?}");
-            assert!(most_of_spikes(spike(&each)) > 1000.0);
-        }
-        // One in a hundred is a latency spike, and takes most of the time.
-        assert_eq!(
-            most_of_frequent_spikes(&run(&|index| if index % 100 == 50 { 1000.0 } else { 1.0 })),
-            None
-        );
-        // One in thirty is a latency spike, behind lesser ones.
-        let rare = run(&|index| if index % 30 == 7 { 300.0 } else { 1.0 + f64::from(index % 10) });
-        assert_eq!(most_of_frequent_spikes(&rare), None);
     }
 
     #[test]

@@ -53,6 +53,8 @@ const PUSHES: u64 = 10;
 const PUSHED: f64 = 1e-3;
 /// The longest that writes anywhere go on before they are looked at.
 const LONGEST: Nanos = Nanos::from_secs(300);
+/// And the part of the probe's time.
+const PART_OF_TIME: u64 = 8;
 
 /// What was measured, relative to writes in sequence.
 pub(super) struct FamilyCosts {
@@ -171,12 +173,13 @@ impl Probing<'_, '_, '_> {
         let most = self.full.max(OPENED).min(most - late) + late;
         let run = |session: &mut Session<'_, '_>, name, pattern: &dyn Fn(u64) -> Pattern| {
             let begin = session.time_left();
+            let longest = Nanos(begin.0 / PART_OF_TIME).min(LONGEST);
             let mut done = 0;
             loop {
                 let samples = session.run(name, &Pattern { queue_depth: depth, ..pattern(done) })?;
                 done += late;
                 // Merges of seconds each need not be so many.
-                if done >= most || begin.since(session.time_left()) > LONGEST {
+                if done >= most || begin.since(session.time_left()) > longest {
                     let together = if session.looks_through() { depth } else { 1 };
                     return Ok::<_, Halt>(pace_of_groups(&samples, late, together));
                 }
