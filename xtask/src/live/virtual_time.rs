@@ -1,7 +1,7 @@
 //! A live device in virtual time: the server computes when each request is done, and waits for nothing.
 //!
 //! # Model
-//! A request passes FUSE and the loop device on its way to the server, and its answer on the way back. Both ways overlap with
+//! A request passes FUSE and the loop device before the server gets it, and so does its answer. Both directions overlap with
 //! the service of other requests. FUSE splits what is larger than [`FUSE_MAX`].
 //!
 //! # Invariants

@@ -4,7 +4,6 @@
 //! 1. Each file is read as a sequence of lower-case words. A name counts as its words, so that `fast_region`
 //!    and `FastRegion` are "fast region". Punctuation ends a phrase.
 //! 2. Every sequence that [`WORDS`] lists is a hit.
-//! 3. In `crates/infer/src` only string literals count, because users see them.
 //!
 //! To see the hits: `cargo test --workspace --test invariants words -- --nocapture`.
 
@@ -96,11 +95,7 @@ fn the_fields_words_are_used() {
     for path in text_files() {
         let text = fs::read_to_string(workspace().join(&path)).unwrap();
         read += text.len();
-        let hits = if path.starts_with("crates/infer/src") {
-            hits_in(&string_literals(&text))
-        } else {
-            hits_in(&text)
-        };
+        let hits = hits_in(&text);
         for Hit { line, phrase, instead } in &hits {
             println!("{}:{line}: `{phrase}`: {instead}", path.display());
         }

@@ -51,8 +51,8 @@ pub(crate) fn nothing<const N: usize>(
     let no_flash_saved = session.holds_data() && saved < priors::FLASH_READ_LEAST.0 as f64;
     let evidence = format!("{evidence} The difference is at most {}.", duration(saved.max(0.0)));
     if seen || no_flash_saved {
-        let sure = if in_part { BLIND } else { Rule::strong("no faster") };
-        Rule::found(parameter, Bytes::ZERO, sure, evidence)
+        let basis = if in_part { BLIND } else { Rule::strong("no faster") };
+        Rule::found(parameter, Bytes::ZERO, basis, evidence)
     } else if !session.holds_data() {
         Finding::undetermined(parameter, format!("{evidence} {HOLDS_NO_DATA}"))
     } else if least > 2.0 * FAST_MAX - 1.0 {

@@ -39,14 +39,14 @@ pub(crate) fn conclude_provisional(session: &mut Session<'_, '_>) {
 /// There is no SLC cache, and so none that could be refilled.
 pub(crate) fn no_region(
     session: &mut Session<'_, '_>,
-    sure: Rule,
+    basis: Rule,
     evidence: String,
     picture: Option<Picture>,
 ) {
-    let found = Rule::found(Parameter::SlcCacheSize, Bytes::ZERO, sure, evidence);
+    let found = Rule::found(Parameter::SlcCacheSize, Bytes::ZERO, basis, evidence);
     session.hand_in(found.seen_in(picture));
     let none = "There is no SLC cache.";
-    session.hand_in(Rule::not_identifiable(Parameter::SlcCacheRefill, sure, none));
+    session.hand_in(Rule::not_identifiable(Parameter::SlcCacheRefill, basis, none));
 }
 
 /// The rule that there is no SLC cache where less is relocated at a time than blocks of all dies have.

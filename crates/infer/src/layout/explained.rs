@@ -2,7 +2,7 @@
 //!
 //! # Probes
 //! 1. `traces` in one region after the other, until `likely` has a layout that explains what reads take there.
-//! 2. The same elsewhere: what is sure has to be said by both.
+//! 2. The same elsewhere: what is certain has to be said by both.
 //! 3. Where the device serves one request after the other, as a USB stick does whatever the kernel queues, only reads one at a
 //!    time are asked ([`served_in_turn`]).
 //! 4. Where layouts are left that differ in planes or dies, the writes that were a part of filling the device (`row_writes`):
@@ -35,10 +35,10 @@ const TIME_OF_A_REGION: u64 = 4;
 /// The flash takes at least this share of the shortest read, or reads did not need it.
 const FLASH_MIN: f64 = 0.12;
 /// By how much other answers have to be less likely, as a logarithm: in all, and elsewhere.
-const MARGIN_SURE: f64 = 20.0;
+const MARGIN_CLEAR: f64 = 20.0;
 const MARGIN_AGAIN: f64 = 4.0;
-const SURE: Rule = Rule::strong("layout with a page boundary");
-const UNSURE: Rule = Rule::strong("layout");
+const CLEAR_RULE: Rule = Rule::strong("layout with a page boundary");
+const UNCLEAR_RULE: Rule = Rule::strong("layout");
 /// Reads of one kind scatter by no more than this on the devices of the calibration, as a logarithm: their jitter is 5 %. Where they
 /// scatter more, as behind a network, how often a likely layout is right was never counted.
 const SCATTER_USUAL: f64 = 0.12;
@@ -56,7 +56,7 @@ pub(crate) struct Explained {
     written: Option<Written>,
     /// Whether reads scatter about it no more than reads of one kind.
     is_good: bool,
-    /// At most so sure; less where pages do not show by themselves.
+    /// The highest rule; a lower one where pages do not show by themselves.
     most: Rule,
     evidence: String,
     picture: Picture,
@@ -79,42 +79,8 @@ pub(crate) fn explained(
         Some(page) => vec![page.0],
         None => PAGES.map(|page| page.max(session.block().0)).to_vec(),
     };
-    let mut best: Option<((Region, f64), Vec<TimedRun>, Likely)> = None;
-    let (mut least, mut searched) = (f64::INFINITY, 0);
-    for (factor, region) in FACTORS.into_iter().flat_map(|factor| Region::ALL.map(|region| (factor, region)))
-    {
-        if factor > FACTORS[0] && searched > 0 {
-            break;
-        }
-        if searched == SEARCHES || session.time_left() * TIME_OF_A_REGION < session.reading_time() {
-            break;
-        }
-        let Some(runs) = traces(session, region, page, factor)? else { continue };
-        if Likely::is_without_flash(&runs, pages[0]) {
-            continue;
-        }
-        searched += 1;
-        let Some(likely) = Likely::search(&runs, &pages, session.block().0, crossings) else { continue };
-        let in_turn = served_in_turn(&runs, &pages, session.block().0, crossings);
-        let (runs, likely) = in_turn.unwrap_or((runs, likely));
-        let shortest = median(&nanos(&runs[0]));
-        let [_, sense, transfer, _] = likely.times();
-        if sense + transfer < FLASH_MIN * shortest {
-            continue;
-        }
-        least = least.min(likely.sigma);
-        let good = unexplained(&likely, least) < MISFIT_GOOD;
-        if best.as_ref().is_none_or(|(_, _, best)| unexplained(&likely, least) < unexplained(best, least)) {
-            best = Some(((region, factor), runs, likely));
-        }
-        if good {
-            break;
-        }
-    }
-    // Where reads are mixed, what a buffer or a map has a part in is explained by something, more or less.
-    let most = |factor: f64| if factor > FACTORS[0] { MISFIT_GOOD } else { MISFIT_MAX };
-    let best = best.filter(|((_, factor), _, likely)| unexplained(likely, least) <= most(*factor));
-    let Some(((region, factor), runs, likely)) = best else { return Ok(None) };
+    let Some(best) = best_region(session, page, &pages, crossings)? else { return Ok(None) };
+    let Best { region, factor, runs, likely, least } = best;
     let elsewhere = traces(session, region.elsewhere(), page, factor)?;
     let is_alone = runs.len() == alone(&runs).len();
     let agreed =
@@ -126,8 +92,8 @@ pub(crate) fn explained(
         None => (None, likely),
     };
     let is_clear = |likely: &Likely| {
-        likely.margin(|layout| layout.planes, &likely.best().planes) > MARGIN_SURE
-            && likely.margin(|layout| layout.dies, &likely.best().dies) > MARGIN_SURE
+        likely.margin(|layout| layout.planes, &likely.best().planes) > MARGIN_CLEAR
+            && likely.margin(|layout| layout.dies, &likely.best().dies) > MARGIN_CLEAR
     };
     let knows_buffer = session.known().bytes(Parameter::WriteBufferSize).is_some();
     let told = if is_clear(&both) { None } else { both.with_writes(row_writes, knows_buffer) };
@@ -137,8 +103,60 @@ pub(crate) fn explained(
     };
     let evidence = evidence(&both, written.as_ref().map(|written| &written.alone), &runs);
     let is_good = unexplained(&both, least) < MISFIT_GOOD;
-    let most = if page.is_some() { SURE } else { UNSURE };
+    let most = if page.is_some() { CLEAR_RULE } else { UNCLEAR_RULE };
     Ok(Some(Explained { both, again, written, is_good, most, evidence, picture }))
+}
+
+/// The region whose reads a layout explains best.
+struct Best {
+    region: Region,
+    factor: f64,
+    runs: Vec<TimedRun>,
+    likely: Likely,
+    /// By how much reads of one kind scatter in the region where they do so least.
+    least: f64,
+}
+
+/// Looks for a layout in one region after the other; none where no region has one.
+fn best_region(
+    session: &mut Session<'_, '_>,
+    page: Option<Bytes>,
+    pages: &[u64],
+    crossings: Option<&Crossings>,
+) -> Result<Option<Best>, Halt> {
+    let mut best: Option<Best> = None;
+    let (mut least, mut searched) = (f64::INFINITY, 0);
+    for (factor, region) in FACTORS.into_iter().flat_map(|factor| Region::ALL.map(|region| (factor, region)))
+    {
+        let is_over = session.time_left() * TIME_OF_A_REGION < session.reading_time();
+        if factor > FACTORS[0] && searched > 0 || searched == SEARCHES || is_over {
+            break;
+        }
+        let Some(runs) = traces(session, region, page, factor)? else { continue };
+        if Likely::is_without_flash(&runs, pages[0]) {
+            continue;
+        }
+        searched += 1;
+        let Some(likely) = Likely::search(&runs, pages, session.block().0, crossings) else { continue };
+        let in_turn = served_in_turn(&runs, pages, session.block().0, crossings);
+        let (runs, likely) = in_turn.unwrap_or((runs, likely));
+        let [_, sense, transfer, _] = likely.times();
+        if sense + transfer < FLASH_MIN * median(&nanos(&runs[0])) {
+            continue;
+        }
+        least = least.min(likely.sigma);
+        let misfit = unexplained(&likely, least);
+        if best.as_ref().is_none_or(|best| misfit < unexplained(&best.likely, least)) {
+            best = Some(Best { region, factor, runs, likely, least });
+        }
+        if misfit < MISFIT_GOOD {
+            break;
+        }
+    }
+    // Where reads are mixed, what a buffer or a map has a part in is explained by something, more or less.
+    let most = |factor: f64| if factor > FACTORS[0] { MISFIT_GOOD } else { MISFIT_MAX };
+    let best = best.map(|best| Best { least, ..best });
+    Ok(best.filter(|best| unexplained(&best.likely, least) <= most(best.factor)))
 }
 
 /// The reads one at a time, and what they alone say, where the device serves one request after the other, and large ones with
@@ -156,7 +174,7 @@ fn served_in_turn(
     let likely = Likely::search(&alone, pages, block, crossings)?;
     let is_clear = likely.sigma < SCATTER_IN_TURN
         && likely.misfit < MISFIT_GOOD
-        && likely.margin(|layout| layout.dies > 1, &true) > MARGIN_SURE;
+        && likely.margin(|layout| layout.dies > 1, &true) > MARGIN_CLEAR;
     is_clear.then_some((alone, likely))
 }
 
@@ -223,10 +241,10 @@ impl Explained {
             margins.map_or((0.0, f64::NEG_INFINITY), |(written, reads)| (written, written.min(reads)));
         let again = again.max(agreed);
         let most = match () {
-            () if self.is_good && margin > MARGIN_SURE && again > MARGIN_AGAIN => self.most,
+            () if self.is_good && margin > MARGIN_CLEAR && again > MARGIN_AGAIN => self.most,
             () if !self.is_good && self.may_be_memory() => LEFT_OPEN.capped(caps::NO_FLASH),
             () if !self.is_good => LEFT_OPEN,
-            () if again > 0.0 || written > MARGIN_SURE => Rule::strong("layout seen again"),
+            () if again > 0.0 || written > MARGIN_CLEAR => Rule::strong("layout seen again"),
             () => Rule::likely("layout seen once"),
         };
         let most = if self.both.sigma > SCATTER_USUAL { most.min(SCATTERED) } else { most };
@@ -236,7 +254,7 @@ impl Explained {
     /// Whether no page boundary shows, and a page is sensed faster than usual flash does.
     fn may_be_memory(&self) -> bool {
         let [_, sense, ..] = self.both.times();
-        self.most == UNSURE && sense < priors::SENSE_USUAL.0 as f64
+        self.most == UNCLEAR_RULE && sense < priors::SENSE_USUAL.0 as f64
     }
 
     /// The page.
@@ -256,8 +274,8 @@ impl Explained {
         let dies = self.says(&self.both, |layout| layout.dies);
         let of = dies.and_then(|(dies, _)| self.both.of(|layout| layout.dies == dies));
         let likely = of.as_ref().unwrap_or(&self.both);
-        let sure = dies.map_or(UNSURE, |(_, rule)| rule);
-        session.conclude(found(Parameter::ParallelUnits, dies.map(|(dies, sure)| (dies.into(), sure))));
+        let basis = dies.map_or(UNCLEAR_RULE, |(_, rule)| rule);
+        session.conclude(found(Parameter::ParallelUnits, dies.map(|(dies, basis)| (dies.into(), basis))));
         if let Some((1, rule)) = dies {
             for parameter in [Parameter::ChunkSize, Parameter::StripeSize] {
                 session.conclude(Rule::not_identifiable(parameter, rule, "There is one die."));
@@ -267,18 +285,18 @@ impl Explained {
         } else {
             let several = self.says(&self.both, |layout| layout.dies > 1).filter(|(several, _)| *several);
             let chunk = several.zip(self.says(likely, |layout| Bytes(layout.page * layout.chunk)));
-            let chunk = chunk.map(|((_, several), (chunk, sure))| (chunk, sure.min(several)));
-            session.conclude(found(Parameter::ChunkSize, chunk.map(|(chunk, sure)| (chunk.into(), sure))));
+            let chunk = chunk.map(|((_, several), (chunk, basis))| (chunk, basis.min(several)));
+            session.conclude(found(Parameter::ChunkSize, chunk.map(|(chunk, basis)| (chunk.into(), basis))));
             let both = dies.zip(chunk);
-            let width = both.map(|((dies, sure), (chunk, also))| ((chunk * dies).into(), sure.min(also)));
+            let width = both.map(|((dies, basis), (chunk, also))| ((chunk * dies).into(), basis.min(also)));
             session.conclude(found(Parameter::StripeSize, width));
             let channels = dies.and_then(|_| self.says(likely, |layout| layout.channels));
-            let channels = channels.map(|(channels, also)| (channels.into(), also.min(sure)));
+            let channels = channels.map(|(channels, also)| (channels.into(), also.min(basis)));
             session.conclude(found(Parameter::Channels, channels));
         }
         // Rows that chunks do not keep together are not seen; and dies may be taken for planes.
         let planes = self.says(&self.both, |layout| layout.planes);
-        let planes = planes.map(|(planes, sure)| (planes.into(), sure.min(UNSURE)));
+        let planes = planes.map(|(planes, basis)| (planes.into(), basis.min(UNCLEAR_RULE)));
         session.conclude(found(Parameter::PlanesReadAtOnce, planes));
     }
 

@@ -4,7 +4,7 @@
 //! Where a device reads from counts: some know a part of their map at a time, so that reads all over the device wait for
 //! the map; others keep what was read last, and only many places show the flash. So there are several regions, and what is
 //! believed is the one in which reads are explained best. Places of a region are read in random order, each once before
-//! any is read again, so that a buffer which holds fewer never helps.
+//! any is cached, so that a buffer which holds fewer never helps.
 //!
 //! Reads begin and end a block from where a page may end: they ask for little, and need much of the flash.
 
@@ -77,7 +77,7 @@ impl Region {
     }
 }
 
-/// Where a region lies: pieces of one segment group, between which going costs nothing.
+/// Where a region lies: pieces of one segment group, between which switching costs nothing.
 struct Pieces {
     /// Where each begins and how long it is.
     all: Vec<(Bytes, Bytes)>,
@@ -122,8 +122,8 @@ impl Pieces {
         self.all.iter().map(|&(_, length)| length).max().unwrap_or_default()
     }
 
-    /// Where the next places are, as many as there are up to `count`, behind what was read last. What was read is read
-    /// again only when all else was.
+    /// Where the next places are, as many as there are up to `count`, behind what was read last. What was read
+    /// comes once more only when all else was.
     fn take(&mut self, slot: Bytes, count: u64) -> (Bytes, u64) {
         let left = |pieces: &Pieces| pieces.all[pieces.next].1 - pieces.read;
         if left(self).0 / slot.0 < count.min(PLACES_LEAST) {
@@ -180,25 +180,10 @@ pub(crate) fn traces(
             if pieces.longest() < slot * PLACES_LEAST {
                 break;
             }
-            let mut count = 0;
-            let mut wanted = COUNT_LEAST;
-            let mut kind: Vec<TimedRun> = Vec::new();
-            while count < wanted {
-                let (at, places) = pieces.take(slot, wanted - count);
-                let walk = Walk { offset: at + (unit - block), slot, size };
-                let mut pattern = walk.pattern(slot * places, places, depth);
-                pattern.first.location = Location::Permutation;
-                let samples = session.run("reads-of-a-size", &pattern)?;
-                if count == 0 {
-                    let once = median(&responses(&samples)).max(1.0) / f64::from(depth);
-                    let affordable = session.reading_time().0 as f64 * TIME_SHARE / once;
-                    // The first tell how much reads of one kind scatter.
-                    let most = if runs.is_empty() { 2 * most } else { most };
-                    wanted = (affordable as u64).clamp(COUNT_LEAST, most);
-                }
-                count += places;
-                kind.push(run(&samples));
-            }
+            // The first tell how much reads of one kind scatter.
+            let most = if runs.is_empty() { 2 * most } else { most };
+            let kind = Kind { size, slot, shift: unit - block, depth };
+            let kind = kind.reads(session, &mut pieces, most)?;
             // Those of one kind that are alone are independent of each other, and one run.
             if runs.is_empty() && is_mixed(&kind.concat(), factor) {
                 return Ok(None);
@@ -210,6 +195,42 @@ pub(crate) fn traces(
         }
     }
     Ok(runs.first().is_some_and(|run| !run.is_empty()).then(|| weighted(runs)))
+}
+
+/// Reads of a size, with a number in flight.
+struct Kind {
+    size: Bytes,
+    slot: Bytes,
+    /// Where in its slot each read begins.
+    shift: Bytes,
+    depth: u32,
+}
+
+impl Kind {
+    /// The reads, as many as the time allows and `most` at the most, run by run.
+    fn reads(
+        &self,
+        session: &mut Session<'_, '_>,
+        pieces: &mut Pieces,
+        most: u64,
+    ) -> Result<Vec<TimedRun>, Halt> {
+        let Kind { size, slot, shift, depth } = *self;
+        let (mut count, mut wanted, mut kind) = (0, COUNT_LEAST, Vec::new());
+        while count < wanted {
+            let (at, places) = pieces.take(slot, wanted - count);
+            let mut pattern = Walk { offset: at + shift, slot, size }.pattern(slot * places, places, depth);
+            pattern.first.location = Location::Permutation;
+            let samples = session.run("reads-of-a-size", &pattern)?;
+            if count == 0 {
+                let once = median(&responses(&samples)).max(1.0) / f64::from(depth);
+                let affordable = session.reading_time().0 as f64 * TIME_SHARE / once;
+                wanted = (affordable as u64).clamp(COUNT_LEAST, most);
+            }
+            count += places;
+            kind.push(run(&samples));
+        }
+        Ok(kind)
+    }
 }
 
 /// The runs, with more weight for sizes whose reads scatter less than the smallest ones, as a factor: a transport adds jitter, which

@@ -54,7 +54,7 @@ const EXACT: f64 = 0.01;
 const REWRITES: usize = 8;
 const IN_TURN: u64 = 8;
 /// A part that is held takes at most this share of what the page takes, with this p.
-const ABSORBS: f64 = 0.98;
+const BUFFERS: f64 = 0.98;
 const P: f64 = 1e-3;
 /// Pages whose parts are rewritten at once and after idle time, and by how much the latter takes longer if it reads from the flash: a
 /// read takes a third of a buffered write or more.
@@ -79,11 +79,11 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     if leaves_when_idle(session, page)? {
         return Ok(());
     }
-    let mut held = Held { page, curve: Vec::new(), absorbed: Vec::new() };
+    let mut held = Held { page, curve: Vec::new(), buffered: Vec::new() };
     if !seen_to_fill {
         let (parts, whole) = held.parts_and_whole(session)?;
         let share = median(&parts) / median(&whole).max(1.0);
-        let absorbs = share < ABSORBS && mann_whitney(&parts, &whole).p_below < P;
+        let buffers = share < BUFFERS && mann_whitney(&parts, &whole).p_below < P;
         let provisional = session.provisional(Parameter::WriteBufferFlush).map(|finding| finding.verdict);
         match provisional {
             Some(Verdict::Found) if share >= 1.0 => {
@@ -91,7 +91,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
                 return Ok(());
             }
             Some(Verdict::Found) => {}
-            _ if absorbs => {}
+            _ if buffers => {}
             _ => return Ok(()),
         }
     }
@@ -126,7 +126,7 @@ fn conclude(session: &mut Session<'_, '_>, held: Held, pages: u64, before: Optio
     let evidence = format!(
         "Rewriting parts of {pages} pages of {page} repeatedly takes {} each, and {} with one page more: the write buffer holds \
          {size}.",
-        duration(median(&held.absorbed)),
+        duration(median(&held.buffered)),
         duration(held.cost(pages + 1))
     );
     let picture = Picture::new(
@@ -217,7 +217,7 @@ struct Held {
     /// Bytes of the pages, and means.
     curve: Vec<(f64, f64)>,
     /// What buffered writes take.
-    absorbed: Vec<f64>,
+    buffered: Vec<f64>,
 }
 
 impl Held {
@@ -225,23 +225,23 @@ impl Held {
     fn most(&mut self, session: &mut Session<'_, '_>, guess: Option<f64>) -> Result<Option<u64>, Halt> {
         let most = MOST.min(Bytes(session.capacity().0 / 16)).0 / self.page.0;
         let (mut few, mut many, mut too_many) = (2, 4, false);
-        if !self.is_absorbed(session, 2)? {
+        if !self.is_buffered(session, 2)? {
             return Ok(None);
         }
         if let Some(guess) = guess {
             let guess = ((guess / self.page.0 as f64) as u64).clamp(2, most.max(2));
-            if self.is_absorbed(session, guess)? {
+            if self.is_buffered(session, guess)? {
                 (few, many) = (guess, guess + 1);
             } else {
                 // The next one to be tried is one page less.
                 (many, too_many) = (guess.max(3), true);
-                if guess > 2 && self.is_absorbed(session, guess - 1)? {
+                if guess > 2 && self.is_buffered(session, guess - 1)? {
                     return Ok(Some(guess - 1));
                 }
             }
         }
         // Where the guess is not too large: one page more, then twice as many each time.
-        while !too_many && self.is_absorbed(session, many)? {
+        while !too_many && self.is_buffered(session, many)? {
             (few, many) = (many, many * 2);
             if many > most {
                 return Ok(None);
@@ -249,7 +249,7 @@ impl Held {
         }
         while many - few > 1.max((EXACT * few as f64) as u64) {
             let middle = (few + many) / 2;
-            if self.is_absorbed(session, middle)? { few = middle } else { many = middle }
+            if self.is_buffered(session, middle)? { few = middle } else { many = middle }
         }
         Ok(Some(few))
     }
@@ -270,7 +270,7 @@ impl Held {
     }
 
     /// Whether parts of so many pages are all held.
-    fn is_absorbed(&mut self, session: &mut Session<'_, '_>, pages: u64) -> Result<bool, Halt> {
+    fn is_buffered(&mut self, session: &mut Session<'_, '_>, pages: u64) -> Result<bool, Halt> {
         let size = session.block();
         let count = (pages * TURNS).max(COUNTED * 2);
         let span = self.page * pages;
@@ -281,14 +281,14 @@ impl Held {
         session.wrote_in_place(size * count);
         let counted = &costs[costs.len() - (count / TURNS).max(COUNTED) as usize..];
         // The first one tells what buffered writes take, if any are.
-        if self.absorbed.is_empty() {
-            self.absorbed = counted.to_vec();
+        if self.buffered.is_empty() {
+            self.buffered = counted.to_vec();
         }
-        let usual = median(&self.absorbed);
+        let usual = median(&self.buffered);
         let waits = counted.iter().filter(|&&cost| cost > WAITS * usual).count();
         self.curve.push((span.0 as f64, mean(counted)));
         let slower =
-            mann_whitney(counted, &self.absorbed).p_above < P_SLOWER && median(counted) > SLOWER * usual;
+            mann_whitney(counted, &self.buffered).p_above < P_SLOWER && median(counted) > SLOWER * usual;
         Ok((waits as f64) < SHARE * counted.len() as f64 && !slower)
     }
 

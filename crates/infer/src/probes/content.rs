@@ -16,10 +16,10 @@
 //! - all runs of a half are one sequence, and each kind comes first, second and third as often, so that the device's state is
 //!   the same for all;
 //! - before each run the device is idle, and does what it deferred: else each write pays for a part of it;
-//! - the second half is elsewhere: nothing is sure on which the halves do not agree;
+//! - the second half is elsewhere: what the halves do not agree on is in doubt;
 //! - what halves cost is no parameter, and decides nothing: it is told with the others;
 //! - a run's first half does not count: what a write buffer still holds of another content is written meanwhile;
-//! - the ratio is found to three per cent or it is not sure.
+//! - the ratio is found to three per cent or it is in doubt.
 
 use flashlab_analysis::decide::level::trimmed_mean;
 use flashlab_analysis::decide::ranks::{Interval, ratio};
@@ -262,11 +262,11 @@ impl Estimates {
             let (middle, ratio) = (of.len() / 2, |of, random| median(of) / median(random).max(1.0));
             let halves = [ratio(&of[..middle], &random[..middle]), ratio(&of[middle..], &random[middle..])];
             let repeats = halves.iter().all(|&half| near(half, by_turn)) && !near(by_turn, 1.0);
-            let sure = alike && repeats && half(ranks) <= EXACT * share;
+            let basis = alike && repeats && half(ranks) <= EXACT * share;
             return Rule::found(
                 parameter,
                 by_turn,
-                if sure { Rule::strong("runs agree") } else { Rule::likely("estimates agree") },
+                if basis { Rule::strong("runs agree") } else { Rule::likely("estimates agree") },
                 evidence,
             );
         }
@@ -286,4 +286,43 @@ impl Estimates {
 fn picture(size: Bytes, costs: &[Vec<f64>; 3]) -> Picture {
     let kinds = KINDS.iter().zip(costs).map(|((name, _), costs)| (*name, costs.as_slice()));
     ranked(format!("Sequential writes of {size}, by their content."), "writes", kinds).mark(0.5, "median")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Six runs of writes that take about so long, each with its own level within one percent.
+    fn costs(level: f64) -> Vec<f64> {
+        let about = |run: usize, index: usize| {
+            level * (1.0 + 0.01 * (run % 3) as f64 + 0.02 * (index * 7 % 11) as f64 / 11.0)
+        };
+        (0..TURNS).flat_map(|run| (0..96).map(move |index| about(run, index))).collect()
+    }
+
+    fn told(zeros: f64) -> Finding {
+        share(Parameter::ZerosProgramShare, &costs(zeros * 500e3), &costs(500e3), true, "4 KiB of zeros")
+    }
+
+    #[test]
+    fn the_share_is_that_of_the_medians_of_all_runs() {
+        let zeros = told(0.6);
+        assert!(zeros.number().is_some_and(|share| (share - 0.6).abs() < 0.01), "{}", zeros.evidence);
+        assert_eq!(zeros.rule.as_deref(), Some("zeros_program_share/runs agree"));
+        let same = told(1.0);
+        assert_eq!(same.number(), Some(1.0));
+        assert_eq!(same.rule.as_deref(), Some("zeros_program_share/no difference"));
+    }
+
+    #[test]
+    fn writes_that_wait_for_a_merge_are_told_beside_the_shares() {
+        let with_merges = |merge: f64| {
+            let cost = |index: usize| if index % 64 == 63 { merge } else { 500e3 };
+            (0..640).map(cost).collect::<Vec<f64>>()
+        };
+        let [random, zeros] = [with_merges(115e6), with_merges(24e6)];
+        let words = dear_ones([&random, &zeros, &random]);
+        assert!(words.contains("115 ms (random), 24 ms (zeros)"), "{words}");
+        assert_eq!(dear_ones([&costs(1e5), &costs(1e5), &costs(1e5)]), "");
+    }
 }

@@ -1,9 +1,9 @@
 //! The device is written once, one address after the other, but for idle time that the next group writes: the state from which
-//! other groups start. On the way it shows a SLC cache (an SLC cache).
+//! other groups start. Meanwhile it shows a SLC cache (an SLC cache).
 //!
 //! # Model
 //! Writes go to the SLC cache while there is room, and cost what SLC cells cost. Then room has to be made for
-//! each write, and it costs more: the mean cost rises once, after as much as the region holds. When the host idle times
+//! each write, and it costs more: the mean cost rises once, after as much as the region holds. When the host is idle
 //! the device reclaims blocks again, all of it or a part. So after idle time the costs begin as low as in the beginning, and
 //! rise to the same level as before; what was written till then is the refill.
 //!

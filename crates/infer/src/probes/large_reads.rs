@@ -10,7 +10,7 @@
 //! 2. Turns of all that is not clear, each time from another place on: doublings until each is on one side of 2.5 %, and the
 //!    sizes of the line, each as long as it is of use, until A is exact enough or the time is used up.
 //!
-//! A device that is read only may hold no data, which is read without the flash: then nothing is sure.
+//! A device that is read only may hold no data, which is read without the flash: then everything is in doubt.
 
 use flashlab_analysis::DOUBLING_GAIN;
 use flashlab_analysis::decide::ranks::Interval;
@@ -51,7 +51,7 @@ const LOOK_BYTES: Bytes = Bytes::mib(8);
 const ALL_BYTES: Bytes = Bytes::gib(24);
 /// A doubling that brings what the limit is, but for this much, may be taken for either by what is beside the flash.
 const CLOSE: f64 = 0.004;
-/// How sure the size is: beyond that, where it is that close or the device may read ahead (what that brings depends on how
+/// The rules of the size: beyond that, where it is that close or the device may read ahead (what that brings depends on how
 /// late the host is), and where the limit is in an interval or throughput is not steady from there on.
 const CLEAR: Rule = Rule::strong("growth");
 const NEARLY_CLEAR: Rule = Rule::strong("growth near the limit");
@@ -74,7 +74,7 @@ const GROWTH_KNOWN: f64 = 0.003;
 const ENOUGH: f64 = 0.9999;
 const NO_USE: [f64; 2] = [0.12, 0.4];
 /// The confidence of answers on a device that may hold no data.
-const UNSURE: Rule = Rule::strong("no data").capped(caps::NO_DATA);
+const UNCLEAR_RULE: Rule = Rule::strong("no data").capped(caps::NO_DATA);
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let begin = session.time_left();
@@ -274,8 +274,8 @@ fn saturation(growths: &[Interval]) -> Option<(usize, Rule)> {
     // Where it grows again, or falls, the size is not all that counts.
     let steady = |growth: &Interval| (2.0 - DOUBLING_GAIN..DOUBLING_GAIN).contains(&growth.estimate);
     let is_steady = !growths[..index].iter().any(is_less) && growths[index..].iter().all(steady);
-    let sure = growths[..=index].iter().map(clear).fold(CLEAR, Rule::min);
-    Some((index, if is_steady { sure } else { UNCLEAR }))
+    let basis = growths[..=index].iter().map(clear).fold(CLEAR, Rule::min);
+    Some((index, if is_steady { basis } else { UNCLEAR }))
 }
 
 fn conclude(session: &mut Session<'_, '_>, kinds: &[IoKind]) {
@@ -284,13 +284,13 @@ fn conclude(session: &mut Session<'_, '_>, kinds: &[IoKind]) {
     let most = match session.holds_data() {
         true if reads_ahead => NEARLY_CLEAR,
         true => CLEAR,
-        false => UNSURE,
+        false => UNCLEAR_RULE,
     };
     let points = kinds[0].points();
     let growths: Vec<Interval> = points.windows(2).map(|pair| growth(&pair[0], &pair[1])).collect();
     let picture = throughput("sequential reads", curves);
     let percent = |growth: &Interval| (growth.estimate - 1.0) * 100.0;
-    if let Some((index, sure)) = saturation(&growths) {
+    if let Some((index, basis)) = saturation(&growths) {
         let size = Bytes(points[index].x as u64);
         let mut evidence = format!(
             "Reads twice as large as {size} change the throughput by {:.1} %",
@@ -303,7 +303,7 @@ fn conclude(session: &mut Session<'_, '_>, kinds: &[IoKind]) {
             }
             None => evidence.push('.'),
         }
-        let finding = Rule::found(Parameter::ReadSaturationSize, size, sure.min(most), evidence);
+        let finding = Rule::found(Parameter::ReadSaturationSize, size, basis.min(most), evidence);
         session.conclude(finding.with(picture.mark(size.0 as f64, "saturated")));
     } else {
         let evidence =

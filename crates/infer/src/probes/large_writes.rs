@@ -16,6 +16,7 @@
 
 use flashlab_analysis::decide::weighted_line::WeightedPoint;
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
+use flashlab_analysis::layout::TimedRun;
 use flashlab_analysis::signals::figures::median;
 use flashlab_analysis::signals::kinds::{LOOK_WRITES, together};
 use flashlab_analysis::signals::saturation::{
@@ -74,7 +75,7 @@ const FOR_SATURATION: f64 = 0.5;
 /// The confidence of a saturation that is seen, and of one that follows from a line; each is more often right than wrong.
 const SEEN: Rule = Rule::strong("growth");
 const UNSEEN: Rule = Rule::likely("extrapolated growth");
-const UNSURE: Rule = Rule::weak("throughput is no curve");
+const UNCLEAR_RULE: Rule = Rule::weak("throughput is no curve");
 /// The smallest size of which is asked from when on it saturates.
 const SMALLEST: Bytes = Bytes::kib(4);
 
@@ -115,6 +116,8 @@ struct Rest {
     kinds: Vec<IoKind>,
     /// Whether no smaller writes are of use: they are parts of pages.
     are_pages: bool,
+    /// The runs of the first kind, since all sizes were written.
+    runs: u64,
 }
 
 /// Writes all sizes in runs, as much in each.
@@ -132,71 +135,44 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<Vec<IoKind>, Halt> {
         )));
     }
     let rows = row_writes(session, page, largest)?;
+    let buffer = session.known().bytes(Parameter::WriteBufferSize);
+    let kinds = kinds_of_writes(&rows, (smallest, largest), buffer, end - session.fill().until);
+    session.keep_row_writes(rows);
+    let begin = session.fill().until;
+    let unsettled = (buffer.unwrap_or_default() * 2).min(Bytes((end - begin).0 / PART_TO_SETTLE));
+    let unsettled = unsettled.round_up(largest);
+    let mut rest = Rest { run: largest, unsettled, last: None, kinds, are_pages: page.is_some(), runs: 0 };
+    while session.fill().until + largest <= end {
+        rest.go_on(session, begin)?;
+    }
+    Ok(rest.kinds)
+}
+
+/// The kinds of writes that fill the rest of the device, with the times of those that were written already. How full a buffer stays
+/// depends on the size of writes. A device without one ends each write before the next one comes, if there is a pause.
+fn kinds_of_writes(
+    rows: &[TimedRun],
+    (smallest, largest): (Bytes, Bytes),
+    buffer: Option<Bytes>,
+    left: Bytes,
+) -> Vec<IoKind> {
     let sizes = (0..).map(|double| Bytes(smallest.0 << double)).take_while(|&size| size <= largest);
     // Behind a buffer they were flushed.
-    let buffer = session.known().bytes(Parameter::WriteBufferSize);
     let are_plain = buffer == Some(Bytes::ZERO);
     let of_rows = |size: Bytes| rows.iter().flatten().filter(move |write| are_plain && write.size == size.0);
     let curves =
         sizes.map(|size| SizeCurve { size, times: of_rows(size).map(|write| write.nanos).collect() });
     let curves: Vec<SizeCurve> = curves.collect();
-    session.keep_row_writes(rows);
-    let begin = session.fill().until;
-    // How full a buffer stays depends on the size of writes. A device without one ends each write before the next one comes,
-    // if there is a pause.
-    let unsettled = (buffer.unwrap_or_default() * 2).min(Bytes((end - begin).0 / PART_TO_SETTLE));
     let spent = |curves: &[SizeCurve]| curves.iter().map(|curve| curve.times.iter().sum()).collect();
     let first =
         IoKind { pause: if are_plain { PAUSE } else { 0.0 }, budget: spent(&curves), curves, smaller: true };
     let mut kinds = vec![first];
-    if are_plain && largest * ROOM_PLAIN <= end - begin {
+    if are_plain && largest * ROOM_PLAIN <= left {
         let of_line = kinds[0].curves.iter().filter(|curve| curve.size >= LINE_FROM);
         let curves: Vec<SizeCurve> = of_line.map(|curve| SizeCurve::new(curve.size)).collect();
         kinds.push(IoKind { pause: 0.0, budget: spent(&curves), curves, smaller: false });
     }
-    let unsettled = unsettled.round_up(largest);
-    let mut rest = Rest { run: largest, unsettled, last: None, kinds, are_pages: page.is_some() };
-    let mut runs = 0;
-    while session.fill().until + largest <= end {
-        let (done, left) = (session.fill().until - begin, end - session.fill().until);
-        let times = 1.0 + left.0 as f64 / done.0.max(1) as f64;
-        let Some(fit) = rest.kinds[0].fit(times) else {
-            rest.run(session, 0, rest.kinds[0].fewest())?;
-            continue;
-        };
-        let half = Bytes(rest.kinds[0].curves[0].size.0 / 2);
-        if fit.from == 0 && !rest.are_pages && half >= SMALLEST.max(session.block()) {
-            rest.try_smaller(session, half)?;
-            continue;
-        }
-        if rest.wants_larger(left) {
-            let first = &mut rest.kinds[0];
-            let size = first.curves[first.curves.len() - 1].size * 2;
-            first.curves.push(SizeCurve::new(size));
-            first.budget.push(0.0);
-            continue;
-        }
-        if rest.second_promises_more(times) {
-            for _ in 0..STRETCH {
-                if session.fill().until + largest <= end {
-                    let kind = &rest.kinds[1];
-                    let shares = kind.fit(times).map(|fit| fit.shares(&kind.points()));
-                    let index = shares.map_or_else(|| kind.fewest(), |shares| kind.poorest(&shares));
-                    rest.run(session, 1, index)?;
-                }
-            }
-            continue;
-        }
-        let shares = rest.shares(fit);
-        // What is of use changes slowly.
-        for _ in 0..1 + runs / STEADY {
-            if session.fill().until + largest <= end {
-                rest.run(session, 0, rest.kinds[0].poorest(&shares))?;
-                runs += 1;
-            }
-        }
-    }
-    Ok(rest.kinds)
+    kinds
 }
 
 /// The page that is read.
@@ -209,6 +185,47 @@ fn known_page(session: &mut Session<'_, '_>) -> Result<Option<Bytes>, Halt> {
 }
 
 impl Rest {
+    /// Writes what tells most next, of what was written since `begin`.
+    fn go_on(&mut self, session: &mut Session<'_, '_>, begin: Bytes) -> Result<(), Halt> {
+        let (at, end) = (session.fill().until, session.capacity());
+        let (done, left) = (at - begin, end - at);
+        let times = 1.0 + left.0 as f64 / done.0.max(1) as f64;
+        let Some(fit) = self.kinds[0].fit(times) else {
+            return self.run(session, 0, self.kinds[0].fewest());
+        };
+        let half = Bytes(self.kinds[0].curves[0].size.0 / 2);
+        if fit.from == 0 && !self.are_pages && half >= SMALLEST.max(session.block()) {
+            return self.try_smaller(session, half);
+        }
+        if self.wants_larger(left) {
+            let first = &mut self.kinds[0];
+            let size = first.curves[first.curves.len() - 1].size * 2;
+            first.curves.push(SizeCurve::new(size));
+            first.budget.push(0.0);
+            return Ok(());
+        }
+        if self.second_promises_more(times) {
+            for _ in 0..STRETCH {
+                if session.fill().until + self.run <= end {
+                    let kind = &self.kinds[1];
+                    let shares = kind.fit(times).map(|fit| fit.shares(&kind.points()));
+                    let index = shares.map_or_else(|| kind.fewest(), |shares| kind.poorest(&shares));
+                    self.run(session, 1, index)?;
+                }
+            }
+            return Ok(());
+        }
+        let shares = self.shares(fit);
+        // What is of use changes slowly.
+        for _ in 0..1 + self.runs / STEADY {
+            if session.fill().until + self.run <= end {
+                self.run(session, 0, self.kinds[0].poorest(&shares))?;
+                self.runs += 1;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the second kind is worth writing next rather than the first one, when `times` as much can be written: it is seen
     /// which division of what is left makes it most probable that what is told of A is right.
     fn second_promises_more(&self, times: f64) -> bool {
@@ -334,7 +351,7 @@ fn doubted(finding: Finding, doublings: &[Doubling], is_settled: bool) -> Findin
     }
     let evidence = format!("{} But the throughput over the size is not one curve.", finding.evidence);
     if is_settled && !is_faster {
-        return UNSURE.limits(Finding { evidence, ..finding });
+        return UNCLEAR_RULE.limits(Finding { evidence, ..finding });
     }
     let evidence = format!("{evidence} The device was not in the same state at all sizes.");
     Finding::undetermined(finding.parameter, evidence).seen_in(finding.picture)

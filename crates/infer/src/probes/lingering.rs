@@ -50,10 +50,10 @@ const READS_FIRST: u64 = 8192;
 const READS_MOST: u64 = 1 << 17;
 /// Fewer slow reads are no effect.
 const FEW: u64 = 20;
-/// Experiments that have to agree, to so much of the time, and for sure to so much.
+/// Experiments that have to agree, to so much of the time, and without doubt to so much.
 const REPETITIONS: u64 = 3;
 const SPREAD: f64 = 0.1;
-const SPREAD_SURE: f64 = 0.05;
+const SPREAD_CLEAR: f64 = 0.05;
 
 /// One experiment.
 struct Experiment {
@@ -141,7 +141,7 @@ fn conclude(session: &mut Session<'_, '_>, experiments: &[Experiment]) {
     } else if middle == 0.0 {
         Rule::found(Parameter::LingeringTime, Nanos::ZERO, Rule::weak("slow sometimes"), evidence)
     } else if ended && spread <= SPREAD * middle {
-        let rule = if spread <= SPREAD_SURE * middle {
+        let rule = if spread <= SPREAD_CLEAR * middle {
             Rule::strong("repeated")
         } else {
             Rule::weak("repeated with spread")

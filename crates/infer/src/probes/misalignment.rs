@@ -14,7 +14,7 @@
 //!
 //! # Invariants
 //! - aligned and shifted writes alternate, until the penalty is steady and exact or a third of what may be written is used up;
-//! - the penalty is known to three per cent and steady, or it is not sure; none is found where it is less than that of a write.
+//! - the penalty is known to three per cent and steady, or a doubt limits it; none is found where it is less than that of a write.
 
 use flashlab_analysis::decide::level::centre;
 use flashlab_analysis::inference::{Finding, Parameter};
@@ -240,4 +240,42 @@ fn finding(page: Bytes, aligned: &[f64], misaligned: &[f64], others: &[(Bytes, V
         _ => Finding::undetermined(parameter, evidence),
     };
     found.with(picture)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes that take about so long; one in `stalls` takes a hundred times as long.
+    fn costs(level: f64, stalls: usize) -> Vec<f64> {
+        let about = |index: usize| level * (1.0 + 0.02 * (index * 7 % 11) as f64 / 11.0);
+        (0..400).map(|index| if index % stalls == 1 { 100.0 * level } else { about(index) }).collect()
+    }
+
+    fn found(aligned: &[f64], misaligned: &[f64]) -> Finding {
+        finding(Bytes::kib(4), aligned, misaligned, &[(Bytes(512), misaligned.to_vec())])
+    }
+
+    #[test]
+    fn the_penalty_is_the_difference_of_the_medians() {
+        let penalty = found(&costs(300e3, 20), &costs(450e3, 25));
+        assert!(
+            penalty.number().is_some_and(|more| (more / 150e3 - 1.0).abs() < 0.03),
+            "{}",
+            penalty.evidence
+        );
+        assert_eq!(penalty.rule.as_deref(), Some("misalignment_penalty/tight medians"));
+        let none = found(&costs(300e3, 20), &costs(300e3, 25));
+        assert_eq!(none.number(), Some(0.0), "{}", none.evidence);
+    }
+
+    #[test]
+    fn a_penalty_that_changes_is_not_tight() {
+        let rising = [costs(400e3, 500), costs(600e3, 500)].concat();
+        let aligned = [costs(300e3, 500), costs(300e3, 500)].concat();
+        assert!(changes(&aligned, &rising) && !changes(&aligned, &aligned));
+        let rule = found(&aligned, &rising).rule;
+        assert_ne!(rule.as_deref(), Some("misalignment_penalty/tight medians"));
+        assert_eq!(found(&[1.0], &[2.0]).number(), None);
+    }
 }

@@ -62,11 +62,11 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: 0.11,
 };
 
-/// How sure the number of logs is, where nothing was in them before, and where something was; and how sure their size is.
+/// The rules of the number of logs, where nothing was in them before, and where something was; and of their size.
 const LOGS_FULL: Rule = Rule::strong("full logs");
 const LOGS_FULL_EARLY: Rule = Rule::likely("full logs, not empty before");
 const UNIT_OF_LOGS: Rule = Rule::strong("unit of full logs");
-/// How sure both are where a buffer may have taken some of the pages, and where several logs may be reclaimed in batches.
+/// The rules of both where a buffer may have taken some of the pages, and where several logs may be reclaimed in batches.
 const BUFFERED: Rule = Rule::weak("buffered pages");
 const LOGS_TOGETHER: Rule = Rule::likely("logs reclaimed together");
 /// The share of the device that single pages may take at first, and that of what may be written.
@@ -92,8 +92,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         return counted(session);
     }
     session.look_through();
-    let part = |share: f64| Bytes((session.capacity().0 as f64 * share) as u64);
-    let (enough, few) = (part(ENOUGH), part(FEW));
+    let [enough, few] = [ENOUGH, FEW].map(|share| Bytes((session.capacity().0 as f64 * share) as u64));
     let mut pages = SinglePages::new(session);
     let mut told = Logs::Unclear;
     if !session.known().is_likely_to_map_pages() {
@@ -138,16 +137,27 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     if let Some(unit @ ReclaimUnit { onset: Some(onset), .. }) = seen {
         return collection(session, &overwriting, &mut pages, (unit, onset), &before);
     }
-    if let more @ Logs::Shared(_) = look(session, &mut pages, session.capacity())? {
-        hand_in_logs(session, &pages, more)?;
-    } else {
-        match clear_stalls(&overwriting) {
-            Some(onset) => hand_in_more_stalls(session, &overwriting, onset, &before),
-            None => undecided(session, &overwriting),
-        }
-    }
+    without_collection(session, &overwriting, &mut pages, &before)?;
     if seen.is_some() {
         session.wrote_in_place(overwriting.written());
+    }
+    Ok(())
+}
+
+/// Hands in what single pages or more stalls tell where no collection was seen.
+fn without_collection(
+    session: &mut Session<'_, '_>,
+    overwriting: &Overwriting,
+    pages: &mut Option<SinglePages>,
+    before: &Before,
+) -> Result<(), Halt> {
+    if let more @ Logs::Shared(_) = look(session, pages, session.capacity())? {
+        hand_in_logs(session, pages, more)?;
+        return Ok(());
+    }
+    match clear_stalls(overwriting) {
+        Some(onset) => hand_in_more_stalls(session, overwriting, onset, before),
+        None => undecided(session, overwriting),
     }
     Ok(())
 }
@@ -268,11 +278,11 @@ fn hand_in_in_order(
     hand_in_space(session, spare.0 as f64, rules, &evidence, &picture);
 }
 
-/// How much more single pages may have used: as much of each die, if they used up one only; and rows of pages, if it is not sure
+/// How much more single pages may have used: as much of each die, if they used up one only; and rows of pages, if it is in doubt
 /// that these are no pages.
 fn more_of_pages(session: &Session<'_, '_>, taken: Bytes) -> f64 {
-    let sure = session.known().confidence(Parameter::ReadPageSize) >= LIKELY_LEAST;
-    let rows = if sure { 1 } else { planes(session) };
+    let basis = session.known().confidence(Parameter::ReadPageSize) >= LIKELY_LEAST;
+    let rows = if basis { 1 } else { planes(session) };
     (taken * (dies(session) * rows - 1)).0 as f64
 }
 
@@ -339,16 +349,16 @@ fn hand_in_shared(
         Some(_) => LOGS_FULL,
         None => LOGS_TOGETHER,
     };
-    let sure = if whole { LOGS_FULL } else { LOGS_FULL_EARLY }.min(most);
+    let basis = if whole { LOGS_FULL } else { LOGS_FULL_EARLY }.min(most);
     session.fill_mut().unit = Some(ReclaimUnit::of_logs(unit, logs));
-    // The pages of one die were counted: of how many dies they are, is as sure as the dies are.
+    // The pages of one die were counted: of how many dies they are, is as clear as the dies are.
     let dies = session.known().premise(Parameter::ParallelUnits);
     let of_unit = UNIT_OF_LOGS.min(dies).min(most);
     let of_unit = Rule::found(Parameter::EraseBlockSize, unit, of_unit, evidence.clone());
     session.hand_in(of_unit.with(picture.clone()));
-    let of_logs = Rule::found(Parameter::OpenBlocks, u64::from(logs), sure, evidence.clone());
+    let of_logs = Rule::found(Parameter::OpenBlocks, u64::from(logs), basis, evidence.clone());
     session.hand_in(of_logs.with(picture.clone()));
-    hand_in_space(session, spare.0 as f64, [Some(sure.min(dies)); 2], &evidence, &picture);
+    hand_in_space(session, spare.0 as f64, [Some(basis.min(dies)); 2], &evidence, &picture);
 }
 
 /// Each single page costs a merge.

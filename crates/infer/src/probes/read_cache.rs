@@ -19,11 +19,12 @@
 //! Where two places are not kept, one may be, in a buffer of one granule; or going far costs time, and what is near is fast
 //! though it was never read before.
 
+mod footprints;
 mod read_ahead;
 mod repeated;
 
 use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
-use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::inference::{Finding, Parameter, Picture};
 use flashlab_analysis::signals::figures::{median, ranked};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
@@ -37,7 +38,8 @@ use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::{duration, times};
-use repeated::{Kept, Reread};
+use footprints::{FootprintEnd, Footprints};
+use repeated::{Kept, Repeated};
 
 pub(crate) const PROBE: Probe = Probe {
     name: "read-cache",
@@ -79,12 +81,12 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let middle = Bytes(session.capacity().0 / 2).round_down(apart);
     let places = READS.min(middle.0 / 2 / apart.0);
     let fresh = footprint(session, "fresh-reads", (middle, apart, places), 1)?;
-    let mut probe = Rereading { apart, fresh, next: Bytes::ZERO };
-    let reread = probe.buffer(session)?;
-    read_ahead::probe(session, &reread)
+    let mut probe = CacheProbe { apart, fresh, next: Bytes::ZERO };
+    let repeated = probe.buffer(session)?;
+    read_ahead::probe(session, &repeated)
 }
 
-struct Rereading {
+struct CacheProbe {
     apart: Bytes,
     /// Reads of the flash.
     fresh: Vec<f64>,
@@ -106,7 +108,7 @@ fn footprint(
     Ok(in_order(&session.run(name, &pattern)?, 0))
 }
 
-impl Rereading {
+impl CacheProbe {
     /// Reads of a footprint after it was read once. Each footprint lies elsewhere: of a buffer that gives up what came
     /// first, what it held before would decide what stays.
     fn again(
@@ -133,7 +135,7 @@ impl Rereading {
     }
 
     /// Hands in the buffer.
-    fn buffer(&mut self, session: &mut Session<'_, '_>) -> Result<Reread, Halt> {
+    fn buffer(&mut self, session: &mut Session<'_, '_>) -> Result<Repeated, Halt> {
         let parameter = Parameter::ReadBufferSize;
         let pair = self.pair(session);
         let few = footprint(session, "footprint", (Bytes::ZERO, pair, 2), READS / 2 + 1)?.split_off(2);
@@ -154,12 +156,12 @@ impl Rereading {
             );
             let found = Rule::found(parameter, Bytes::ZERO, Rule::strong("two dies"), evidence);
             session.hand_in(found.with(self.picture(&[(TWO_PLACES, &few)])));
-            return Ok(Reread { flash: few, kept: None });
+            return Ok(Repeated { flash: few, kept: None });
         }
         let left = how_many_times(&few, &self.fresh);
         let granule = self.granule(session, fast, slow)?;
         let (places, finding) = match granule {
-            Some(granule) => self.size(session, granule, &few)?,
+            Some(granule) => self.footprints(session, granule, &few)?.size(),
             None => (
                 0,
                 Finding::undetermined(
@@ -182,7 +184,7 @@ impl Rereading {
             MAYBE_THE_MAP.hypothesis(parameter, evidence).with(self.picture(&[(TWO_PLACES, &few)]))
         });
         let kept = from_memory.then_some(Kept { granule, time: fast, rule });
-        Ok(Reread { flash: self.fresh.clone(), kept })
+        Ok(Repeated { flash: self.fresh.clone(), kept })
     }
 
     /// Hands in the buffer where two places in turn are not kept: one alone may be.
@@ -191,7 +193,7 @@ impl Rereading {
         session: &mut Session<'_, '_>,
         few: Vec<f64>,
         evidence: String,
-    ) -> Result<Reread, Halt> {
+    ) -> Result<Repeated, Halt> {
         let parameter = Parameter::ReadBufferSize;
         let offset = self.elsewhere(session, self.apart);
         let one = footprint(session, "footprint", (offset, self.apart, 1), READS / 2 + 1)?.split_off(1);
@@ -201,13 +203,13 @@ impl Rereading {
         if !is_faster(&one, &self.fresh) {
             let again = [few.as_slice(), &one].concat();
             session.hand_in(nothing(session, parameter, [&self.fresh], &again, evidence).with(picture));
-            return Ok(Reread { flash: few, kept: None });
+            return Ok(Repeated { flash: few, kept: None });
         }
         let saved_more = how_many_times(&one, &self.fresh).low > 2.0;
         let Some(granule) = self.granule(session, fast, slow)? else {
             let evidence = format!("{evidence} The cached data has no clear granularity.");
             session.hand_in(Finding::undetermined(parameter, evidence).with(picture));
-            return Ok(Reread { flash: few, kept: None });
+            return Ok(Repeated { flash: few, kept: None });
         };
         if self.near_are_fast(session, granule, (fast * slow).sqrt())? {
             let evidence = format!(
@@ -216,7 +218,7 @@ impl Rereading {
             );
             session
                 .hand_in(Rule::found(parameter, Bytes::ZERO, Rule::strong("seek"), evidence).with(picture));
-            return Ok(Reread { flash: one, kept: None });
+            return Ok(Repeated { flash: one, kept: None });
         }
         let several_dies = session.known().count(Parameter::ParallelUnits).is_some_and(|dies| dies > 1);
         let (finding, kept) = if saved_more || several_dies {
@@ -230,7 +232,7 @@ impl Rereading {
             (Rule::found(parameter, granule, EITHER, evidence), None)
         };
         session.hand_in(finding.with(picture));
-        Ok(Reread { flash: few, kept })
+        Ok(Repeated { flash: few, kept })
     }
 
     /// Reads of kinds of places that were read before, beside those of places that were not.
@@ -318,41 +320,28 @@ impl Rereading {
         Ok(granule)
     }
 
-    /// The largest footprint that is kept, in places, if there is one; and what is concluded from it.
-    fn size(
+    /// Reads of larger and larger footprints, until one is not kept, and of those between.
+    fn footprints(
         &mut self,
         session: &mut Session<'_, '_>,
         granule: Bytes,
         few: &[f64],
-    ) -> Result<(u64, Finding), Halt> {
-        let parameter = Parameter::ReadBufferSize;
+    ) -> Result<Footprints, Halt> {
         let (fast, slow) = (median(few), median(&self.fresh));
         // Not side by side: no read follows another.
         let slot = granule * 2;
         let affordable = session.time_left().0 as f64 * TIME_SHARE / 28.0 / slow.max(1.0);
         let most = (session.capacity().0 / 4 / slot.0).min(affordable as u64);
         let mut curve = Vec::new();
-        let (mut fits, mut more) = (1, None);
-        while more.is_none() && fits * 2 <= most {
+        let (mut fits, mut beyond) = (1, None);
+        while beyond.is_none() && fits * 2 <= most {
             let again = self.again(session, slot, fits * 2, 40)?;
             curve.push(((granule * (fits * 2)).0 as f64, median(&again)));
             let slower = mann_whitney(&again, few).p_above < ALPHA && median(&again) * FAST_MAX > fast;
-            if slower { more = Some((fits * 2, median(&again))) } else { fits *= 2 }
+            if slower { beyond = Some((fits * 2, median(&again))) } else { fits *= 2 }
         }
-        let picture = |curve| {
-            Picture::new(
-                "Response time of repeated reads, over the size of what is read repeatedly: it rises where the cache is too small.",
-                Axis::logarithmic("footprint", "bytes"),
-                Axis::linear("median response time", "ns"),
-            )
-            .draw("repeated reads", Style::Dots, curve)
-        };
-        let Some((mut more, slow)) = more else {
-            let evidence = format!(
-                "Repeated reads stay fast for every size that was tried, up to {}: the cache is at least as large.",
-                granule * fits
-            );
-            return Ok((0, Finding::undetermined(parameter, evidence).with(picture(curve))));
+        let Some((mut more, slow)) = beyond else {
+            return Ok(Footprints { granule, fast, fits, curve, end: None });
         };
         let limit = (slow * fast).sqrt();
         while more - fits > 1 {
@@ -365,21 +354,8 @@ impl Rereading {
         let mut keeps = |places: u64| -> Result<bool, Halt> {
             Ok(median(&self.again(session, granule * 3, places, 24)?) < limit)
         };
-        let exact = keeps(fits)? && !keeps(fits + 1)?;
-        let roughly = exact || (keeps((fits * 4 / 5).max(1))? && !keeps((fits * 3 / 2).max(fits + 4))?);
-        let size = granule * fits;
-        let evidence = format!(
-            "Repeated reads of {} take {} each, and {} with one offset more. The device keeps {granule} of each, {size} in all.",
-            if fits == 1 { "1 offset".to_owned() } else { format!("{fits} offsets") },
-            duration(fast),
-            duration(slow),
-        );
-        let finding = match (exact, roughly) {
-            (true, _) => Rule::found(parameter, size, Rule::strong("exact capacity"), evidence),
-            (false, true) => Rule::found(parameter, size, Rule::likely("rough capacity"), evidence),
-            _ => Finding::undetermined(parameter, evidence),
-        };
-        let places = if roughly { fits } else { 0 };
-        Ok((places, finding.with(picture(curve).mark(size.0 as f64, "read cache"))))
+        let is_exact = keeps(fits)? && !keeps(fits + 1)?;
+        let is_rough = is_exact || (keeps((fits * 4 / 5).max(1))? && !keeps((fits * 3 / 2).max(fits + 4))?);
+        Ok(Footprints { granule, fast, fits, curve, end: Some(FootprintEnd { slow, is_exact, is_rough }) })
     }
 }

@@ -1,8 +1,8 @@
 //! Whether random writes slow down sequential ones after them, for how long, and what cures it.
 //!
 //! # Model
-//! Ajwani et al., section 3.3.3 and appendices A and C: after a burst of random writes a device is busy with what they put
-//! off, or has lost the order of its blocks, and sequential writes cost more for a time: seconds, or until what lost its order is
+//! Ajwani et al., section 3.3.3 and appendices A and C: after a burst of random writes a device is busy with what they
+//! deferred, or has lost the order of its blocks, and sequential writes cost more for a time: seconds, or until what lost its order is
 //! rewritten. Two regions side by side in the second half of the device are written repeatedly, each time sequentially: once so
 //! that they are in order, as is what bursts write randomly if the budget is enough for that, and some times for the level. After a burst of random writes in the first eighth only the first region is
 //! written, several times; what that costs more than for the level tells how long it is slowed down (`level.rs`).
@@ -21,7 +21,7 @@
 //! - the random writes go to other addresses than the sequential ones, so that these do not rewrite what was written randomly;
 //! - what is faster at last than before the burst was not steady when it came: after a longer rest it is done again;
 //! - a time is told only of a burst that was as long as it should be; that there is none, only where the costs after it are those
-//!   before for sure.
+//!   before without doubt.
 
 mod after;
 mod answers;

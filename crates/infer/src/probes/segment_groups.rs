@@ -264,7 +264,7 @@ fn places(session: &Session<'_, '_>, first: Bytes, second: Bytes) -> Pattern {
     in_turn(place(first), place(second))
 }
 
-/// Whether going costs more than `limit` says; asked again with more reads where that is not clear.
+/// Whether switching costs more than `limit` says; asked again with more reads where that is not clear.
 fn is_slow(session: &mut Session<'_, '_>, first: Bytes, second: Bytes, limit: f64) -> Result<bool, Halt> {
     let mut slow = false;
     for rounds in [2, 6, 24] {

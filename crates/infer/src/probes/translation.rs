@@ -14,12 +14,12 @@
 //! Shared logs are expensive only when they are full, which takes as much as they hold: more than can be written to find
 //! out. But a write to the beginning of a block goes to a log block of its own, in the hope that the block's other
 //! pages follow (FAST, Lee et al., ACM TECS 6(3), 2007, section 4), and what was there is merged with the rest of its
-//! block. The device's first page begins a block for sure.
+//! block. The device's first page certainly begins a block.
 //!
 //! Log blocks of one block each are fast anywhere until each of them has its block: what is written anywhere is looked at
 //! only after more writes than a device has logs.
 //!
-//! A device may defer merges until a die idle times, which a die does while others work. So places are looked at that lie on
+//! A device may defer merges until a die is idle, which a die does while others work. So places are looked at that lie on
 //! one die: addresses 24 MiB or a good part of it apart are on the same die, whatever the stripe (up to 16 dies, but for 5,
 //! 7 and the like). What is deferred by one pattern is not the next one's: between them the device is idle.
 //!
@@ -38,7 +38,7 @@
 //! What seems to merge may have nothing but far to go, or take pages in order only (`orders`).
 //!
 //! # Invariants
-//! - nothing is sure from costs between the two levels, however sure the difference is.
+//! - nothing is clear from costs between the two levels, however clear the difference is.
 
 mod deferred;
 mod family_costs;
@@ -84,22 +84,22 @@ const COLLECTING: f64 = 9.0;
 const SLOW_APART: f64 = 1.5;
 /// Writes in sequence that take so many times what filling the device took for as much, on one die, may cost a merge each.
 const MERGED_IN_SEQUENCE: f64 = 3.0;
-/// How sure a page map is where it is not known from writes that what was written were whole pages: each may be a merge
+/// The rule of a page map where it is not known from writes that what was written were whole pages: each may be a merge
 /// of a small unit.
 const UNKNOWN_PAGE: Rule = Rule::likely("unknown page");
 /// A map on the flash, by reads whose part of the map was cached or not.
 const MAP_CACHE: Rule = Rule::strong("map cache");
-/// How sure shared logs are that were seen to be full.
+/// The rule of shared logs that were seen to be full.
 const LOGS_SEEN: Rule = Rule::strong("full shared logs");
-/// How sure they are where pages that begin a block were seen to cost a merge.
+/// Their rule where pages that begin a block were seen to cost a merge.
 const BEGINNINGS_SEEN: Rule = Rule::strong("first pages of blocks");
 /// And where only the device's first page was.
 const FIRST_ALONE: Rule = Rule::likely("first page alone");
-/// How sure merges are if openings of logs tell them as well.
+/// The rule of merges that log-block allocations show as well.
 const TOLD: Rule = Rule::likely("log-block allocations");
-/// How sure a block map is whose writes cost the more, the deeper they lie in their block.
+/// The rule of a block map whose writes cost the more, the deeper they lie in their block.
 const IN_ORDER: Rule = Rule::strong("depth in block");
-/// How sure logs are if nearly each page costs a merge, and all of them copy alike: if the other patterns say so as well, if
+/// The rules of logs if nearly each page costs a merge, and all of them copy alike: if the other patterns say so as well, if
 /// they say nothing of it, and if they say that pages have to be in order.
 const ALIKE: [Rule; 3] = [
     Rule::strong("each page merges, twice"),
@@ -110,20 +110,20 @@ const ALIKE: [Rule; 3] = [
 const REFUTED: Rule = Rule::weak("merges refuted");
 /// What nothing hides.
 const VISIBLE: Rule = Rule::strong("visible");
-/// How sure a page map is if pages take longer than filling the device did, or those far apart than others, and nothing tells why;
-/// how sure a block map is of which only an order that it does not take told; and how sure merges are where it may be nothing but
+/// The rule of a page map if pages take longer than filling the device did, or those far apart than others, and nothing tells why;
+/// of a block map that only an order which it does not take shows; and of merges where it may be nothing but
 /// going from one place to another that is slow.
 const SLOW: Rule = Rule::likely("slow pages");
 const NOT_IN_ANY_ORDER: Rule = Rule::strong("descending pages");
 const GOING: Rule = Rule::weak("seek");
-/// How sure a family is that was not looked at more closely.
+/// The rule of a family that was not looked at more closely.
 const UNSEEN: Rule = Rule::weak("first look");
-/// How sure anything is that SLC cells may have taken: what lies behind them may be mapped in another way.
+/// The rule of anything that SLC cells may have taken: what lies behind them may be mapped in another way.
 const FAST: Rule = Rule::likely("SLC cache");
 /// A unit that is a segment group's span up to this part of it.
 const SPAN: f64 = 0.03;
 
-/// A level: as fast as in sequence, or a merge, and whether that is sure.
+/// A level: as fast as in sequence, or a merge, and whether that is clear.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Level {
     merges: bool,
@@ -149,27 +149,27 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let seen = FamilyCosts::measure(session)?;
     let mut evidence = seen.evidence();
-    let (mut family, mut sure) = seen.family();
-    sure = sure.min(seen.visible());
+    let (mut family, mut basis) = seen.family();
+    basis = basis.min(seen.visible());
     // Where a closer look fails, this remains.
-    session.hand_in(Rule::found(parameter, family, sure.min(UNSEEN), evidence.clone()).with(seen.picture()));
+    session.hand_in(Rule::found(parameter, family, basis.min(UNSEEN), evidence.clone()).with(seen.picture()));
     let most = if session.known().has_slc_cache() { FAST } else { VISIBLE };
     let mut dear = seen.apart;
     let takes_long = seen.takes_long(session);
     let merges_nothing = seen.unbuffered
         && !takes_long
         && !seen.is_slow_apart()
-        && sure.is_strong()
+        && basis.is_strong()
         && matches!(family, Family::Page | Family::SharedLogBlock);
     if !merges_nothing
         && let Some(sustained) = sustained(session, (seen.unbuffered && !seen.fast).then_some(seen.base))?
     {
         evidence = format!("{evidence} {}", sustained.evidence());
-        (family, sure) = sustained.family((family, sure));
+        (family, basis) = sustained.family((family, basis));
         dear = dear.max(sustained.took() / seen.base);
         if let Some(unit) = sustained.unit() {
             session.hand_in(unit);
-            session.conclude(Rule::found(parameter, family, sure.min(most), evidence).with(seen.picture()));
+            session.conclude(Rule::found(parameter, family, basis.min(most), evidence).with(seen.picture()));
             return Ok(());
         }
     }
@@ -184,36 +184,59 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     {
         evidence = format!("{evidence} {}", found.evidence());
         if let Some(other) = found.family {
-            (family, sure) = (other, found.rule.min(seen.visible()));
+            (family, basis) = (other, found.rule.min(seen.visible()));
         }
     }
-    let before = sure;
+    let before = basis;
     let may_go;
-    (family, sure, may_go) = look_at_orders(session, &seen, dear, (family, sure), &mut evidence)?;
-    if family == Family::SharedLogBlock {
+    (family, basis, may_go) = look_at_orders(session, &seen, dear, (family, basis), &mut evidence)?;
+    // One log on each die takes two places alternating for what openings cost.
+    let told = if may_go && family == Family::LogBlock { before } else { TOLD };
+    basis = look_at_units(session, (family, basis), told)?.min(most);
+    session.conclude(found(session, &seen, (family, basis), evidence, map_cache).with(seen.picture()));
+    Ok(())
+}
+
+/// The rule of a family after a look at what tells its units: the first pages of blocks where logs are shared, log-block allocations
+/// where each belongs to one block, by which it is `told`.
+fn look_at_units(
+    session: &mut Session<'_, '_>,
+    (family, basis): (Family, Rule),
+    told: Rule,
+) -> Result<Rule, Halt> {
+    match family {
         // The first page's die may be collecting for another reason.
-        sure = if hand_in_unit(session)? { sure.max(BEGINNINGS_SEEN) } else { sure.min(FIRST_ALONE) };
+        Family::SharedLogBlock if hand_in_unit(session)? => Ok(basis.max(BEGINNINGS_SEEN)),
+        Family::SharedLogBlock => Ok(basis.min(FIRST_ALONE)),
+        Family::Block | Family::LogBlock => {
+            let seen = openings(session)?.filter(|seen| !is_segment(session, seen.unit));
+            let Some(seen) = seen else { return Ok(basis) };
+            let finding = seen.finding(session);
+            session.hand_in(finding);
+            Ok(basis.max(told))
+        }
+        _ => Ok(basis),
     }
-    if matches!(family, Family::Block | Family::LogBlock)
-        && let Some(told) = openings(session)?.filter(|told| !is_segment(session, told.unit))
-    {
-        // One log on each die takes two places alternating for what openings cost.
-        sure = sure.max(if may_go && family == Family::LogBlock { before } else { TOLD });
-        let finding = told.finding(session);
-        session.hand_in(finding);
-    }
-    sure = sure.min(most);
-    let finding = match map_cache {
-        _ if family != Family::Page => Rule::found(parameter, family, sure, evidence),
-        Some(cached) => page_map(session, &seen, sure, evidence, cached),
+}
+
+/// The family; a page map in memory or on the flash, if its writes do not take so long that each may be a merge.
+fn found(
+    session: &Session<'_, '_>,
+    seen: &FamilyCosts,
+    (family, basis): (Family, Rule),
+    evidence: String,
+    map_cache: Option<(MapCache, String)>,
+) -> Finding {
+    let parameter = Parameter::TranslationFamily;
+    match map_cache {
+        _ if family != Family::Page => Rule::found(parameter, family, basis, evidence),
+        Some(cached) => page_map(session, seen, basis, evidence, cached),
         None => {
             let evidence =
                 format!("{evidence} But no flash page takes so long to write: each write may be a merge.");
             Finding::undetermined(parameter, evidence)
         }
-    };
-    session.conclude(finding.with(seen.picture()));
-    Ok(())
+    }
 }
 
 /// Concludes shared logs, which were seen to fill. Pages of many blocks were merged before one write: no other family does so.
@@ -255,17 +278,17 @@ fn look_at_orders(
     session: &mut Session<'_, '_>,
     seen: &FamilyCosts,
     dear: f64,
-    (family, sure): (Family, Rule),
+    (family, basis): (Family, Rule),
     evidence: &mut String,
 ) -> Result<(Family, Rule, bool), Halt> {
     let merges = matches!(family, Family::Block | Family::LogBlock);
     let orders = if merges && seen.unbuffered { orders(session, seen.base)? } else { None };
-    let Some(orders) = orders else { return Ok((family, sure, false)) };
+    let Some(orders) = orders else { return Ok((family, basis, false)) };
     *evidence = format!("{evidence} {}", orders.evidence());
     Ok(match () {
-        () if orders.is_going(dear) => (family, sure.min(GOING), true),
-        () if orders.need_order(seen.in_place) => (Family::Block, sure.min(NOT_IN_ANY_ORDER), false),
-        () => (family, sure, false),
+        () if orders.is_going(dear) => (family, basis.min(GOING), true),
+        () if orders.need_order(seen.in_place) => (Family::Block, basis.min(NOT_IN_ANY_ORDER), false),
+        () => (family, basis, false),
     })
 }
 
@@ -284,7 +307,7 @@ impl Sustained {
     }
 }
 
-/// Whether openings are those of segment groups, to which going costs.
+/// Whether openings are those of segment groups, to which switching costs.
 fn is_segment(session: &Session<'_, '_>, unit: Bytes) -> bool {
     let span = session.known().number(Parameter::SegmentGroupSpan);
     span.is_some_and(|span| (unit.0 as f64 / span - 1.0).abs() <= SPAN)

@@ -238,16 +238,16 @@ fn conclude_none(session: &mut Session<'_, '_>, landed: &Landed) {
         duration(reads)
     );
     // Where a write takes hardly more than a read, what was written before may be in a buffer as well.
-    let sure = if writes - reads >= priors::PROGRAM_LEAST.0 as f64 {
+    let basis = if writes - reads >= priors::PROGRAM_LEAST.0 as f64 {
         Rule::strong("writes wait for the program")
     } else {
         Rule::likely("writes hardly slower than reads")
     };
     let evidence =
         format!("{evidence} No write is answered before it is on the flash: there is no write buffer.");
-    let none = Rule::found(Parameter::WriteBufferSize, Bytes::ZERO, sure, evidence);
+    let none = Rule::found(Parameter::WriteBufferSize, Bytes::ZERO, basis, evidence);
     session.hand_in(none.with(landed.picture.clone()));
-    let no_policy = Rule::not_identifiable(Parameter::WriteBufferFlush, sure, "There is no write buffer.");
+    let no_policy = Rule::not_identifiable(Parameter::WriteBufferFlush, basis, "There is no write buffer.");
     session.hand_in(no_policy);
 }
 

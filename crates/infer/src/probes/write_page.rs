@@ -198,12 +198,12 @@ fn conclude_page(session: &mut Session<'_, '_>, seen: &[Timed], fall: Option<(us
     let finding = match (told, read) {
         // No less than a page is read, and what is written in less than that costs more for another reason.
         (Some((page, true, evidence)), read) if read.is_none_or(|read| read <= page) => {
-            let sure = if read.is_none_or(|read| read == page) {
+            let basis = if read.is_none_or(|read| read == page) {
                 Rule::strong("falls twice, as read")
             } else {
                 Rule::strong("falls twice")
             };
-            Rule::found(parameter, page, sure, format!("{evidence} A second region shows the same."))
+            Rule::found(parameter, page, basis, format!("{evidence} A second region shows the same."))
         }
         (Some((page, false, evidence)), read) if read.is_none_or(|read| read == page) => {
             Rule::found(parameter, page, Rule::likely("falls once"), evidence)
@@ -213,8 +213,8 @@ fn conclude_page(session: &mut Session<'_, '_>, seen: &[Timed], fall: Option<(us
                 "The device reads pages of {page}, and flash is written in the same pages. Writes themselves do not show it: no size \
                  clearly takes less time than its half, because a write buffer, merges or garbage collection hide it."
             );
-            let sure = READ_PAGE.min(session.known().premise(Parameter::ReadPageSize));
-            Rule::found(parameter, page, sure, evidence)
+            let basis = READ_PAGE.min(session.known().premise(Parameter::ReadPageSize));
+            Rule::found(parameter, page, basis, evidence)
         }
         (_, None) if seen.iter().all(|timed| timed.times.is_empty()) => {
             let evidence =

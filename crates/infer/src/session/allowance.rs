@@ -75,12 +75,12 @@ impl Allowance {
         self.waited += outcome.disturbance.cpu_wait.unwrap_or_default();
     }
 
-    /// The finding, less sure where IOs of the group failed, or where others used the disk or the processor meanwhile.
+    /// The finding, with a cap where IOs of the group failed, or where others used the disk or the processor meanwhile.
     pub(crate) fn doubt(&self, finding: Finding) -> Finding {
         self.with_disturbance(self.with_failures(finding))
     }
 
-    /// The finding, less sure where IOs of the group failed.
+    /// The finding, with a cap where IOs of the group failed.
     fn with_failures(&self, mut finding: Finding) -> Finding {
         let Allowance { ios, failed, .. } = *self;
         if failed > 0 {
@@ -90,7 +90,7 @@ impl Allowance {
         finding
     }
 
-    /// The finding, less sure where others used the disk, or the processor, while the group ran.
+    /// The finding, with a cap where others used the disk, or the processor, while the group ran.
     fn with_disturbance(&self, mut finding: Finding) -> Finding {
         let Allowance { moved, moved_by_others, took, waited, .. } = *self;
         let interfered = interference(moved_by_others, moved).map(|_| {
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_do_meanwhile_makes_less_sure_and_is_told() {
+    fn what_others_do_meanwhile_caps_the_confidence() {
         let doubted = |allowance: Allowance| {
             allowance.doubt(Finding::found(Parameter::ReadPageSize, 4096, 0.98, "Seen.".to_owned()))
         };

@@ -25,7 +25,7 @@ const WRITES_LEAST: usize = 512;
 const EVEN_WINDOWS: usize = 128;
 /// The rule that what a region moves at a time are the blocks of all dies.
 const MOVED: Rule = Rule::likely("SLC relocation");
-/// How sure a region is, and that something that rises and does not come down is none.
+/// The rules of a region, and of a rise that does not come down.
 const FOUND: Rule = Rule::likely("rise and idle time");
 const EVEN_P: f64 = 0.01;
 /// The size of a write buffer by the rise of the cost of filling the device.
@@ -117,7 +117,7 @@ fn even(costs: &[f64]) -> bool {
     !beginnings.into_iter().any(cheaper)
 }
 
-/// Nothing rises. Where some beginning is faster, or latency spikes may be blocks that are moved, that is not sure.
+/// Nothing rises. Where some beginning is faster, or latency spikes may be blocks that are moved, that is in doubt.
 pub(super) fn conclude_none(session: &mut Session<'_, '_>, filled: &Filled<'_>, full: &Full) {
     let Filled { size, costs, .. } = *filled;
     let (first, last) = costs.split_at(costs.len() / 2);
@@ -136,8 +136,8 @@ pub(super) fn conclude_none(session: &mut Session<'_, '_>, filled: &Filled<'_>, 
         session.hand_in(Finding::undetermined(Parameter::SlcCacheRefill, refill));
         return;
     }
-    let sure = if even { EVEN } else { UNEVEN };
-    no_region(session, sure, evidence, Some(picture));
+    let basis = if even { EVEN } else { UNEVEN };
+    no_region(session, basis, evidence, Some(picture));
 }
 
 /// A region that is too small for a rise of the mean cost: idle times put latency spikes off.
@@ -172,15 +172,43 @@ fn conclude_region(
     // What the write buffer takes at first is not in the region yet; between two latency spikes it makes no difference.
     let buffer = session.known().number(Parameter::WriteBufferSize).unwrap_or(0.0);
     let bytes = |ios: usize| ios as f64 * size.0 as f64;
-    let (all, before) = (bytes(again.wait), bytes(place) - buffer);
+    let before = bytes(place) - buffer;
+    let (region, refill, held) = held_by_region(full, again, (begin.0 as f64, before, buffer), bytes);
+    let all = bytes(again.wait);
+    let evidence = format!(
+        "{evidence} With idle time in between, the slow writes are {} apart (p = {:.1e}). {held}",
+        Bytes(all as u64),
+        again.p
+    );
+    for (parameter, value) in REGION.into_iter().zip([region, refill]) {
+        let found = Rule::found(parameter, Bytes(value.max(0.0) as u64), FOUND, evidence.clone());
+        session.hand_in(found.with(picture.clone()));
+    }
+    let unit = Bytes(bytes(full.distance) as u64);
+    let evidence = format!(
+        "When the SLC cache is full, sequential writes wait once per {unit}: the device relocates a block of all dies."
+    );
+    let moving = moving(filled, place, full);
+    session.hand_in(Rule::found(Parameter::EraseBlockSize, unit, MOVED, evidence).with(moving));
+}
+
+/// How much a region holds, what idle times make free of it, and why; the fill began at `begin`, wrote `before` until it was full, and
+/// found a write buffer.
+fn held_by_region(
+    full: &Full,
+    again: &Refill,
+    (begin, before, buffer): (f64, f64, f64),
+    bytes: impl Fn(usize) -> f64,
+) -> (f64, f64, String) {
+    let all = bytes(again.wait);
     let part = bytes(again.until_any) - bytes(full.distance);
     // What is refilled wholly is free but for the blocks that were begun. Else what was written before the fill is still
     // in it, or what was written before the rest. It holds no more than was written until it was full for the first time, and
     // is not refilled by a part where that is as much as all of this.
-    let first = before + begin.0 as f64;
+    let first = before + begin;
     let whole =
         again.whole.filter(|&whole| all <= WHOLE * first && bytes(whole) <= first + bytes(full.distance));
-    let (region, refill, held) = match whole {
+    match whole {
         Some(whole) => {
             let whole = bytes(whole);
             let held = format!(
@@ -205,22 +233,7 @@ fn conclude_region(
             );
             (first, part, held)
         }
-    };
-    let evidence = format!(
-        "{evidence} With idle time in between, the slow writes are {} apart (p = {:.1e}). {held}",
-        Bytes(all as u64),
-        again.p
-    );
-    for (parameter, value) in REGION.into_iter().zip([region, refill]) {
-        let found = Rule::found(parameter, Bytes(value.max(0.0) as u64), FOUND, evidence.clone());
-        session.hand_in(found.with(picture.clone()));
     }
-    let unit = Bytes(bytes(full.distance) as u64);
-    let evidence = format!(
-        "When the SLC cache is full, sequential writes wait once per {unit}: the device relocates a block of all dies."
-    );
-    let moving = moving(filled, place, full);
-    session.hand_in(Rule::found(Parameter::EraseBlockSize, unit, MOVED, evidence).with(moving));
 }
 
 /// Single writes of some blocks that are moved, from one that begins to be on.

@@ -47,7 +47,7 @@ const SCATTER_LEAST: f64 = 0.1;
 /// Reads of what was written last, and their size.
 const READS: u64 = 1024;
 const READ_SIZE: Bytes = Bytes::kib(4);
-/// Fast cells are read faster by a factor between these: a map that has to be read, too, makes more of a difference.
+/// SLC cells are read faster by a factor between these: a map that has to be read, too, makes more of a difference.
 const FASTER: [f64; 2] = [1.015, 1.5];
 const FASTER_P: f64 = 1e-6;
 

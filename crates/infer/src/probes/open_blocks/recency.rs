@@ -54,8 +54,8 @@ const CONTRAST: f64 = 4.0;
 const IDLE_OF_MERGE: f64 = 4.0;
 /// ln of the odds that a write costs what it should.
 const RIGHT: f64 = 3.2;
-/// So much likelier than any other number, as a log-likelihood ratio, is sure; and this much is likely.
-const SURE: f64 = 12.0;
+/// The log-likelihood ratio to any other number from which on a number is clear, and from which on it is likely.
+const CLEAR_RULE: f64 = 12.0;
 const LIKELY: f64 = 5.0;
 /// In a pass that tells a number so large a share of the writes may cost what they should not.
 const WRONG: f64 = 0.12;
@@ -153,7 +153,7 @@ impl Places {
         if !chunk.0.is_multiple_of(page.0) || chunk.0 == 0 || !stripe.0.is_multiple_of(dies) {
             return None;
         }
-        // Where the dies are unsure, they may be several times as many.
+        // Where the dies are in doubt, they may be several times as many.
         let grain = unit_size.unwrap_or_else(|| {
             let of = |times: &u64| capacity.0 / (stripe.0 * times).max(1) >= most + 2;
             stripe * dies_in_doubt(session).into_iter().find(of).unwrap_or(1)
@@ -181,14 +181,15 @@ impl Places {
     }
 
     fn tell(&self, session: &mut Session<'_, '_>) -> Result<Option<Told>, Halt> {
-        let mut nats = vec![0.0; self.count as usize];
+        let mut log_likelihoods = vec![0.0; self.count as usize];
         let mut told = None;
         for pass in 0..PASSES {
-            let candidate = likeliest(&nats).map_or(1, |(logs, _)| (logs as u64).clamp(1, self.count - 2));
+            let candidate =
+                likeliest(&log_likelihoods).map_or(1, |(logs, _)| (logs as u64).clamp(1, self.count - 2));
             let trace = self.pass(session, pass as u64, candidate)?;
-            let Some(of_pass) = trace.nats(self.count) else { return Ok(told) };
-            nats.iter_mut().zip(&of_pass).for_each(|(sum, of_pass)| *sum += of_pass);
-            let (logs, margin) = likeliest(&nats).unwrap_or((0, 0.0));
+            let Some(of_pass) = trace.log_likelihoods(self.count) else { return Ok(told) };
+            log_likelihoods.iter_mut().zip(&of_pass).for_each(|(sum, of_pass)| *sum += of_pass);
+            let (logs, margin) = likeliest(&log_likelihoods).unwrap_or((0, 0.0));
             if logs == 0 {
                 // What was deferred, or the device did meanwhile, may hide it once.
                 if pass > 0 {
@@ -201,7 +202,7 @@ impl Places {
                 return Ok(told);
             }
             let wrong = -of_pass[logs] / RIGHT / (trace.looked_at() as f64).max(1.0);
-            let confirmed = pass > 0 && logs as u64 == candidate && margin >= SURE && wrong <= WRONG;
+            let confirmed = pass > 0 && logs as u64 == candidate && margin >= CLEAR_RULE && wrong <= WRONG;
             if margin >= LIKELY && wrong <= WRONG {
                 let (contrast, picture) = (trace.contrast(), trace.picture(logs));
                 let logs = logs as u64;
@@ -283,10 +284,14 @@ impl Places {
 }
 
 /// The likeliest number of logs, and by how many log-likelihood ratios; 0 logs: all writes are alike.
-fn likeliest(nats: &[f64]) -> Option<(usize, f64)> {
-    let best = (0..nats.len()).max_by(|&a, &b| nats[a].total_cmp(&nats[b]))?;
-    let second = (0..nats.len()).filter(|&logs| logs != best).map(|logs| nats[logs]).fold(f64::MIN, f64::max);
-    (nats[best] - second > 0.0).then_some((best, nats[best] - second))
+fn likeliest(log_likelihoods: &[f64]) -> Option<(usize, f64)> {
+    let best =
+        (0..log_likelihoods.len()).max_by(|&a, &b| log_likelihoods[a].total_cmp(&log_likelihoods[b]))?;
+    let second = (0..log_likelihoods.len())
+        .filter(|&logs| logs != best)
+        .map(|logs| log_likelihoods[logs])
+        .fold(f64::MIN, f64::max);
+    (log_likelihoods[best] - second > 0.0).then_some((best, log_likelihoods[best] - second))
 }
 
 impl Trace {
@@ -328,7 +333,7 @@ impl Trace {
 
     /// By the number of logs: the logarithm of its likelihood, but for a constant. The first one is that of writes that are all
     /// alike. `None` if no writes are slow.
-    fn nats(&self, most: u64) -> Option<Vec<f64>> {
+    fn log_likelihoods(&self, most: u64) -> Option<Vec<f64>> {
         let dear: Vec<bool> = {
             let least = self.dear();
             self.costs.iter().map(|&cost| cost >= least).collect()

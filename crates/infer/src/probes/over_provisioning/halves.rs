@@ -2,7 +2,7 @@
 //!
 //! # Model
 //! What is overwritten in order becomes invalid block by block, so that garbage collection costs an erase only, which a write buffer
-//! hides. Where each second row is overwritten instead, half of each block stays valid: from where the space beyond the
+//! hides. Where each second row is overwritten instead, half of each block stays valid: from where the over-provisioned
 //! capacity is used up, each block that is erased has half of its rows copied first, which takes longer than what any
 //! buffer holds. How much space is used up is told by what was written, wherever it went.
 //!
@@ -32,8 +32,8 @@ use crate::session::Session;
 
 /// Blocks of each die, at least, where blocks do not have the fewest rows.
 const BLOCKS_LEAST: u64 = 24;
-/// How sure the unit is of which the half comes back, and the unit itself.
-const SURE: Rule = Rule::likely("every second row");
+/// The rules of the unit of which the half comes back, and of the unit itself.
+const CLEAR_RULE: Rule = Rule::likely("every second row");
 const APART: Rule = Rule::likely("every second row, whole block");
 /// Writes are slow that take so many times what filling the device took, on average, of which none counts for more than so
 /// many usual ones.
@@ -108,8 +108,8 @@ impl Overwriting {
             seen.onset.unwrap_or_default(),
             seen.predictions,
         );
-        let sure = if apart { APART } else { SURE };
-        let finding = Rule::found(Parameter::EraseBlockSize, size, sure, evidence);
+        let basis = if apart { APART } else { CLEAR_RULE };
+        let finding = Rule::found(Parameter::EraseBlockSize, size, basis, evidence);
         session.hand_in(finding.with(self.picture_of_unit(&seen)));
     }
 }

@@ -11,19 +11,19 @@ use crate::checkpoint::ReclaimUnit;
 use crate::rule::Rule;
 use crate::session::Session;
 
-/// How sure a unit is that shows from the beginning on, from later on, and from later on without being predicted.
-const SURE: Rule = Rule::likely("collection from the first write");
-const LATER_SURE: Rule = Rule::strong("collection");
-const LATE_SURE: Rule = Rule::likely("late collection");
+/// The rules of a unit that shows from the beginning on, from later on, and from later on without being predicted.
+const CLEAR_RULE: Rule = Rule::likely("collection from the first write");
+const LATER: Rule = Rule::strong("collection");
+const LATE: Rule = Rule::likely("late collection");
 /// That of so many units none was predicted, though there was time, speaks against it.
 const LATE_MOST: u32 = 16;
-const NOT_FORETOLD_SURE: Rule = Rule::weak("collection not predicted");
+const NOT_PREDICTED: Rule = Rule::weak("collection not predicted");
 /// The rule where the rows tell the same, and where they tell another unit that is so much likelier, as a log-likelihood ratio.
-const SAME_ROWS_SURE: Rule = Rule::strong("collection and rows");
-const OTHER_ROWS_SURE: Rule = Rule::likely("collection and other rows");
+const SAME_ROWS: Rule = Rule::strong("collection and rows");
+const OTHER_ROWS: Rule = Rule::likely("collection and other rows");
 const LIKELIER: f64 = 8.0;
-/// More stalls from a place on are room that is made, if they are so much likelier than none, as a log-likelihood ratio.
-const MADE_ROOM: f64 = 12.0;
+/// More stalls from a place on are space that is reclaimed, if they are so much likelier than none, as a log-likelihood ratio.
+const RECLAIMED: f64 = 12.0;
 
 impl Overwriting {
     /// The unit that comes back: the cycle, if stalls do not tell another number of rows much more clearly.
@@ -48,7 +48,7 @@ impl Overwriting {
     /// What all stalls from where blocks are collected on say of the rows of a unit.
     pub(super) fn look_at_rows(&mut self, pages: bool) {
         let Some(row) = self.row else { return };
-        let more = self.more_stalls().filter(|stalls| stalls.gain >= MADE_ROOM).map(|stalls| stalls.at);
+        let more = self.more_stalls().filter(|stalls| stalls.gain >= RECLAIMED).map(|stalls| stalls.at);
         // Where blocks are replaced as a whole, other things begin later.
         self.room_from = more.filter(|_| pages);
         let onset = self.seen.and_then(|seen| seen.onset);
@@ -69,13 +69,13 @@ impl Overwriting {
     fn finding(&self) -> Option<Finding> {
         let unit = self.unit()?;
         let ReclaimUnit { size, onset, predictions, correct, .. } = unit;
-        let (from, sure) = match onset {
+        let (from, basis) = match onset {
             Some(onset) if correct == 0 && predictions > LATE_MOST => {
-                (format!("after {onset}"), NOT_FORETOLD_SURE)
+                (format!("after {onset}"), NOT_PREDICTED)
             }
-            Some(onset) if correct == 0 => (format!("after {onset}"), LATE_SURE),
-            Some(onset) => (format!("after {onset}"), LATER_SURE),
-            None => ("with the first writes".to_owned(), SURE),
+            Some(onset) if correct == 0 => (format!("after {onset}"), LATE),
+            Some(onset) => (format!("after {onset}"), LATER),
+            None => ("with the first writes".to_owned(), CLEAR_RULE),
         };
         let told = match (predictions, correct) {
             (0, 0) => "The slow writes of all multi-plane pages of a block show it.".to_owned(),
@@ -84,10 +84,10 @@ impl Overwriting {
         };
         let same =
             |told: &UnitOfRows| onset.is_some() && self.row.map(|row| row * told.rows as u64) == Some(size);
-        let (rows, sure) = match self.of_rows.filter(same) {
-            Some(told) if told.lead >= LIKELIER => (told.gain, OTHER_ROWS_SURE),
-            Some(told) => (told.gain, SAME_ROWS_SURE),
-            None => (0.0, sure),
+        let (rows, basis) = match self.of_rows.filter(same) {
+            Some(told) if told.lead >= LIKELIER => (told.gain, OTHER_ROWS),
+            Some(told) => (told.gain, SAME_ROWS),
+            None => (0.0, basis),
         };
         let rows = if rows > 0.0 {
             format!(" The slow writes within a block agree with this size (log-likelihood ratio {rows:.0}).")
@@ -98,7 +98,7 @@ impl Overwriting {
             "When the filled device is overwritten sequentially, garbage collection runs once per {size} and begins {from}. \
              {told}{rows}"
         );
-        Some(Rule::found(Parameter::EraseBlockSize, size, sure, evidence).with(self.picture_of_unit(&unit)))
+        Some(Rule::found(Parameter::EraseBlockSize, size, basis, evidence).with(self.picture_of_unit(&unit)))
     }
 
     /// What was overwritten by its places in a unit, from where blocks are collected on.

@@ -38,8 +38,8 @@ use crate::patterns::writes::{
 use crate::patterns::{ios, responses};
 use crate::session::Session;
 
-/// Places alternating, more than a die has logs; writes to them beyond what a buffer holds, more than logs and merges that are put
-/// off; and of these the last ones count.
+/// Places alternating, more than a die has logs; writes to them beyond what a buffer holds, more than logs and deferred merges;
+/// and of these the last ones count.
 const PLACES: u64 = 24;
 const IN_TURNS: u64 = 3 * PLACES;
 const LATE: usize = 32;

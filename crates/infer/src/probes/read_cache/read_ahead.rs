@@ -9,7 +9,7 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_analysis::signals::figures::{median, ranked};
 use flashlab_base::{Bytes, Nanos};
 
-use super::repeated::Reread;
+use super::repeated::Repeated;
 use crate::answers::no_cache::{is_faster, nothing};
 use crate::halt::Halt;
 use crate::patterns::reads::{Walk, how_many_times, in_order};
@@ -36,7 +36,7 @@ const STRONGEST: Rule = Rule::strong("slower than cached");
 const MANY: u64 = 20;
 const FEW: u64 = 7;
 
-struct Rereading {
+struct CacheProbe {
     piece: Bytes,
     rest: Nanos,
     /// The next place for a start of sequential reads.
@@ -44,15 +44,15 @@ struct Rereading {
 }
 
 /// Concludes the read-ahead.
-pub(super) fn probe(session: &mut Session<'_, '_>, reread: &Reread) -> Result<(), Halt> {
+pub(super) fn probe(session: &mut Session<'_, '_>, repeated: &Repeated) -> Result<(), Halt> {
     let parameter = Parameter::ReadAheadSize;
     let page = session.known().bytes(Parameter::ReadPageSize);
-    let kept = reread.kept;
-    let flash = median(&reread.flash);
+    let kept = repeated.kept;
+    let flash = median(&repeated.flash);
     let granule = kept.and_then(|kept| kept.granule).or(page);
     let piece = granule.unwrap_or(PIECE).max(session.block());
     let rest = Nanos((flash * 300.0) as u64).min(Nanos::from_millis(25));
-    let mut probe = Rereading { piece, rest, next: 0 };
+    let mut probe = CacheProbe { piece, rest, next: 0 };
     let [alone, behind @ ..] = probe.behind(session, STARTS.map(|start| (start, Bytes::ZERO)), MANY)?;
     let slow = median(&alone);
     let picture = ranked(
@@ -80,7 +80,7 @@ pub(super) fn probe(session: &mut Session<'_, '_>, reread: &Reread) -> Result<()
             duration(flash)
         );
         // A read that comes from the flash may be faster than one alone where its part of the map is at hand.
-        let finding = nothing(session, parameter, [&alone, &reread.flash], &behind, evidence);
+        let finding = nothing(session, parameter, [&alone, &repeated.flash], &behind, evidence);
         // Had anything been read ahead, it would have been answered as what was read before.
         let as_slow = how_many_times(&alone, &behind).low * slow > limit;
         let finding = match kept.filter(|_| as_slow) {
@@ -98,7 +98,7 @@ pub(super) fn probe(session: &mut Session<'_, '_>, reread: &Reread) -> Result<()
     Ok(())
 }
 
-impl Rereading {
+impl CacheProbe {
     /// Reads at distances behind so many sequential ones, alternating, each time elsewhere.
     fn behind<const N: usize>(
         &mut self,
@@ -144,7 +144,7 @@ impl Rereading {
         let (mut held, mut not) = (0, 1);
         let mut curve = vec![(0.0, fast)];
         let mut hit =
-            |probe: &mut Rereading, session: &mut Session<'_, '_>, distance: u64| -> Result<bool, Halt> {
+            |probe: &mut CacheProbe, session: &mut Session<'_, '_>, distance: u64| -> Result<bool, Halt> {
                 let [times] = probe.behind(session, [(start, grain * distance)], FEW)?;
                 let time = median(&times);
                 curve.push(((grain * distance).0 as f64, time));

@@ -5,7 +5,7 @@ use flashlab_base::Bytes;
 use crate::rule::Rule;
 
 /// What reading again showed.
-pub(crate) struct Reread {
+pub(crate) struct Repeated {
     /// The fastest reads known to come from the flash.
     pub(crate) flash: Vec<f64>,
     pub(crate) kept: Option<Kept>,

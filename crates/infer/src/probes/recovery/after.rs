@@ -60,7 +60,7 @@ pub(super) enum End {
     WhereRewritten,
     /// They become faster, but were not followed until the end.
     OnItsWay,
-    /// They go on being slowed down, each pass for sure.
+    /// They go on being slowed down, each pass without doubt.
     NotSeen,
     /// They seem to go on being slowed down.
     Doubtful,

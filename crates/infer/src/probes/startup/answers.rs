@@ -12,13 +12,13 @@ use crate::words::duration;
 
 /// How many runs there are of either kind.
 pub(super) const RUNS: usize = 4;
-/// How sure a start-up phase is that one run shows alone.
+/// The rule of a start-up phase that one run shows alone.
 const OF_LONG_RUN: Rule = Rule::likely("long run");
-/// How sure one is that all runs share.
+/// The rule of one that all runs share.
 const OF_ALL_RUNS: Rule = Rule::likely("all runs together");
 /// The rule that there is no period where one loses its step.
 const OUT_OF_STEP: Rule = Rule::weak("out of step");
-/// How sure a period is of short runs on a page map, whose costs become steady only after more writes than the capacity.
+/// The rule of a period of short runs on a page map, whose costs become steady only after more writes than the capacity.
 const NOT_STEADY: Rule = Rule::weak("page map not steady");
 /// The rule what a full SLC cache does that no run shows.
 const OF_REGION: Rule = Rule::weak("SLC cache");
@@ -53,13 +53,7 @@ impl RandomWrites {
         let runs = &self.without;
         let medians = &medians(runs);
         let long = runs[0].len() > medians.len();
-        let points = medians.iter().enumerate().map(|(index, &cost)| (index as f64, cost)).collect();
-        let picture = Picture::new(
-        "Random writes after idle time, each the median of several runs. The writes before the mark are the start-up phase.",
-        Axis::linear("write", ""),
-        Axis::linear("response time", "ns"),
-    )
-    .draw("random writes", Style::Dots, points);
+        let picture = picture_of_medians(medians);
         let by_run: Vec<u64> = runs.iter().map(|run| phases_of(run).startup_ios).collect();
         let listed = by_run.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
         let by_write = change(medians, Direction::Up)
@@ -72,19 +66,21 @@ impl RandomWrites {
             |step: &Change| (step.ratio() > DIFFERENCE_CLEAR && step.index <= SHORT) || seen(step);
         // Runs that agree know it better than the median over all, in which each moves the place.
         let agreed = most_say(&by_run).filter(|&(startup, runs)| startup > 0 && runs > 1);
+        let found = |startup: u64, rule, evidence| {
+            let marked = picture.clone().mark(startup as f64, "start-up ends");
+            Rule::found(Parameter::StartupIos, startup, rule, evidence).with(marked)
+        };
         match (by_write.filter(supported).filter(|_| agreed.is_none()), most_say(&by_run)) {
             _ if long && by_run[0] > 0 => {
                 let evidence = format!("{evidence} The first run is long enough to fill the SLC cache.");
-                Rule::found(Parameter::StartupIos, by_run[0], OF_LONG_RUN, evidence)
-                    .with(picture.mark(by_run[0] as f64, "start-up ends"))
+                found(by_run[0], OF_LONG_RUN, evidence)
             }
             _ if agreed.is_none()
                 && let Some(together) = cheap_beginning(runs) =>
             {
                 let evidence =
                     format!("{evidence} In all runs together, slow writes begin after {together}.");
-                Rule::found(Parameter::StartupIos, together as u64, OF_ALL_RUNS, evidence)
-                    .with(picture.mark(together as f64, "start-up ends"))
+                found(together as u64, OF_ALL_RUNS, evidence)
             }
             (Some(step), _) => {
                 let evidence = format!(
@@ -98,19 +94,17 @@ impl RandomWrites {
                 } else {
                     Rule::likely("median of runs")
                 };
-                Rule::found(Parameter::StartupIos, step.index as u64, rule, evidence)
-                    .with(picture.mark(step.index as f64, "start-up ends"))
+                found(step.index as u64, rule, evidence)
             }
             (None, Some((0, _))) if self.fast_pages > medians.len() as f64 / 2.0 => {
                 let evidence = format!("{evidence} The runs may be too short to fill the SLC cache.");
-                Rule::found(Parameter::StartupIos, 0, OF_REGION, evidence).with(picture)
+                Rule::found(Parameter::StartupIos, 0, OF_REGION, evidence).with(picture.clone())
             }
             (None, Some((startup, runs))) => {
                 let rule = if runs == RUNS { Rule::likely("every run") } else { Rule::likely("most runs") };
-                Rule::found(Parameter::StartupIos, startup, rule, evidence)
-                    .with(picture.mark(startup as f64, "start-up ends"))
+                found(startup, rule, evidence)
             }
-            (None, None) => Finding::undetermined(Parameter::StartupIos, evidence).with(picture),
+            (None, None) => Finding::undetermined(Parameter::StartupIos, evidence).with(picture.clone()),
         }
     }
 
@@ -167,6 +161,16 @@ impl RandomWrites {
         };
         finding.with(picture)
     }
+}
+
+fn picture_of_medians(medians: &[f64]) -> Picture {
+    let points = medians.iter().enumerate().map(|(index, &cost)| (index as f64, cost)).collect();
+    Picture::new(
+        "Random writes after idle time, each the median of several runs. The writes before the mark are the start-up phase.",
+        Axis::linear("write", ""),
+        Axis::linear("response time", "ns"),
+    )
+    .draw("random writes", Style::Dots, points)
 }
 
 /// Whether two counts are the same but for 3 %.

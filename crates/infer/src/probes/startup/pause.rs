@@ -1,8 +1,8 @@
 //! What pauses between random writes buy.
 //!
 //! # Model
-//! A device may do put-off work while the host idle times. With pauses as long as the writes themselves take it has half
-//! of the time for it; what a write costs then, relative to without pauses, is what they buy: 1 where it idle times, too.
+//! A device may do deferred work while the host is idle. With pauses as long as the writes themselves take it has half
+//! of the time for it; what a write costs then, relative to without pauses, is what they buy: 1 where it is idle, too.
 //! Runs with and without pauses take turns, each after idle time: with pauses just as long as the writes, a buffer that the
 //! other kind of run had filled would stay full for thousands of writes. The beginning of each does not count, as it is under
 //! the influence of the rest. That is a third of a run, or more where the level changes later than that.
@@ -55,7 +55,7 @@ const NOTHING: [f64; 3] = [0.75, 0.4, 0.1];
 const ELSE: [f64; 2] = [1.0, 1.5];
 /// As batches of one run are not independent, so many of them count for one more than the errors have degrees of freedom.
 const BATCHES_PER_DEGREE: f64 = 2.0;
-/// What is less likely right than this is not said, and nothing is surer than that.
+/// What is less likely right than this is not said, and nothing has a stronger rule than that.
 const SAID: f64 = 0.45;
 const STRONGEST: Rule = Rule::likely("mean of batches");
 /// The rule at most that they buy something of a page map: costs become steady only after more writes than the

@@ -70,7 +70,7 @@ pub(super) struct FamilyCosts {
     pub apart: f64,
     /// Nothing of it is behind a write buffer.
     pub unbuffered: bool,
-    /// Fast cells took them.
+    /// SLC cells took them.
     pub fast: bool,
     /// A buffer may have kept the one page.
     pub kept: bool,
@@ -133,6 +133,16 @@ impl Probing<'_, '_, '_> {
         let (size, count) = (self.size, self.count);
         let pattern = move |_| writes(Location::Sequential, size, count, at, size);
         Ok(self.cost(name, self.full + count, pattern)?.0)
+    }
+
+    /// The same at these shares of the device, the cheaper one, and at no page that begins a block.
+    fn again_at(&mut self, parts: [f64; 2]) -> Result<f64, Halt> {
+        let mut least = f64::INFINITY;
+        for part in parts {
+            let at = place(self.session, part, Bytes::mib(1)) + self.size * 3;
+            least = least.min(self.again("one-page", at)?);
+        }
+        Ok(least)
     }
 
     /// Writes in sequence from the share `part` of the device on.
@@ -263,11 +273,7 @@ impl FamilyCosts {
             base = base.max(probing.session.fill().nanos_per_byte * size.0 as f64);
         }
         probing.merge = 2.0 * MERGE * dies * base;
-        let mut in_place = f64::INFINITY;
-        for part in [0.53, 0.73] {
-            let at = place(probing.session, part, Bytes::mib(1)) + size * 3;
-            in_place = in_place.min(probing.again("one-page", at)?);
-        }
+        let mut in_place = probing.again_at([0.53, 0.73])?;
         let mut first = probing.again("first-page", Bytes::ZERO)?;
         first = first.min(probing.again("first-page", Bytes::ZERO)?);
         let (mut apart, free) = probing.far_apart()?;

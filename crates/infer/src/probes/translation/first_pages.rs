@@ -3,7 +3,7 @@
 //! # Model
 //! A page that begins a block goes to a log of its own, in the hope that the others follow, and what was in it before is merged
 //! (FAST, Lee et al., ACM TECS 6(3), 2007, section 4). All other pages go to the shared logs and cost what a page costs. The
-//! device's first page begins a block for sure: it is written alternating with a page of each stripe, up the addresses. Where the
+//! device's first page certainly begins a block: it is written alternating with a page of each stripe, up the addresses. Where the
 //! other one is as slow, a block begins on the first die, which it does once in each unit of all dies. What is deferred stays
 //! deferred as far as it can be, because every second write is a merge.
 //!

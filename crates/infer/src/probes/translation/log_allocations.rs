@@ -63,7 +63,7 @@ const AS_GOOD: f64 = 0.15;
 /// What costs scatter by in any case, as a logarithm.
 const SCATTER: f64 = 0.07;
 
-/// How sure a unit is that openings told, and that overwriting told as well.
+/// The rules of a unit that log-block allocations show, and that overwriting shows as well.
 const TOLD: Rule = Rule::strong("log-block allocations");
 const TOLD_TWICE: Rule = Rule::strong("log-block allocations and overwriting");
 
@@ -144,8 +144,8 @@ impl Openings {
             self.unit,
             &[("writes", self.costs.clone())],
         );
-        let sure = if same { TOLD_TWICE } else { TOLD };
-        Rule::found(Parameter::EraseBlockSize, self.unit, sure, evidence).with(picture)
+        let basis = if same { TOLD_TWICE } else { TOLD };
+        Rule::found(Parameter::EraseBlockSize, self.unit, basis, evidence).with(picture)
     }
 }
 

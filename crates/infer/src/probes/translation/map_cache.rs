@@ -3,7 +3,7 @@
 //! # Model
 //! Such a map has to look up addresses that were not used lately, which is another read of the flash (DFTL, Gupta et
 //! al., ASPLOS 2009). A few pages all over the device are brought to mind and read; then the whole device is read, so that
-//! where they lie is forgotten, and so is what any buffer holds; then they are read again. The same pages lie at the same
+//! where they lie is forgotten, and so is what any buffer holds; then they are cached. The same pages lie at the same
 //! places both times: what the second time takes more is looking them up.
 //!
 //! A page is brought to mind by writing it, which also makes a buffer for reads forget it. But what lies in SLC cells is
@@ -40,9 +40,9 @@ const ROUNDS: u64 = 2;
 /// p of a difference, and its least size: a look-up is a read of the flash, which is a good part of any read.
 const P: f64 = 1e-6;
 const LOOK_UP: f64 = 1.15;
-/// A difference that is smaller than this for sure is none.
+/// A difference whose upper end is smaller than this is none.
 const NONE: f64 = 1.1;
-/// Pages that a buffer for reads holds at most, and the share of a device that a map remembers for sure.
+/// Pages that a buffer for reads holds at most, and the share of a device that a map certainly remembers.
 const READ_BUFFER: u64 = 640;
 const READ_SHARE: u64 = 60;
 /// Reads of the whole device.

@@ -10,7 +10,7 @@
 //!   but what takes only pages that continue it, or adjoin what it holds, merges for nearly each. One page repeatedly may
 //!   cost it an erase only.
 //!
-//! The block of the second pattern begins with the device, as a block does for sure; elsewhere the pages may belong to two.
+//! The block of the second pattern begins with the device, as a block certainly does; elsewhere the pages may belong to two.
 //!
 //! # Invariants
 //! - nothing is told behind a write buffer, which puts pages in order.

@@ -43,7 +43,7 @@ const UNITS_UNKNOWN: u64 = 8192;
 const MERGED: f64 = 3.0;
 /// A sawtooth counts where writes are as slow as this, as what copies makes them.
 const COPIES: f64 = 2.0;
-/// How sure a unit is that the depths of pages in it told.
+/// The rule of a unit that the depths of pages in it show.
 const TOLD: Rule = Rule::strong("depth in block");
 /// The same of a unit whose half or double is nearly as likely.
 const HARDLY_TOLD: Rule = Rule::likely("depth in block, little");
@@ -162,7 +162,7 @@ impl Sustained {
             Axis::linear("response time", "ns"),
         )
         .draw("writes", Style::Dots, points);
-        let sure = if beyond >= GAIN_LEAST { TOLD } else { HARDLY_TOLD };
-        Some(Rule::found(Parameter::EraseBlockSize, Bytes(unit as u64), sure, evidence).with(picture))
+        let basis = if beyond >= GAIN_LEAST { TOLD } else { HARDLY_TOLD };
+        Some(Rule::found(Parameter::EraseBlockSize, Bytes(unit as u64), basis, evidence).with(picture))
     }
 }

@@ -67,83 +67,112 @@ pub(super) struct Landed {
 
 /// Reads back what was written.
 pub(super) fn landing(session: &mut Session<'_, '_>) -> Result<Landed, Halt> {
-    let (mut rested, mut older, mut writes, mut reads) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut at_once: [Vec<(f64, f64)>; 2] = [Vec::new(), Vec::new()];
-    let (block, small) = (session.block(), SMALL.max(session.block()));
-    let sizes = SIZES.map(|size| size.max(block));
-    'all: for _ in 0..TRIALS {
-        for (size, at_once) in sizes.into_iter().zip(&mut at_once) {
-            if session.writes_left() < size * 2 {
-                break 'all;
-            }
-            // The last page of a piece is the last to leave.
-            let last = |place: Bytes| read(place + size - small, small);
-            let place = session.fill().until;
-            let cost = write_one(session, "piece", size)?;
-            let seen = responses(&session.run("read-at-once", &last(place))?);
-            at_once.extend(seen.first().map(|&seen| (cost, seen)));
-            let place = session.fill().until;
-            write_one(session, "piece", size)?;
-            session.idle(idle_after(cost))?;
-            rested.extend(responses(&session.run("read-after-a-rest", &last(place))?));
-            // Each place once: what was read may be in a buffer, too; and after a read as near as in the case before.
-            let old = Bytes(place.0 / 4).round_down(small);
-            session.run("go-to-what-is-older", &read(old.max(size) - size, small))?;
-            older.extend(responses(&session.run("read-what-is-older", &read(old.max(size), small))?));
-            if size == sizes[0] {
-                writes.push(cost);
-                let old = Bytes(place.0 / 2).round_down(size);
-                reads.extend(responses(&session.run("read-what-is-older", &read(old, size))?));
+    let mut seen = Trials::acquire(session)?;
+    if seen.landing() == Landing::Before {
+        // All that was written may still be held.
+        seen.older = displaced(session)?;
+    }
+    Ok(seen.landed())
+}
+
+/// Reads of what was just written, and what they are compared with.
+#[derive(Default)]
+struct Trials {
+    sizes: [Bytes; 2],
+    /// By size: what each write took, and the read right after it.
+    at_once: [Vec<(f64, f64)>; 2],
+    rested: Vec<f64>,
+    older: Vec<f64>,
+    writes: Vec<f64>,
+    reads: Vec<f64>,
+}
+
+impl Trials {
+    fn acquire(session: &mut Session<'_, '_>) -> Result<Trials, Halt> {
+        let (block, small) = (session.block(), SMALL.max(session.block()));
+        let sizes = SIZES.map(|size| size.max(block));
+        let mut seen = Trials { sizes, ..Trials::default() };
+        'all: for _ in 0..TRIALS {
+            for (index, size) in sizes.into_iter().enumerate() {
+                if session.writes_left() < size * 2 {
+                    break 'all;
+                }
+                // The last page of a piece is the last to leave.
+                let last = |place: Bytes| read(place + size - small, small);
+                let place = session.fill().until;
+                let cost = write_one(session, "piece", size)?;
+                let now = responses(&session.run("read-at-once", &last(place))?);
+                seen.at_once[index].extend(now.first().map(|&now| (cost, now)));
+                let place = session.fill().until;
+                write_one(session, "piece", size)?;
+                session.idle(idle_after(cost))?;
+                seen.rested.extend(responses(&session.run("read-after-a-rest", &last(place))?));
+                // Each place once: what was read may be in a buffer, too; and after a read as near as in the case before.
+                let old = Bytes(place.0 / 4).round_down(small);
+                session.run("go-to-what-is-older", &read(old.max(size) - size, small))?;
+                seen.older
+                    .extend(responses(&session.run("read-what-is-older", &read(old.max(size), small))?));
+                if index == 0 {
+                    seen.writes.push(cost);
+                    let old = Bytes(place.0 / 2).round_down(size);
+                    seen.reads.extend(responses(&session.run("read-what-is-older", &read(old, size))?));
+                }
             }
         }
+        if seen.rested.len() < 2 * TRIALS_LEAST {
+            return Err(Halt::Lacks(
+                "the write budget is too small to see when writes reach the flash (--write-budget)"
+                    .to_owned(),
+            ));
+        }
+        Ok(seen)
     }
-    if rested.len() < 2 * TRIALS_LEAST {
-        return Err(Halt::Lacks(
-            "the write budget is too small to see when writes reach the flash (--write-budget)".to_owned(),
-        ));
+
+    /// When a write lands.
+    fn landing(&self) -> Landing {
+        let Trials { at_once, rested, older, .. } = self;
+        let is_behind = at_once.iter().any(|seen| {
+            let usual = median(&seen.iter().map(|&(write, _)| write).collect::<Vec<_>>());
+            let reads = no_sooner(seen);
+            let later = median(&reads) - median(rested);
+            mann_whitney(&reads, rested).p_above < P && later > LATER * median(rested).max(usual)
+        });
+        let is_late = || mann_whitney(rested, older).p_below < P && median(rested) < SOONER * median(older);
+        match is_behind {
+            true => Landing::Behind,
+            false if is_late() => Landing::Late,
+            false => Landing::Before,
+        }
     }
-    let usual =
-        at_once.each_ref().map(|seen| median(&seen.iter().map(|&(write, _)| write).collect::<Vec<_>>()));
-    let at_once = at_once.map(|seen| no_sooner(&seen));
-    let behind = at_once.iter().zip(usual).any(|(seen, usual)| {
-        let later = median(seen) - median(&rested);
-        mann_whitney(seen, &rested).p_above < P && later > LATER * median(&rested).max(usual)
-    });
-    let sooner =
-        |older: &[f64]| mann_whitney(&rested, older).p_below < P && median(&rested) < SOONER * median(older);
-    let mut late = sooner(&older);
-    if !behind && !late {
-        // All that was written may still be held.
-        older = displaced(session)?;
-        late = sooner(&older);
+
+    /// The same with its evidence.
+    fn landed(self) -> Landed {
+        let landing = self.landing();
+        let Trials { sizes, at_once, rested, older, writes, reads } = self;
+        let at_once = at_once.map(|seen| no_sooner(&seen));
+        let names = sizes.map(|size| format!("at once, after a write of {size}"));
+        let kinds = names.iter().map(String::as_str).zip(at_once.each_ref().map(Vec::as_slice));
+        let others = [("after idle time", rested.as_slice()), ("older data", &older)];
+        let picture = ranked(
+            format!(
+                "Reads of data that was just written, after writes of {} and of {}. If the device answers a write before the data \
+                 is on the flash, the read waits for it or comes from memory.",
+                sizes[0], sizes[1]
+            ),
+            "reads",
+            kinds.chain(others),
+        );
+        let [first, second] = at_once.map(|seen| duration(median(&seen)));
+        let evidence = format!(
+            "Reading back data right after the write takes {first} for writes of {} and {second} for writes of {}; after idle time \
+             it takes {}, and reading older data takes {}.",
+            sizes[0],
+            sizes[1],
+            duration(median(&rested)),
+            duration(median(&older)),
+        );
+        Landed { landing, evidence, picture, rested, older, writes, reads }
     }
-    let landing = match (behind, late) {
-        (true, _) => Landing::Behind,
-        (_, true) => Landing::Late,
-        _ => Landing::Before,
-    };
-    let names = sizes.map(|size| format!("at once, after a write of {size}"));
-    let kinds = names.iter().map(String::as_str).zip(at_once.each_ref().map(Vec::as_slice));
-    let others = [("after idle time", rested.as_slice()), ("older data", &older)];
-    let picture = ranked(
-        format!(
-            "Reads of data that was just written, after writes of {} and of {}. If the device answers a write before the data is \
-             on the flash, the read waits for it or comes from memory.",
-            sizes[0], sizes[1]
-        ),
-        "reads",
-        kinds.chain(others),
-    );
-    let [first, second] = at_once.map(|seen| duration(median(&seen)));
-    let evidence = format!(
-        "Reading back data right after the write takes {first} for writes of {} and {second} for writes of {}; after idle time it \
-         takes {}, and reading older data takes {}.",
-        sizes[0],
-        sizes[1],
-        duration(median(&rested)),
-        duration(median(&older)),
-    );
-    Ok(Landed { landing, evidence, picture, rested, older, writes, reads })
 }
 
 /// Reads of what was written first, after more was written than is held.
@@ -190,5 +219,27 @@ mod tests {
         let seen: Vec<(f64, f64)> = (0..11).map(|i| (95.0 + f64::from(i), f64::from(i))).rev().collect();
         assert_eq!(no_sooner(&seen), [8.0, 9.0, 10.0]);
         assert_eq!(no_sooner(&[]), [] as [f64; 0]);
+    }
+
+    /// Reads that take these times, with a little scatter.
+    fn trials(at_once: f64, rested: f64, older: f64) -> Trials {
+        let about =
+            |level: f64| (0..40).map(|i| level * (1.0 + 0.001 * f64::from(i % 7))).collect::<Vec<_>>();
+        let pairs = || about(at_once).into_iter().map(|read| (200e3, read)).collect();
+        Trials {
+            sizes: SIZES,
+            at_once: [pairs(), pairs()],
+            rested: about(rested),
+            older: about(older),
+            writes: about(200e3),
+            reads: about(older),
+        }
+    }
+
+    #[test]
+    fn reads_that_wait_for_the_program_come_behind_the_answer() {
+        assert_eq!(trials(800e3, 100e3, 100e3).landed().landing, Landing::Behind);
+        assert_eq!(trials(30e3, 30e3, 100e3).landing(), Landing::Late);
+        assert_eq!(trials(100e3, 100e3, 100e3).landing(), Landing::Before);
     }
 }

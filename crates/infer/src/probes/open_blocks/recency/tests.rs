@@ -26,12 +26,12 @@ fn trace(seed: u64, logs: usize, candidate: u64, held: usize, room: Room) -> Tra
 }
 
 #[test]
-fn the_logs_are_counted_whichever_makes_room_and_behind_a_buffer() {
+fn the_logs_are_counted_whichever_is_evicted_and_behind_a_buffer() {
     for (seed, logs) in [1, 2, 5, 7, 11].into_iter().enumerate() {
         for room in [Room::OpenedFirst, Room::UsedFirst] {
             for (candidate, held) in [(logs, 0), (1, 0), (logs, 37)] {
                 let trace = trace(seed as u64, logs, candidate as u64, held, room);
-                let (told, margin) = likeliest(&trace.nats(24).unwrap()).unwrap();
+                let (told, margin) = likeliest(&trace.log_likelihoods(24).unwrap()).unwrap();
                 // Another number was looked at: one outlier at the edge may count for a log.
                 assert!(
                     told.abs_diff(logs) <= usize::from(candidate != logs),
@@ -47,13 +47,13 @@ fn the_logs_are_counted_whichever_makes_room_and_behind_a_buffer() {
 fn how_much_later_a_write_waits_is_seen_without_knowing_the_logs() {
     // One log is looked at, so that the writes alternating are fast with two: as if all came earlier with one.
     for (seed, room) in [Room::OpenedFirst, Room::UsedFirst].into_iter().enumerate() {
-        let gains = trace(seed as u64, 2, 1, 33, room).nats(24).unwrap();
+        let gains = trace(seed as u64, 2, 1, 33, room).log_likelihoods(24).unwrap();
         assert!(gains[2] >= gains[0].max(gains[1]) + LIKELY, "{gains:?}");
     }
 }
 
 #[test]
-fn what_was_put_off_is_done_while_a_write_takes_long() {
+fn what_was_deferred_is_done_while_a_write_takes_long() {
     let mut trace = trace(3, 5, 5, 0, Room::UsedFirst);
     // Twice a merge takes ten times as long, and the next ones are deferred.
     let merges: Vec<usize> = (trace.begin..trace.places.len()).filter(|&at| trace.costs[at] > 15e6).collect();
@@ -61,18 +61,22 @@ fn what_was_put_off_is_done_while_a_write_takes_long() {
         trace.costs[merges[long]] *= 10.0;
         merges[long + 1..long + 8].iter().for_each(|&at| trace.costs[at] /= 20.0);
     }
-    let (told, margin) = likeliest(&trace.nats(24).unwrap()).unwrap();
+    let (told, margin) = likeliest(&trace.log_likelihoods(24).unwrap()).unwrap();
     assert!(told == 5 && margin >= LIKELY, "{told} {margin}");
     // But what is fast without that says that a log was there.
-    let wrong = -trace.nats(24).unwrap()[5] / RIGHT;
+    let wrong = -trace.log_likelihoods(24).unwrap()[5] / RIGHT;
     trace.costs[merges[40]] /= 20.0;
-    assert!(-trace.nats(24).unwrap()[5] / RIGHT > wrong);
+    assert!(-trace.log_likelihoods(24).unwrap()[5] / RIGHT > wrong);
 }
 
 #[test]
 fn writes_that_are_all_alike_tell_no_number() {
     for (seed, logs) in [(0, 24), (1, 30)] {
         let trace = trace(seed, logs, 3, 0, Room::OpenedFirst);
-        assert!(trace.nats(24).is_none_or(|nats| likeliest(&nats).is_none_or(|(logs, _)| logs == 0)));
+        assert!(
+            trace
+                .log_likelihoods(24)
+                .is_none_or(|log_likelihoods| likeliest(&log_likelihoods).is_none_or(|(logs, _)| logs == 0))
+        );
     }
 }
