@@ -14,20 +14,20 @@
 //!
 //! Both constants come from `calibration.tsv` of crate `infer`, each answer judged by the table without it. Three goals pull in
 //! different directions: confidences within 3 points of the shares of right answers, at least 70 % of the right answers at 0.95 or
-//! more, and at most 0.5 % of all answers wrong there. The mean of the share has the first two and not the third; the lower end of the
-//! 90 % interval has the third and neither of the others. The chosen ones are the only pair of those tried that has all three, but for
-//! the bin from 0.7, which has few answers:
+//! more, and at most 0.5 % of all answers wrong there. With the mean of the share, and with the lower end of the 50 % interval, too many
+//! answers are wrong there; with that of the 90 % interval too few reach it, and all bins are too low. The chosen pair has the last two
+//! goals, and misses the first one by a point or two in the bins with few answers:
 //!
 //! | borrowed | interval | bins 0.7, 0.8, 0.9, 0.95: points too low | right answers at 0.95 | wrong answers at 0.95, of all |
 //! | --- | --- | --- | --- | --- |
-//! | 8 | the mean | -16.6, 3.4, -1.4, -0.4 | 85.1 % | 1.12 % |
-//! | 8 | 50 % | 5.9, 1.3, 2.4, 0.9 | 78.3 % | 0.67 % |
-//! | 8 | 75 % | 10.5, 4.7, 3.4, -0.1 | 68.5 % | 0.45 % |
-//! | 8 | 90 % | 10.7, 8.1, 3.5, 2.6 | 64.4 % | 0.23 % |
-//! | 16 | 75 % | 2.6, 2.9, 3.2, 0.6 | 69.9 % | 0.46 % |
-//! | 24 | 50 % | -3.2, -0.5, 1.0, 0.7 | 79.1 % | 0.69 % |
-//! | 24 | 75 % | -3.4, 2.0, 3.0, 0.9 | 70.1 % | 0.47 % |
-//! | 24 | 90 % | 7.1, 4.6, 3.1, 2.8 | 66.4 % | 0.22 % |
+//! | 8 | the mean | 1.5, -4.0, 1.2, 0.9 | 87.1 % | 0.99 % |
+//! | 8 | 50 % | -3.9, 5.8, 1.4, 1.7 | 79.6 % | 0.65 % |
+//! | 8 | 75 % | 7.9, 6.9, 3.3, 2.3 | 70.6 % | 0.37 % |
+//! | 8 | 90 % | 13.2, 9.1, 5.4, 3.0 | 61.8 % | 0.25 % |
+//! | 16 | 75 % | -4.6, 6.3, 2.7, 2.1 | 71.0 % | 0.41 % |
+//! | 24 | 50 % | -5.8, 1.1, 1.2, 1.2 | 81.3 % | 0.80 % |
+//! | 24 | 75 % | 5.0, 4.0, 1.9, 2.2 | 72.3 % | 0.44 % |
+//! | 24 | 90 % | 2.3, 5.7, 4.9, 3.3 | 65.6 % | 0.25 % |
 //!
 //! # Invariants
 //! - A parent's counts are the sums over its rules.
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_rule_that_was_seen_often_stands_for_itself() {
         let table = table(&[("size/often", 10_000, 9_900), ("size/other", 10_000, 5_000)]);
-        assert!((table.confidence("size/often") - 0.99).abs() < 2e-3, "{}", table.confidence("size/often"));
+        assert!((table.confidence("size/often") - 0.99).abs() < 3e-3, "{}", table.confidence("size/often"));
         assert_eq!(table.counted("size"), RuleCount { answers: 20_000, right: 14_900 });
     }
 
@@ -204,7 +204,7 @@ mod tests {
             all.add("size/seen/rare", RuleCount { answers, right: answers });
             all.confidence("size/seen/rare")
         };
-        assert!(rare < of_rare(3) && of_rare(3) < of_rare(30) && of_rare(30) > 0.95, "{}", of_rare(30));
+        assert!(rare < of_rare(3) && of_rare(3) < of_rare(30) && of_rare(300) > 0.95, "{}", of_rare(300));
         assert_eq!(CalibrationTable::new().confidence("size"), 0.5);
     }
 
