@@ -138,7 +138,7 @@ fn best_region(
         }
         searched += 1;
         let Some(likely) = Likely::search(&runs, pages, session.block().0, crossings) else { continue };
-        let in_turn = served_in_turn(&runs, pages, session.block().0, crossings);
+        let in_turn = served_in_turn(&runs, &likely, pages, session.block().0, crossings);
         let (runs, likely) = in_turn.unwrap_or((runs, likely));
         let [_, sense, transfer, _] = likely.times();
         if sense + transfer < FLASH_MIN * median(&nanos(&runs[0])) {
@@ -160,22 +160,27 @@ fn best_region(
 }
 
 /// The reads one at a time, and what they alone say, where the device serves one request after the other, and large ones with
-/// several dies. With several in flight such a device looks like one die.
+/// several dies. With several in flight such a device looks like one die, whose layout explains reads one at a time much worse.
 fn served_in_turn(
     runs: &[TimedRun],
+    likely: &Likely,
     pages: &[u64],
     block: u64,
     crossings: Option<&Crossings>,
 ) -> Option<(Vec<TimedRun>, Likely)> {
-    if !are_served_in_turn(runs) {
+    if likely.best().dies > 1 || !are_served_in_turn(runs) {
         return None;
     }
     let alone = alone(runs).to_vec();
-    let likely = Likely::search(&alone, pages, block, crossings)?;
-    let is_clear = likely.sigma < SCATTER_IN_TURN
-        && likely.misfit < MISFIT_GOOD
-        && likely.margin(|layout| layout.dies > 1, &true) > MARGIN_CLEAR;
-    is_clear.then_some((alone, likely))
+    let several = Likely::search(&alone, pages, block, crossings)?;
+    let (one, _) = likely.again(&alone)?;
+    let reads: usize = alone.iter().map(Vec::len).sum();
+    let ratio = (unexplained(&one, several.sigma) - several.misfit) * reads as f64 / 2.0;
+    let is_clear = several.sigma < SCATTER_IN_TURN
+        && several.misfit < MISFIT_GOOD
+        && several.margin(|layout| layout.dies > 1, &true) > MARGIN_CLEAR
+        && ratio > MARGIN_CLEAR;
+    is_clear.then_some((alone, several))
 }
 
 /// How much more reads scatter than they do where they scatter least, as a variance.

@@ -8,7 +8,8 @@
 //!
 //! # Probes
 //! Boundaries of 2^k: the page is the smallest that costs something. Elsewhere as well, and half of it does not, within
-//! 3 % of that.
+//! 3 % of that. Of pages of 3 * 2^k or 5 * 2^k only one boundary in three or five of 2^k is that of a page, and crossing those of three
+//! or five times as much costs the more: where no layout explains what reads take, boundaries of these multiples are asked instead.
 
 use std::ops::Range;
 
@@ -39,6 +40,11 @@ const PLACES: u64 = 32;
 const PLACES_MIN: u64 = 8;
 /// The part of the device that is read, as far as going there costs nothing.
 const RANGE: Bytes = Bytes::mib(64);
+
+/// What pages may be multiples of, beside powers of two.
+const ODD: [u64; 2] = [3, 5];
+/// Crossing their boundaries then costs so many times as much at the least: where it is of three pages and not of one, three times.
+const DEARER: f64 = 2.0;
 
 /// Where boundaries are looked at.
 #[derive(Clone, Copy)]
@@ -71,7 +77,22 @@ pub(crate) struct Page {
 
 /// The page, or what was seen instead.
 pub(crate) fn page(session: &mut Session<'_, '_>) -> Result<Result<Page, Finding>, Halt> {
-    let ladder = ladder(session)?;
+    let ladder = ladder(session, 1)?;
+    page_by(session, ladder)
+}
+
+/// The page where it is an odd number of times a power of two, if it is.
+pub(crate) fn odd_page(session: &mut Session<'_, '_>) -> Result<Option<Page>, Halt> {
+    for odd in ODD {
+        if is_dearer(session, odd)? {
+            let ladder = ladder(session, odd)?;
+            return Ok(page_by(session, ladder)?.ok());
+        }
+    }
+    Ok(None)
+}
+
+fn page_by(session: &mut Session<'_, '_>, ladder: Ladder) -> Result<Result<Page, Finding>, Halt> {
     let first = ladder.first();
     let Ladder { places, costs } = ladder;
     let picture = Picture::new(
@@ -106,17 +127,18 @@ pub(crate) fn page(session: &mut Session<'_, '_>) -> Result<Result<Page, Finding
     Ok(Ok(Page { size, finding, crossings }))
 }
 
-/// Where boundaries of powers of two are.
-fn places(session: &Session<'_, '_>) -> Places {
+/// Where boundaries of an odd number times powers of two are.
+fn places(session: &Session<'_, '_>, odd: u64) -> Places {
     let slot = Bytes(room(session).0 / PLACES).max(SLOT.start).min(SLOT.end);
-    Places { base: Bytes::ZERO, slot: Bytes(slot.0.next_power_of_two()) }
+    let slot = Bytes(slot.0.next_power_of_two() / odd.next_power_of_two() * odd);
+    Places { base: Bytes::ZERO, slot }
 }
 
 /// What crossing them costs.
-fn ladder(session: &mut Session<'_, '_>) -> Result<Ladder, Halt> {
-    let places = places(session);
+fn ladder(session: &mut Session<'_, '_>, odd: u64) -> Result<Ladder, Halt> {
+    let places = places(session, odd);
     let mut costs: Vec<(Bytes, Interval)> = Vec::new();
-    let mut boundary = session.block();
+    let mut boundary = session.block() * odd;
     while boundary <= BOUNDARY_MAX && boundary.0 * 2 <= places.slot.0 {
         let cost = if boundary == session.block() {
             // No read is smaller.
@@ -128,6 +150,19 @@ fn ladder(session: &mut Session<'_, '_>) -> Result<Ladder, Halt> {
         boundary = boundary * 2;
     }
     Ok(Ladder { places, costs })
+}
+
+/// Whether crossing a boundary that is a large power of two costs the more if it is multiplied by an odd number.
+fn is_dearer(session: &mut Session<'_, '_>, odd: u64) -> Result<bool, Halt> {
+    let [once, multiple] = [1, odd].map(|odd| places(session, odd));
+    let most = BOUNDARY_MAX.min(Bytes(multiple.slot.0 / 2));
+    let boundary = Bytes(1 << (most.0 / odd).max(1).ilog2());
+    if boundary < session.block() * 2 {
+        return Ok(false);
+    }
+    let once = cost(session, once, boundary, 8)?;
+    let multiple = cost(session, multiple, boundary * odd, 8)?;
+    Ok(multiple.low > COST_MIN && multiple.low - 1.0 > DEARER * (once.high - 1.0))
 }
 
 /// What reads across the slots' boundaries at `boundary` take, relative to reads before and after them in turn.

@@ -72,8 +72,9 @@ const READS: u64 = 64;
 const MEMORY_MOST: f64 = 0.02;
 /// What takes less than so many reads waits for no flash.
 const NO_FLASH: f64 = 1.1;
-/// How many writes are flushed at the most to tell a region from a write buffer, from what rise on, and what part of what the flash
-/// takes for them it is at least where they are in a buffer.
+/// How many writes are flushed at the most to distinguish a region from a write buffer, and from what rise on. Where the rise is threefold,
+/// the flash programs a third of what is written while it comes in; a flush takes the other two thirds, so that half is the least that
+/// a buffer shows. Higher: a buffer is taken for an SLC cache; lower: the few programs behind an SLC cache are taken for a buffer.
 const FLUSHED_MOST: usize = 512;
 const FLUSHED_CONTRAST: f64 = 3.0;
 const FLUSHED_PART: f64 = 0.5;

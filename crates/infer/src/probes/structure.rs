@@ -9,7 +9,7 @@ use flashlab_analysis::inference::{Finding, Parameter};
 use crate::answers::no_cache::HOLDS_NO_DATA;
 use crate::halt::Halt;
 use crate::layout::explained::explained;
-use crate::layout::read_pages::page;
+use crate::layout::read_pages::{odd_page, page};
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
@@ -29,13 +29,28 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: 0.0,
 };
 
+/// The rule of a page of no power of two that boundaries alone tell.
+const UNEXPLAINED: Rule = Rule::likely("odd page");
+
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let writes = session.take_row_writes();
-    let found = page(session)?;
+    let mut found = page(session)?;
     if let Ok(page) = &found {
         session.hand_in(page.finding.clone());
     }
-    let explained = explained(session, found.as_ref().ok(), &writes)?;
+    let mut explained = explained(session, found.as_ref().ok(), &writes)?;
+    if explained.is_none()
+        && let Some(mut page) = odd_page(session)?
+    {
+        explained = match self::explained(session, Some(&page), &writes) {
+            // What is read to be explained goes by the page and its half, which may be no whole blocks.
+            Err(Halt::Misfit(_)) => None,
+            other => other?,
+        };
+        // Planes of an odd number of pages cost alike.
+        page.finding = UNEXPLAINED.limits(page.finding);
+        found = Ok(page);
+    }
     let said = explained.as_ref().and_then(|explained| Some((explained.page()?, explained)));
     session.conclude(match (found, said) {
         (Ok(page), Some(((size, _), _))) if page.size == size => page.finding,

@@ -56,7 +56,8 @@ const LATER: f64 = 0.03;
 const LATER_GAIN: f64 = 0.05;
 /// Different periods that are tried on fresh writes.
 const TRIED: usize = 8;
-/// In this share of the windows it has to be right, and so much likelier than by chance, as a log-likelihood ratio.
+/// In this share of the windows it has to be right: a period that is half of the true one is right in every second window, and other work
+/// hides some stalls of the true one. And so much likelier than by chance, as a log-likelihood ratio: a thousand times.
 const PREDICTED: f64 = 0.7;
 const PREDICTED_GAIN: f64 = 7.0;
 /// Copying blocks as large as those that are written makes writes at least so many times as expensive, on average. No write

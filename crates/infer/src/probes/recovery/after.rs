@@ -10,7 +10,8 @@ use flashlab_base::{Bytes, Nanos};
 
 /// How long the bursts take.
 pub(super) const BURST: Nanos = Nanos::from_secs(5);
-/// A burst is as long as it should be if it is this part of it.
+/// A burst is as long as it should be if it is this part of it: its last piece has the length that the piece before it says, and one merge
+/// more or less changes that by a tenth.
 const LONG_ENOUGH: f64 = 0.9;
 
 /// What is written, and where.
