@@ -138,7 +138,9 @@ fn best_region(
         }
         searched += 1;
         let Some(likely) = Likely::search(&runs, pages, session.block().0, crossings) else { continue };
-        let in_turn = served_in_turn(&runs, &likely, pages, session.block().0, crossings);
+        // Where crossing a page costs a read, neighbouring pages lie on one die.
+        let in_turn =
+            page.is_none().then(|| served_in_turn(&runs, &likely, pages, session.block().0)).flatten();
         let (runs, likely) = in_turn.unwrap_or((runs, likely));
         let [_, sense, transfer, _] = likely.times();
         if sense + transfer < FLASH_MIN * median(&nanos(&runs[0])) {
@@ -166,13 +168,12 @@ fn served_in_turn(
     likely: &Likely,
     pages: &[u64],
     block: u64,
-    crossings: Option<&Crossings>,
 ) -> Option<(Vec<TimedRun>, Likely)> {
     if likely.best().dies > 1 || !are_served_in_turn(runs) {
         return None;
     }
     let alone = alone(runs).to_vec();
-    let several = Likely::search(&alone, pages, block, crossings)?;
+    let several = Likely::search(&alone, pages, block, None)?;
     let (one, _) = likely.again(&alone)?;
     let reads: usize = alone.iter().map(Vec::len).sum();
     let ratio = (unexplained(&one, several.sigma) - several.misfit) * reads as f64 / 2.0;

@@ -145,7 +145,7 @@ pub(crate) fn traces(
     page: Option<Bytes>,
     factor: f64,
 ) -> Result<Option<Vec<TimedRun>>, Halt> {
-    let block = session.block();
+    let (block, is_known) = (session.block(), page.is_some());
     let (whole, largest) = (page.unwrap_or(PAGE_LARGE).max(block), page.unwrap_or(PAGE_LARGEST).max(block));
     let page = page.unwrap_or(PAGE).max(block);
     // Half a page, should it be the half.
@@ -194,7 +194,7 @@ pub(crate) fn traces(
             }
         }
     }
-    Ok(runs.first().is_some_and(|run| !run.is_empty()).then(|| weighted(runs)))
+    Ok(runs.first().is_some_and(|run| !run.is_empty()).then(|| if is_known { runs } else { weighted(runs) }))
 }
 
 /// Reads of a size, with a number in flight.
@@ -234,7 +234,7 @@ impl Kind {
 }
 
 /// The runs, with more weight for sizes whose reads scatter less than the smallest ones, as a factor: a transport adds jitter, which
-/// is a smaller part of what a large read takes.
+/// is a smaller part of what a large read takes. Where boundaries show the page, layouts are clear without that.
 fn weighted(mut runs: Vec<TimedRun>) -> Vec<TimedRun> {
     let scatter = |run: &TimedRun| {
         let logs: Vec<f64> = run.iter().map(|read| read.nanos.max(1.0).ln()).collect();
