@@ -5,6 +5,10 @@
 //! is sorted and written as a run. What is collected is read by merging the runs, so that the sorted sequence is never
 //! written. What fits into the share costs no IO. A collection that keeps the order reads its runs one after the other.
 //!
+//! It shares no code with [`sort`](crate::sort()), which takes a stored sequence of untyped records, has all the memory and all cores, and
+//! writes its result in large blocks: here records come one by one, many collections share the memory, and the library's sort and heap
+//! suffice, because the graph's computation on each record takes longer.
+//!
 //! # Invariants
 //! - The share is leased from the budget from the first record to the last reader.
 //! - A cursor yields each record once.
