@@ -3,8 +3,8 @@
 //! Two volumes, with 4 and 32 GiB if not given, are written once in random order, so that the map has no order; then almost as much
 //! is written as recovery may have to replay, and flushed, and the server dies. The time of the mount has a part for what was written
 //! since the last checkpoint, which does not depend on the size, and a part for the map, which grows with it. The two volumes give both.
-//! The device is memory, so all time is the CPU's; what a mount reads is printed, too, by area. It is the CPU time of this
-//! thread, because others may use the CPU.
+//! The device is memory, so all time is the CPU's; what a mount reads is printed, too, by area. It is the CPU time of the mounting
+//! thread, because others may use the CPU. Other threads help it to count live pages, and their time is not in it.
 
 mod cpu_time;
 
