@@ -22,9 +22,6 @@ const OFFSETS: usize = 4096;
 const REGION: u64 = 1 << 20;
 /// Regions whose order is remembered: devices keep fewer blocks open.
 const REGIONS: usize = 128;
-/// Requests whose regions are counted. In 16 regions, 64 random requests leave one out in 23 % of the cases, and more in 3 %; so 8 MiB and 16 MiB
-/// do not look alike.
-const REGIONS_OF: u64 = 64;
 /// Writes of which it is remembered whether they continued a stream. Random writes that uFLIP's Mtron defers take it 2100 sequential ones.
 const SCATTERED: usize = 4096;
 /// Requests over which the span of offsets is taken. With 16, the range of uniformly random offsets is 0.88 of the area they are
@@ -69,8 +66,6 @@ pub enum RequestFeature {
     SteadyJumps,
     /// Regions of 1 MiB to which the same operation went since it went to this one: 0 in the same region, 3 in one of four.
     RegionLag,
-    /// Regions of 1 MiB among the last 64 requests of the same operation.
-    Regions,
     /// Of the last writes, those that continued no stream: work that the device may still have to do.
     Scattered,
     /// Bytes between the smallest and the largest offset of the last requests of the same operation.
@@ -97,7 +92,7 @@ pub enum RequestFeature {
 
 impl RequestFeature {
     /// All of them.
-    pub const ALL: [RequestFeature; 21] = [
+    pub const ALL: [RequestFeature; 20] = [
         RequestFeature::Write,
         RequestFeature::Size,
         RequestFeature::Alignment,
@@ -107,7 +102,6 @@ impl RequestFeature {
         RequestFeature::StreamJump,
         RequestFeature::SteadyJumps,
         RequestFeature::RegionLag,
-        RequestFeature::Regions,
         RequestFeature::Scattered,
         RequestFeature::Span,
         RequestFeature::Reuse,
@@ -166,8 +160,8 @@ struct OperationHistory {
     ends: RecentKeys,
     offsets: RecentKeys,
     window: VecDeque<Bytes>,
-    /// The regions of the last requests and when they came, each once, the latest first.
-    regions: VecDeque<(u64, u64)>,
+    /// The regions of the last requests, each once, the latest first.
+    regions: VecDeque<u64>,
 }
 
 /// When each of the most recent keys came last.
@@ -229,7 +223,6 @@ impl RequestHistory {
             of.jump,
             of.steady as f64,
             of.region_lag as f64,
-            of.regions as f64,
             self.scattered.1 as f64,
             of.span.0 as f64,
             of.reuse as f64,
@@ -268,7 +261,6 @@ struct OfOperation {
     steady: u64,
     stream_lag: u64,
     region_lag: u64,
-    regions: usize,
     span: Bytes,
     reuse: u64,
 }
@@ -297,7 +289,6 @@ impl OperationHistory {
             steady: self.steady,
             stream_lag: lag.unwrap_or(2 * STREAMS as u64),
             region_lag: self.region_lag(offset.0 / REGION),
-            regions: self.regions.partition_point(|&(_, then)| self.count - then < REGIONS_OF),
             span: most.unwrap_or(offset) - least.unwrap_or(offset) + size,
             reuse,
         }
@@ -305,11 +296,11 @@ impl OperationHistory {
 
     /// How many other regions came since this one, which becomes the latest.
     fn region_lag(&mut self, region: u64) -> u64 {
-        let at = self.regions.iter().position(|&(known, _)| known == region);
+        let at = self.regions.iter().position(|&known| known == region);
         if let Some(at) = at {
             self.regions.remove(at);
         }
-        self.regions.push_front((region, self.count));
+        self.regions.push_front(region);
         self.regions.truncate(REGIONS);
         at.unwrap_or(2 * REGIONS) as u64
     }
@@ -350,7 +341,7 @@ mod tests {
 
     #[test]
     fn patterns_differ_in_their_features() {
-        use RequestFeature::{Idle, RegionLag, Regions, Reuse, Span, SteadyJumps, StreamJump, StreamLag};
+        use RequestFeature::{Idle, RegionLag, Reuse, Span, SteadyJumps, StreamJump, StreamLag};
         let sequential = of_offsets(&[5, 6, 7, 8]);
         assert_eq!((feature(&sequential, StreamJump), feature(&sequential, StreamLag)), (0.0, 1.0));
         let reverse = of_offsets(&[8, 7, 6, 5]);
@@ -360,7 +351,6 @@ mod tests {
         let partitioned = of_offsets(&[0, 100, 200, 1, 101, 201, 2]);
         assert_eq!((feature(&partitioned, StreamLag), feature(&partitioned, Reuse)), (3.0, 8192.0));
         assert_eq!((feature(&partitioned, StreamJump), feature(&partitioned, RegionLag)), (0.0, 2.0));
-        assert_eq!((feature(&partitioned, Regions), feature(&sequential, Regions)), (3.0, 1.0));
         assert_eq!(feature(&of_offsets(&[4, 9, 1]), Span), 9.0 * 32768.0);
         assert_eq!(feature(&sequential, Idle), 900e3);
     }
