@@ -97,7 +97,7 @@ pub fn summary(outcomes: &[ProbeOutcome]) -> String {
     let percent = |part: usize, whole: usize| 100.0 * part as f64 / whole.max(1) as f64;
     format!(
         "{sharp} of {right} right answers ({:.1} %) have a confidence of {CONFIDENT} or more.\n\
-         {wrong} of {all} answers ({:.2} %) are wrong with a confidence of {CONFIDENT} or more.\n",
+         {wrong} of {all} answers ({:.2} %) are wrong, or denied although there is a value, with a confidence of {CONFIDENT} or more.\n",
         percent(sharp, right),
         percent(wrong, all)
     )
