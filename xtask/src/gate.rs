@@ -20,7 +20,7 @@ fn most_answers_on_a_few_devices_are_right() {
     assert!(tally.confidently_wrong <= 1, "{} are wrong at 0.95: {repeat}", tally.confidently_wrong);
 }
 
-/// The goals at 100 us of jitter, by the server in virtual time: 3 and 4 of 36 are undetermined (commit 09a4fef5).
+/// The goals at 100 us of jitter, by the server in virtual time: docs/infer-score.md has how many of 36 are undetermined.
 #[test]
 fn live_devices_are_inferred_behind_their_jitter() {
     if Command::new("cc").arg("--version").output().is_err() {

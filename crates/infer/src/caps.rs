@@ -21,9 +21,9 @@ pub(crate) const NO_DATA: f64 = 0.9;
 /// Where a device without flash looks the same: a layout that does not fit, shows no page boundary and senses faster than
 /// flash; few writes of which none merges. All devices of the calibration are flash.
 pub(crate) const NO_FLASH: f64 = 0.75;
-/// Reads of one kind scatter more than on any device of the calibration, because of the transport: how often a layout is right then was
-/// counted on six devices only (`infer-score --live --virtual-time`).
-pub(crate) const JITTER: f64 = 0.7;
+/// Reads of one kind scatter more than on nearly all devices of the calibration, because of the transport: how often a layout is right
+/// then was counted on a few of those and on six live devices (`infer-score --live --virtual-time`). As low as an unseen doubt.
+pub(crate) const SCATTER: f64 = UNSEEN;
 /// A doubt that no device of the calibration raised, for example that a seek costs what a merge would.
 pub(crate) const UNSEEN: f64 = 0.7;
 

@@ -1,7 +1,7 @@
 //! What can be said of a disk that a hypervisor, a network or a machine's memory makes up.
 //!
 //! What is seen of such a disk is its host's: caches, files, throttles and other guests beside the flash, if there is flash
-//! at all. How it behaves is what its user gets, and is told. What is inside is undetermined, whatever an estimator says: a host's
+//! at all. How it behaves is what its user gets, and is reported. What is inside is undetermined, whatever an estimator says: a host's
 //! cache has pages, too.
 
 use flashlab_analysis::inference::{Finding, Parameter, Verdict};

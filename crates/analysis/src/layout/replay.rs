@@ -21,8 +21,8 @@ use crate::signals::figures::median;
 
 use super::fitting::{COMMAND, IoModel, LINK, LayoutTimes, Moment, SENSE, TRANSFER};
 
-/// With several dies that serve different reads, so many times as many are done in a time as one at a time: half as many more come
-/// from what passes the host meanwhile.
+/// Several dies complete at least this many times as many reads a second as one read at a time does. Up to 1.5 times may come from the
+/// host, which takes a result while the device serves the next read.
 const RATE_OF_SEVERAL: f64 = 1.5;
 
 /// Where pages lie.
@@ -80,7 +80,7 @@ pub fn alone(runs: &[TimedRun]) -> &[TimedRun] {
     &runs[..runs.len().min(more + 1)]
 }
 
-/// Whether the smallest reads are served one after the other: with several in flight hardly more of them are done in a time.
+/// Whether the smallest reads are served one after the other: with several in flight hardly more of them are completed a second.
 pub fn are_served_in_turn(runs: &[TimedRun]) -> bool {
     let alone = alone(runs);
     let Some(first) = alone.first().and_then(|run| run.first()) else { return false };

@@ -39,10 +39,10 @@ const MARGIN_CLEAR: f64 = 20.0;
 const MARGIN_AGAIN: f64 = 4.0;
 const CLEAR_RULE: Rule = Rule::strong("layout with a page boundary");
 const UNCLEAR_RULE: Rule = Rule::strong("layout");
-/// Reads of one kind scatter by no more than this on the devices of the calibration, as a logarithm: their jitter is 5 %. Where they
-/// scatter more, as behind a network, how often a likely layout is right was never counted.
+/// Reads of one kind scatter by no more than this on nearly all devices of the calibration, as a logarithm: their jitter is 5 %. Where
+/// they scatter more, as behind a network, few layouts were counted.
 const SCATTER_USUAL: f64 = 0.12;
-const SCATTERED: Rule = Rule::weak("reads scatter").capped(caps::JITTER);
+const SCATTERED: Rule = Rule::weak("reads scatter").capped(caps::SCATTER);
 /// With more scatter than this, reads one at a time do not distinguish one die from several.
 const SCATTER_IN_TURN: f64 = 0.16;
 /// At most, where reads scatter about the layout more than by chance.
@@ -79,8 +79,8 @@ pub(crate) fn explained(
         Some(page) => vec![page.0],
         None => PAGES.map(|page| page.max(session.block().0)).to_vec(),
     };
-    let Some(best) = best_region(session, page, &pages, crossings)? else { return Ok(None) };
-    let Best { region, factor, runs, likely, least } = best;
+    let Some((best, least)) = best_region(session, page, &pages, crossings)? else { return Ok(None) };
+    let Best { region, factor, runs, likely } = best;
     let elsewhere = traces(session, region.elsewhere(), page, factor)?;
     let is_alone = runs.len() == alone(&runs).len();
     let agreed =
@@ -113,17 +113,16 @@ struct Best {
     factor: f64,
     runs: Vec<TimedRun>,
     likely: Likely,
-    /// By how much reads of one kind scatter in the region where they do so least.
-    least: f64,
 }
 
-/// Looks for a layout in one region after the other; none where no region has one.
+/// Looks for a layout in one region after the other; none where no region has one. Also returns by how much reads of one kind scatter
+/// in the region where they do so least.
 fn best_region(
     session: &mut Session<'_, '_>,
     page: Option<Bytes>,
     pages: &[u64],
     crossings: Option<&Crossings>,
-) -> Result<Option<Best>, Halt> {
+) -> Result<Option<(Best, f64)>, Halt> {
     let mut best: Option<Best> = None;
     let (mut least, mut searched) = (f64::INFINITY, 0);
     for (factor, region) in FACTORS.into_iter().flat_map(|factor| Region::ALL.map(|region| (factor, region)))
@@ -149,7 +148,7 @@ fn best_region(
         least = least.min(likely.sigma);
         let misfit = unexplained(&likely, least);
         if best.as_ref().is_none_or(|best| misfit < unexplained(&best.likely, least)) {
-            best = Some(Best { region, factor, runs, likely, least });
+            best = Some(Best { region, factor, runs, likely });
         }
         if misfit < MISFIT_GOOD {
             break;
@@ -157,8 +156,8 @@ fn best_region(
     }
     // Where reads are mixed, what a buffer or a map has a part in is explained by something, more or less.
     let most = |factor: f64| if factor > FACTORS[0] { MISFIT_GOOD } else { MISFIT_MAX };
-    let best = best.map(|best| Best { least, ..best });
-    Ok(best.filter(|best| unexplained(&best.likely, least) <= most(best.factor)))
+    let best = best.filter(|best| unexplained(&best.likely, least) <= most(best.factor));
+    Ok(best.map(|best| (best, least)))
 }
 
 /// The reads one at a time, and what they alone say, where the device serves one request after the other, and large ones with

@@ -4,7 +4,7 @@
 //! Where a device reads from counts: some know a part of their map at a time, so that reads all over the device wait for
 //! the map; others keep what was read last, and only many places show the flash. So there are several regions, and what is
 //! believed is the one in which reads are explained best. Places of a region are read in random order, each once before
-//! any is cached, so that a buffer which holds fewer never helps.
+//! any comes again, so that a buffer which holds fewer never helps.
 //!
 //! Reads begin and end a block from where a page may end: they ask for little, and need much of the flash.
 

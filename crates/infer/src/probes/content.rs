@@ -262,11 +262,11 @@ impl Estimates {
             let (middle, ratio) = (of.len() / 2, |of, random| median(of) / median(random).max(1.0));
             let halves = [ratio(&of[..middle], &random[..middle]), ratio(&of[middle..], &random[middle..])];
             let repeats = halves.iter().all(|&half| near(half, by_turn)) && !near(by_turn, 1.0);
-            let basis = alike && repeats && half(ranks) <= EXACT * share;
+            let is_exact = alike && repeats && half(ranks) <= EXACT * share;
             return Rule::found(
                 parameter,
                 by_turn,
-                if basis { Rule::strong("runs agree") } else { Rule::likely("estimates agree") },
+                if is_exact { Rule::strong("runs agree") } else { Rule::likely("estimates agree") },
                 evidence,
             );
         }

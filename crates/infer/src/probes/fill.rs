@@ -1,5 +1,5 @@
 //! The device is written once, one address after the other, but for idle time that the next group writes: the state from which
-//! other groups start. Meanwhile it shows a SLC cache (an SLC cache).
+//! other groups start. Meanwhile it shows an SLC cache, if there is one.
 //!
 //! # Model
 //! Writes go to the SLC cache while there is room, and cost what SLC cells cost. Then room has to be made for

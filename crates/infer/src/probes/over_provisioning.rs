@@ -281,8 +281,8 @@ fn hand_in_in_order(
 /// How much more single pages may have used: as much of each die, if they used up one only; and rows of pages, if it is in doubt
 /// that these are no pages.
 fn more_of_pages(session: &Session<'_, '_>, taken: Bytes) -> f64 {
-    let basis = session.known().confidence(Parameter::ReadPageSize) >= LIKELY_LEAST;
-    let rows = if basis { 1 } else { planes(session) };
+    let is_known = session.known().confidence(Parameter::ReadPageSize) >= LIKELY_LEAST;
+    let rows = if is_known { 1 } else { planes(session) };
     (taken * (dies(session) * rows - 1)).0 as f64
 }
 

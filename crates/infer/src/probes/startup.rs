@@ -69,7 +69,8 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let cost = how_long(session, most / 4)?;
     let in_time = (RUN_MOST.0 as f64 / cost) as u64;
-    let (first, count) = counts(most, in_time, fast_pages(session));
+    let fast_pages = fast_pages(session);
+    let (first, count) = counts(most, in_time, fast_pages);
     let (mut without, mut with) = (Vec::new(), Vec::new());
     for (index, sixteenths) in PAUSED_WRITES.into_iter().enumerate() {
         without.push(after_rest(session, if index == 0 { first } else { count })?);
@@ -78,7 +79,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let writes = RandomWrites {
         without,
         with,
-        fast_pages: fast_pages(session),
+        fast_pages,
         of_blocks: of_blocks(session),
         has_slc_cache: session.known().has_slc_cache(),
         is_page_map: is_page_map(session),

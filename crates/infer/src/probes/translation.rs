@@ -19,7 +19,7 @@
 //! Log blocks of one block each are fast anywhere until each of them has its block: what is written anywhere is looked at
 //! only after more writes than a device has logs.
 //!
-//! A device may defer merges until a die is idle, which a die does while others work. So places are looked at that lie on
+//! A device may defer merges until a die is idle, which a die may be while others work. So places are looked at that lie on
 //! one die: addresses 24 MiB or a good part of it apart are on the same die, whatever the stripe (up to 16 dies, but for 5,
 //! 7 and the like). What is deferred by one pattern is not the next one's: between them the device is idle.
 //!

@@ -58,15 +58,6 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// On which devices of a machine sequences lie.
-    pub fn placement(self, machine: &Machine<'_>, record: Bytes) -> SequencePlacement {
-        match (self, machine.device_count()) {
-            (Layout::Striped, _) => SequencePlacement::striped(machine, record),
-            (Layout::ByRole, 1) => SequencePlacement::ONE,
-            (Layout::ByRole, _) => SequencePlacement::BY_ROLE,
-        }
-    }
-
     /// On which devices of a machine structure and pool of a graph lie.
     pub fn placed(self, machine: &Machine<'_>) -> Placed {
         match self {
@@ -236,6 +227,24 @@ impl AlgorithmOptions {
         Ok((open(Some(structure)).and_then(pool)?, Layout::ByRole))
     }
 
+    /// On which devices of a machine the algorithm's sequences lie: a stripe unit has whole records.
+    pub fn placement(
+        &self,
+        algorithm: Algorithm,
+        machine: &Machine<'_>,
+        layout: Layout,
+    ) -> Result<SequencePlacement> {
+        let record = match algorithm {
+            Algorithm::Rank => self.random_read()?.max(machine.unit()),
+            _ => self.input.record,
+        };
+        Ok(match (layout, machine.device_count()) {
+            (Layout::Striped, _) => SequencePlacement::striped(machine, record),
+            (Layout::ByRole, 1) => SequencePlacement::ONE,
+            (Layout::ByRole, _) => SequencePlacement::BY_ROLE,
+        })
+    }
+
     /// Runs the algorithm.
     pub fn experiment(
         &self,
@@ -245,10 +254,10 @@ impl AlgorithmOptions {
         layout: Layout,
     ) -> Result<ExperimentOutcome> {
         let AlgorithmOptions { input: elements, graph, machine: options, .. } = self;
+        let placement = self.placement(algorithm, machine, layout)?;
         let outcome: Result<ExperimentOutcome, EmError> = match algorithm {
             Algorithm::Rank => {
                 let block = self.random_read()?.max(machine.unit());
-                let placement = layout.placement(machine, block);
                 let rank = graph.rank_options(elements.elements()?, block, options)?;
                 run_rank(machine, &RankOptions { placement, ..rank })
             }
@@ -258,17 +267,12 @@ impl AlgorithmOptions {
                 run_bfs(machine, input.graph.as_ref().expect("bfs was given a graph"), &task)
             }
             Algorithm::Scan => {
-                let data = layout.placement(machine, elements.record).data;
-                run_scan(machine, elements.elements()?, &elements.format()?, data, options.seed)
+                run_scan(machine, elements.elements()?, &elements.format()?, placement.data, options.seed)
             }
             Algorithm::Sort => {
-                let placement = layout.placement(machine, elements.record);
                 run_sort(machine, &SortOptions { placement, ..elements.sort_options(options)? })
             }
-            Algorithm::Search => {
-                let placement = layout.placement(machine, elements.record);
-                run_search(machine, &SearchOptions { placement, ..self.search_options()? })
-            }
+            Algorithm::Search => run_search(machine, &SearchOptions { placement, ..self.search_options()? }),
         };
         Ok(outcome?)
     }

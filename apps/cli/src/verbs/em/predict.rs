@@ -84,12 +84,7 @@ impl Predict {
             opened.into_iter().map(|one| (one.device, one.scratch)).unzip();
         let mut em = Machine::new(devices, machine.memory, machine.host_time())?.with_interrupt(&interrupt);
         let (is_real, devices) = (!em.is_virtual(), em.device_count());
-        let (unit, placed) = (em.unit(), layout.placed(&em));
-        let record = match self.algorithm {
-            Algorithm::Rank => self.options.random_read()?.max(unit),
-            _ => self.options.input.record,
-        };
-        let placement = layout.placement(&em, record);
+        let (placement, placed) = (self.options.placement(self.algorithm, &em, layout)?, layout.placed(&em));
         let length = Bytes(space.0 / 4);
         let mut source = MeasuredCosts::new(&mut em, length, placement.data, machine.seed)?;
         let mut prediction = self.predict(&mut source, input, (placement, placed))?;

@@ -48,7 +48,7 @@ impl Rehearsal<'_> {
     ) -> Result<Nanos> {
         let Some((options, times)) = self.smaller(ios, block) else {
             tell!(
-                "the host's computation on a graph file is not predicted: the models add 2 ns for each record"
+                "the host's computation on a graph file is not predicted: the models add --host-cost for each record"
             );
             return Ok(ios.host);
         };

@@ -20,11 +20,12 @@ const OF_ALL_RUNS: Rule = Rule::likely("all runs together");
 const OUT_OF_STEP: Rule = Rule::weak("out of step");
 /// The rule of a period of short runs on a page map, whose costs become steady only after more writes than the capacity.
 const NOT_STEADY: Rule = Rule::weak("page map not steady");
-/// The rule what a full SLC cache does that no run shows.
+/// The rule of what a full SLC cache does that no run shows.
 const OF_REGION: Rule = Rule::weak("SLC cache");
-/// Runs of so many writes tell it themselves, if all but one of them do: in them blocks are collected often enough.
+/// In runs of this many writes blocks are collected often enough: a period that all but one of them have needs no other evidence.
 const TELLING: usize = 8192;
-/// Runs keep step if the shapes of the oscillation in one and the next are so much alike, on average (a correlation).
+/// Runs keep step if the oscillations of one and the next have at least this correlation on average: halfway between those that keep step,
+/// 1, and those that begin anywhere, 0.
 const IN_STEP: f64 = 0.5;
 /// A level this close to the other is none of its own.
 const DIFFERENCE_LEAST: f64 = 1.1;
@@ -108,7 +109,7 @@ impl RandomWrites {
         }
     }
 
-    /// The period of the oscillation after a start-up phase of so many writes.
+    /// The period of the oscillation after a start-up phase of `startup` writes.
     pub(super) fn period(&self, startup: usize) -> Finding {
         let (without, with) = (&self.without, &self.with);
         let mut phases: Vec<Phases> = without.iter().map(|run| phases_of(run)).collect();

@@ -7,8 +7,8 @@
 //! other kind of run had filled would stay full for thousands of writes. The beginning of each does not count, as it is under
 //! the influence of the rest. That is a third of a run, or more where the level changes later than that.
 //!
-//! What is rare and slow makes the means uncertain: how much, batches of writes show. Outliers are such as well, and no doing of
-//! the device: what is several times as slow as they are does not count.
+//! What is rare and slow makes the means uncertain: how much, batches of writes show. Outliers of the host are
+//! rare and slow as well: what takes several times as long as a latency spike does not count.
 //!
 //! Where nothing is deferred pauses buy nothing at all, so 1 is more likely than any other figure near it; how much more depends on
 //! whether there is memory for writes. What else is likely is a share of the cost. The two hypotheses are weighed by Bayes' rule, with Student's t for
