@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flashlab_base::{Bytes, Nanos};
-use flashlab_device::{Arena, Buffer, Device, IoError, Operation, Request};
+use flashlab_device::{Buffer, Device, IoError, Operation, Request};
 
+use crate::device_io::read_buffer;
 use crate::error::RepairError;
 use crate::volume::{PlannedRead, ReadStep, Volume};
 
@@ -192,7 +193,7 @@ impl Lane {
         mut buffer: Buffer,
     ) -> Result<Buffer, IoError> {
         if (buffer.len() as u64) < size.0 {
-            buffer = Arena::buffers(1, size).remove(0);
+            buffer = read_buffer(size);
         }
         self.device.submit(Request { tag: 0, operation, offset: Bytes(offset), size, buffer });
         let done = self.device.wait(Nanos::MAX).ok_or(IoError::GONE)?;

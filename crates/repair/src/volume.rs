@@ -107,8 +107,6 @@ pub struct Volume<D> {
     packing: Option<PackingProgress>,
     /// Packed segments, free after the next checkpoint.
     packed: Vec<SegmentId>,
-    /// The number of packed segments for which a checkpoint is written.
-    batch: usize,
     /// Positions that packing is behind what the host wrote.
     packing_backlog: f64,
     /// Positions that may be packed while the volume is idle, until the host writes more.
@@ -233,7 +231,6 @@ impl<D: Device> Volume<D> {
     ) -> Result<Volume<D>, RepairError> {
         let logs = policy.log_count();
         let mut superblock = recovered.superblock;
-        let batch = batch(&superblock.layout) as usize;
         let positions = superblock.layout.pages_per_segment();
         let mut table = SegmentTable::restore(recovered.segments, positions, logs);
         // More than any segment that the life before may have opened: the number of a segment's use is never given twice.
@@ -265,7 +262,6 @@ impl<D: Device> Volume<D> {
             image: None,
             packing: None,
             packed: Vec::new(),
-            batch: batch.max(1),
             packing_backlog: 0.0,
             idle_allowance: 0.0,
             written_positions: 0,
@@ -289,6 +285,7 @@ impl<D: Device> Volume<D> {
         };
         volume.update_superblock()?;
         volume.write_checkpoint()?;
+        volume.allow_idle_packing_for_missing_segments();
         Ok(volume)
     }
 

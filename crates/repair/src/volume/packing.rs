@@ -7,6 +7,7 @@
 //!    Above the low mark they end before they take longer than the packing of one segment and a checkpoint.
 //! 2. While the volume is idle, steps go on until the high mark is reached, but they take at most [`IDLE_SHARE`] times the positions
 //!    that the host wrote. A volume with little slack may never reach the mark: headers of records take what its packing gains.
+//!    At a mount the segments that lack for the high mark count as just written: the life before did not pack for them.
 //! 3. If the reserve is reached, the host waits until a segment is packed.
 //!
 //! A page is verified before it is copied. A segment with a page that cannot be read is not freed.
@@ -15,7 +16,7 @@ use flashlab_base::Bytes;
 use flashlab_device::Device;
 
 use super::reading::taken;
-use super::{PackingProgress, Volume};
+use super::{PackingProgress, Volume, batch};
 use crate::device_io::ReadRange;
 use crate::error::RepairError;
 use crate::format::page_checksum::data_checksum;
@@ -89,6 +90,13 @@ impl<D: Device> Volume<D> {
         }
     }
 
+    /// Lets idle time pack for the segments that lack for the high mark.
+    pub(super) fn allow_idle_packing_for_missing_segments(&mut self) {
+        let lacking = self.placer.watermarks().high.saturating_sub(self.placer.table().free_count());
+        let positions = f64::from(lacking) * f64::from(self.layout().pages_per_segment());
+        self.idle_allowance = IDLE_SHARE * positions;
+    }
+
     /// One step of packing while the volume is idle. False: nothing is to be done.
     pub(super) fn idle_step(&mut self) -> bool {
         let backlog = self.packing_backlog;
@@ -105,7 +113,8 @@ impl<D: Device> Volume<D> {
         let (free, marks) = (self.placer.table().free_count(), self.placer.watermarks());
         let packed = self.packed.len() + self.placer.table().dead_segments().len();
         let is_short = free <= marks.reserve + 1;
-        if packed >= self.batch || (packed > 0 && (is_short || free + packed as u32 >= marks.high)) {
+        let batch = batch(self.layout()).max(1) as usize;
+        if packed >= batch || (packed > 0 && (is_short || free + packed as u32 >= marks.high)) {
             return self.write_checkpoint().is_ok();
         }
         match self.pack_step() {

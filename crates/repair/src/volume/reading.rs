@@ -11,10 +11,10 @@
 use std::ops::Range;
 
 use flashlab_base::Bytes;
-use flashlab_device::{Arena, Buffer, Device};
+use flashlab_device::{Buffer, Device};
 
 use super::Volume;
-use crate::device_io::{AHEAD_MAX, ReadRange};
+use crate::device_io::{AHEAD_MAX, ReadRange, read_buffer};
 use crate::error::RepairError;
 use crate::format::record::page_checksum;
 use crate::map::Location;
@@ -352,11 +352,7 @@ impl PlannedRead {
 
 /// Memory of at least this size: the buffer that is kept, or a new one if it is too small.
 pub(super) fn taken(kept: &mut Buffer, size: Bytes) -> Buffer {
-    if (kept.len() as u64) < size.0 {
-        Arena::buffers(1, size).remove(0)
-    } else {
-        std::mem::replace(kept, Buffer::empty())
-    }
+    if (kept.len() as u64) < size.0 { read_buffer(size) } else { std::mem::replace(kept, Buffer::empty()) }
 }
 
 impl Run {
