@@ -18,6 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::node::Node;
+use crate::process_status::ProcessStatus;
 
 /// A process that has a file or device open for writing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +51,9 @@ pub(crate) fn writers() -> Vec<Writer> {
                 continue;
             }
             let Some(node) = Node::known_at(&descriptor.path()) else { continue };
-            if !writers[before..].iter().any(|known| known.node == node) && !is_copy_of_this(&folder, own) {
+            if !writers[before..].iter().any(|known| known.node == node)
+                && !is_copy_of_this((process, &folder), own)
+            {
                 writers.push(Writer { node, process, program: program() });
             }
         }
@@ -60,10 +63,8 @@ pub(crate) fn writers() -> Vec<Writer> {
 
 /// Whether a process is a child that this one has just made, before it runs its program: it has all open files of this one until
 /// then.
-fn is_copy_of_this(folder: &Path, own: u32) -> bool {
-    let status = fs::read_to_string(folder.join("stat")).unwrap_or_default();
-    // The parent is the second field after the name, which may contain anything.
-    let parent = status.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<u32>().ok());
+fn is_copy_of_this((process, folder): (u32, &Path), own: u32) -> bool {
+    let parent = ProcessStatus::of(process).map(|status| status.parent);
     let program = |path: &Path| fs::read_link(path).ok();
     parent == Some(own) && program(&folder.join("exe")) == program(Path::new("/proc/self/exe"))
 }

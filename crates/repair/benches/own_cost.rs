@@ -34,7 +34,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn greedy(layout: &VolumeLayout) -> Box<dyn Policy> {
-    policy_named("greedy", layout.segment_count).expect("there is such a policy")
+    policy_named("greedy").expect("there is such a policy")(layout.segment_count)
 }
 
 fn new_volume(fill: f64, policy: fn(&VolumeLayout) -> Box<dyn Policy>) -> Volume<MemoryDevice> {

@@ -18,7 +18,7 @@ use flashlab_device::{Device, MemoryDevice};
 use crate::error::RepairError;
 use crate::format::VolumeUuid;
 use crate::layout::{LayoutOptions, VolumeLayout};
-use crate::policies::{POLICIES, default_policy, policy_named};
+use crate::policies::{POLICIES, default_policy};
 use crate::policy::Policy;
 use crate::volume::{MountOptions, Volume};
 
@@ -321,7 +321,7 @@ impl Exerciser {
 
 /// A policy for which the volume has enough slack: the default one, or one by its number.
 fn policy(choice: usize, layout: &VolumeLayout) -> Box<dyn Policy> {
-    let named = POLICIES.get(choice).and_then(|(name, _)| policy_named(name, layout.segment_count));
+    let named = POLICIES.get(choice).map(|(_, make)| make(layout.segment_count));
     let logs_max = layout.spare_segments().saturating_sub(10) / 2;
     named.filter(|policy| u32::from(policy.log_count()) <= logs_max).unwrap_or_else(|| default_policy(layout))
 }

@@ -75,7 +75,7 @@ pub use mdc::Mdc;
 pub use model::{PredictedCost, append_and_pack, surviving_share};
 pub use multi_log::MultiLog;
 pub use placer::{PlacedPages, PlacementMark, Placer, Watermarks};
-pub use policies::{DEFAULT_POLICY, POLICIES, default_policy, policy_named};
+pub use policies::{DEFAULT_POLICY, MakePolicy, POLICIES, default_policy, policy_named};
 pub use policy::{PageCopy, PageWrite, Policy};
 pub use policy_run::{AfterMove, PolicyRun, PolicyRunSetup};
 pub use seeded_bug::SeededBug;

@@ -9,38 +9,33 @@ use crate::policy::Policy;
 use crate::sepbit::SepBit;
 use crate::single_log::SingleLog;
 
+/// Makes a policy for a volume with this number of segments.
+pub type MakePolicy = fn(u32) -> Box<dyn Policy>;
+
 /// Every policy by its name, with its source.
-pub const POLICIES: &[(&str, &str)] = &[
-    (
-        "multi-log",
-        "logs by update frequency (Stoica and Ailamaki, PVLDB 2013), packed by minimum declining cost",
-    ),
-    (
-        "append-and-pack",
-        "hot and cold log, packed from their heads (Stoica et al., DaMoN 2009), hot log adapted",
-    ),
-    ("mdc", "minimum declining cost with penultimate updates (Lomet and Luo, ICDE 2021)"),
-    ("sepbit", "six classes by inferred invalidation time (Wang et al., FAST 2022)"),
-    ("cost-benefit", "cost-benefit, copies in a log of their own (Rosenblum and Ousterhout, TOCS 1992)"),
-    ("greedy", "one log, the segment with the fewest live pages"),
-    ("fifo", "one log, the oldest segment"),
+pub const POLICIES: &[(&str, MakePolicy)] = &[
+    // Logs by update frequency (Stoica and Ailamaki, PVLDB 2013), packed by minimum declining cost.
+    (DEFAULT_POLICY, |segments| Box::new(MultiLog::new(segments))),
+    // Hot and cold log, packed from their heads (Stoica et al., DaMoN 2009), hot log adapted.
+    ("append-and-pack", |segments| Box::new(AppendAndPackPolicy::new(segments))),
+    // Minimum declining cost with penultimate updates (Lomet and Luo, ICDE 2021).
+    ("mdc", |segments| Box::new(Mdc::new(segments))),
+    // Six classes by inferred invalidation time (Wang et al., FAST 2022).
+    ("sepbit", |_| Box::new(SepBit::default())),
+    // Cost-benefit, copies in a log of their own (Rosenblum and Ousterhout, TOCS 1992).
+    ("cost-benefit", |_| Box::new(CostBenefit::default())),
+    // One log, the segment with the fewest live pages.
+    ("greedy", |_| Box::new(SingleLog::Greedy)),
+    // One log, the oldest segment.
+    ("fifo", |_| Box::new(SingleLog::Fifo)),
 ];
 
 /// The policy that costs least on most workloads (docs/repair-policies.md).
 pub const DEFAULT_POLICY: &str = "multi-log";
 
-/// The policy of this name for a volume with so many segments. `None`: there is none.
-pub fn policy_named(name: &str, segment_count: u32) -> Option<Box<dyn Policy>> {
-    Some(match name {
-        "multi-log" => Box::new(MultiLog::new(segment_count)),
-        "append-and-pack" => Box::new(AppendAndPackPolicy::new(segment_count)),
-        "mdc" => Box::new(Mdc::new(segment_count)),
-        "sepbit" => Box::new(SepBit::default()),
-        "cost-benefit" => Box::new(CostBenefit::default()),
-        "greedy" => Box::new(SingleLog::Greedy),
-        "fifo" => Box::new(SingleLog::Fifo),
-        _ => return None,
-    })
+/// What makes the policy of this name. `None`: there is none.
+pub fn policy_named(name: &str) -> Option<MakePolicy> {
+    POLICIES.iter().find(|(known, _)| *known == name).map(|&(_, make)| make)
 }
 
 /// The default policy of a volume. A volume so small that the open segments and the reserve of many logs would take a quarter of
@@ -65,12 +60,12 @@ mod tests {
 
     #[test]
     fn every_policy_has_its_own_name() {
-        for (name, _) in POLICIES {
-            assert_eq!(policy_named(name, 1024).map(|policy| policy.name()), Some(*name));
+        for (name, make) in POLICIES {
+            assert_eq!(make(1024).name(), *name);
+            assert_eq!(policy_named(name).map(|make| make(1024).name()), Some(*name));
         }
-        assert!(policy_named("lru", 1024).is_none());
+        assert!(policy_named("lru").is_none());
         assert_eq!(policy_of_size(8192, 1000).name(), DEFAULT_POLICY);
         assert_eq!(policy_of_size(64, 12).name(), "greedy");
-        assert!(POLICIES.iter().any(|(name, _)| *name == DEFAULT_POLICY));
     }
 }

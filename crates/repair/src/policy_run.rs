@@ -125,7 +125,7 @@ mod tests {
 
     fn run(setup: PolicyRunSetup, policy: &str) -> (f64, f64) {
         let PlacementStatus { write_amplification, write_amplification_predicted, .. } =
-            setup.run(policy_named(policy, setup.segments).unwrap()).status;
+            setup.run(policy_named(policy).unwrap()(setup.segments)).status;
         (write_amplification.unwrap(), write_amplification_predicted.unwrap())
     }
 
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn the_default_policy_follows_a_hot_set_that_moves() {
         let setup = PolicyRunSetup { moves: true, ..setup("hot-cold:90/10", 0.8) };
-        let run = setup.run(policy_named("multi-log", setup.segments).unwrap());
+        let run = setup.run(policy_named("multi-log").unwrap()(setup.segments));
         let after = run.after_move.unwrap();
         assert!(
             after.followed_after_volumes.is_some_and(|volumes| volumes <= 2.0),

@@ -84,7 +84,7 @@ fn titles(findings: &[&Finding]) -> String {
 }
 
 /// A confidence as a text: `99.2 %`, and never 100 %.
-fn confidence(finding: &Finding) -> String {
-    let share = (finding.confidence * 1000.0).floor() / 10.0;
+pub fn confidence(share: f64) -> String {
+    let share = (share * 1000.0).floor() / 10.0;
     if share > 99.9 { "over 99.9 %".to_owned() } else { format!("{share:.1} %") }
 }

@@ -51,7 +51,8 @@ pub use expectations::{
 };
 pub use html::html;
 pub use inference::{
-    InferenceJson, InferenceRun, advice_terminal, device_state, inference_html, inference_terminal,
+    InferenceJson, InferenceRun, advice_terminal, confidence, device_state, inference_html,
+    inference_terminal,
 };
 pub use method::shell_word;
 pub use model::{ModelPage, model_html};

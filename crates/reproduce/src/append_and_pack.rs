@@ -103,7 +103,7 @@ fn layer(alpha: u32, seed: Seed) -> Result<AppendLayer> {
     let drive = iodrive::aged(DAY, numbered(seed, 10))?;
     let segments = drive.geometry().capacity.0 / SEGMENT.0;
     let logical = segments * (SEGMENT.0 / PAGE.0) / u64::from(alpha);
-    let policy = policy_named("append-and-pack", segments as u32).expect("it is the paper's");
+    let policy = policy_named("append-and-pack").expect("it is the paper's")(segments as u32);
     AppendLayer::filled(drive, PAGE, SEGMENT, logical as u32, policy)
 }
 

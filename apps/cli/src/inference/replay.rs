@@ -8,7 +8,7 @@ use flashlab_analysis::inference::{Finding, Inference};
 use flashlab_infer::{
     InferenceEnd, Known, PROBES_FOLDER, RecordedDevice, Recording, probes_for, replay_probes,
 };
-use flashlab_report::shell_word;
+use flashlab_report::{confidence, shell_word};
 use flashlab_samples::Manifest;
 
 use crate::arguments::InferencePrintOptions;
@@ -88,5 +88,5 @@ fn in_words(finding: &Finding) -> String {
         value if value.is_empty() => finding.verdict.to_string(),
         value => value,
     };
-    format!("{value} ({:.1} %)", finding.confidence * 100.0)
+    format!("{value} ({})", confidence(finding.confidence))
 }

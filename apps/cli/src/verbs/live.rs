@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_export::{ControlClient, ControlReply};
+use flashlab_host::is_running;
 use flashlab_sim::Statistics;
 use serde::Deserialize;
 use serde_json::Value;
@@ -106,14 +107,6 @@ impl ServerOption {
         }
         Ok(())
     }
-}
-
-/// Whether a process has not ended yet.
-fn is_running(process: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The state follows the name, which may contain anything. A process that its parent has not waited for has ended.
-    let state = status.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 /// How long a server may take to end before it counts as in use.

@@ -99,8 +99,8 @@ fn card(finding: &Finding) -> Markup {
             }
             p.detail {
                 @match class(finding) {
-                    "reliable" => { (confidence(finding)) " confidence" },
-                    "doubtful" => { (confidence(finding)) ", low confidence" },
+                    "reliable" => { (confidence(finding.confidence)) " confidence" },
+                    "doubtful" => { (confidence(finding.confidence)) ", low confidence" },
                     _ => { (finding.verdict) },
                 }
             }
@@ -122,7 +122,7 @@ fn evidence_item(findings: &[&Finding], evidence: &str) -> Markup {
                         dd {
                             (sentence(finding.parameter.definition()))
                             @if finding.verdict == Verdict::NotIdentifiable {
-                                " Confidence that there is no answer: " (confidence(finding)) "."
+                                " Confidence that there is no answer: " (confidence(finding.confidence)) "."
                             }
                             @if finding.bytes_written.0 > 0 { " Written to find it: " (finding.bytes_written) "." }
                         }
@@ -183,7 +183,7 @@ fn advice_item(advice: &Advice) -> Markup {
             div {
                 p.paper { (capitalised(advice.subject)) }
                 p.advice { (sentence(&advice.advice)) }
-                p.evidence { (sentence(&advice.reason)) " Confidence: " ((advice.confidence * 100.0).floor()) " %." }
+                p.evidence { (sentence(&advice.reason)) " Confidence: " (confidence(advice.confidence)) "." }
                 pre { (advice.command) }
                 @if advice.overwrites { p.evidence { "This overwrites what is on the device." } }
             }

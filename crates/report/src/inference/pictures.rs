@@ -54,7 +54,7 @@ fn value(finding: &Finding) -> String {
     let title = finding.parameter.title();
     match finding.value_in_words().as_str() {
         "" => format!("{title}: {}", finding.verdict),
-        value => format!("{title}: {value} ({})", confidence(finding)),
+        value => format!("{title}: {value} ({})", confidence(finding.confidence)),
     }
 }
 

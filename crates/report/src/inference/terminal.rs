@@ -51,8 +51,8 @@ pub fn advice_terminal(advised: &Advised, layout: &Layout) -> String {
         out.wrapped("", "Nothing can be advised.", BOLD);
     }
     for advice in &advised.given {
-        let percent = (advice.confidence * 100.0).floor();
-        out.wrapped("", &format!("{}: {} (confidence {percent} %)", advice.subject, advice.advice), BOLD);
+        let confidence = confidence(advice.confidence);
+        out.wrapped("", &format!("{}: {} (confidence {confidence})", advice.subject, advice.advice), BOLD);
         out.wrapped(INDENT, &format!("because {}", advice.reason), "");
         // Not wrapped, so that it can be copied.
         out.line(&format!("{INDENT}{}", advice.command), "");
@@ -78,7 +78,7 @@ fn found(out: &mut Writer<'_>, findings: &[&Finding]) {
     row(out, "Parameter", ["value", "confidence", "written for it"], DIM);
     for finding in findings {
         let [value, confidence, written] =
-            [finding.value_in_words(), confidence(finding), finding.bytes_written.to_string()];
+            [finding.value_in_words(), confidence(finding.confidence), finding.bytes_written.to_string()];
         row(out, finding.parameter.title(), [&value, &confidence, &written], BOLD);
         out.wrapped(INDENT, &finding.evidence, "");
     }
@@ -110,8 +110,8 @@ fn reasons(out: &mut Writer<'_>, heading: &str, findings: &[&Finding]) {
 /// The parameter's title. In brackets follow the confidence that it is not identifiable, only for that verdict, and the bytes
 /// written to probe it, if any: `Chunk (confidence 97.0 %)`, `Open blocks (12 MiB written for it)`.
 fn with_figures(finding: &Finding) -> String {
-    let confidence =
-        (finding.verdict == Verdict::NotIdentifiable).then(|| format!("confidence {}", confidence(finding)));
+    let confidence = (finding.verdict == Verdict::NotIdentifiable)
+        .then(|| format!("confidence {}", confidence(finding.confidence)));
     let written =
         (finding.bytes_written > Bytes::ZERO).then(|| format!("{} written for it", finding.bytes_written));
     let figures: Vec<String> = confidence.into_iter().chain(written).collect();

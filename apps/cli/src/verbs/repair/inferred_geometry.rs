@@ -11,6 +11,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use flashlab_analysis::inference::{Parameter, Value};
 use flashlab_base::Bytes;
+use flashlab_report::confidence;
 use serde::Serialize;
 
 use crate::exit::Usage;
@@ -79,7 +80,7 @@ impl InferredGeometry {
                 (PAGE, format!("the device's written page of {page} cannot be a page of a volume"))
             }
             Some((page, confidence)) => {
-                (page.max(PAGE), format!("the device's written page is {page} ({})", percent(confidence)))
+                (page.max(PAGE), format!("the device's written page is {page} ({})", in_words(confidence)))
             }
         };
         (page, Choice { option: "--page", value: page.to_string(), reason })
@@ -95,7 +96,7 @@ impl InferredGeometry {
         };
         let erase_block = Bytes(found.value as u64);
         let segment = segment_of(erase_block, page)?;
-        let reason = format!("the device's erase block is {erase_block} ({})", percent(found.confidence));
+        let reason = format!("the device's erase block is {erase_block} ({})", in_words(found.confidence));
         Ok((segment, Choice { option: "--segment", value: segment.to_string(), reason }))
     }
 
@@ -109,7 +110,7 @@ impl InferredGeometry {
                     few if few >= 2.0 => "append-and-pack",
                     _ => "greedy",
                 };
-                let confidence = percent(confidence);
+                let confidence = in_words(confidence);
                 let reason = format!(
                     "open blocks of the device: {value:.0} ({confidence}); logs of `{default}`: {logs}"
                 );
@@ -120,8 +121,8 @@ impl InferredGeometry {
     }
 }
 
-fn percent(confidence: f64) -> String {
-    format!("confidence {:.0} %", 100.0 * confidence)
+fn in_words(share: f64) -> String {
+    format!("confidence {}", confidence(share))
 }
 
 /// The first multiple of the erase block that is a multiple of the page, too, and at least [`SEGMENT`].
@@ -166,7 +167,7 @@ mod tests {
         };
         let page = |size: Option<f64>| known(size.and_then(found), None).page();
         assert_eq!(page(Some(8192.0)).0, Bytes::kib(8));
-        assert_eq!(page(Some(8192.0)).1.reason, "the device's written page is 8 KiB (confidence 97 %)");
+        assert_eq!(page(Some(8192.0)).1.reason, "the device's written page is 8 KiB (confidence 97.0 %)");
         assert_eq!(page(Some(2048.0)).0, PAGE);
         assert_eq!(page(Some(12288.0)).0, PAGE);
         assert_eq!(page(None).0, PAGE);
@@ -174,7 +175,7 @@ mod tests {
         let named = [None, Some(1.0), Some(2.0), Some(3.0)].map(policy);
         assert_eq!(named, ["multi-log", "greedy", "append-and-pack", "multi-log"]);
         let reason = known(None, found(1.0)).policy(("multi-log", 3)).reason;
-        assert_eq!(reason, "open blocks of the device: 1 (confidence 97 %); logs of `multi-log`: 3");
+        assert_eq!(reason, "open blocks of the device: 1 (confidence 97.0 %); logs of `multi-log`: 3");
         assert!(known(None, None).segment(PAGE).is_err());
     }
 }

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use flashlab_base::Seed;
 use flashlab_repair::{
-    DEFAULT_POLICY, POLICIES, PolicyRun, PolicyRunSetup, WorkloadKind, policy_named, surviving_share,
+    DEFAULT_POLICY, MakePolicy, POLICIES, Policy, PolicyRun, PolicyRunSetup, WorkloadKind, surviving_share,
 };
 use serde::Serialize;
 
@@ -78,23 +78,19 @@ impl Simulate {
     /// Simulates each policy and prints what it costs.
     pub fn run(self) -> Result<()> {
         let setup = self.setup()?;
-        let names: Vec<&'static str> = match self.policy.as_str() {
-            "all" => POLICIES.iter().map(|(name, _)| *name).collect(),
-            name => {
-                let known = POLICIES.iter().find(|(known, _)| *known == name);
-                let names = || POLICIES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-                let known = known.ok_or_else(|| {
-                    Usage(format!("there is no policy `{name}`; there are {} and all", names()))
-                })?;
-                vec![known.0]
-            }
-        };
+        let is_wanted = |(name, _): &&(&str, MakePolicy)| self.policy == "all" || self.policy == *name;
+        let policies: Vec<&(&str, MakePolicy)> = POLICIES.iter().filter(is_wanted).collect();
+        if policies.is_empty() {
+            let names: Vec<&str> = POLICIES.iter().map(|(name, _)| *name).collect();
+            let (name, names) = (&self.policy, names.join(", "));
+            return Err(Usage(format!("there is no policy `{name}`; there are {names} and all")).into());
+        }
         let mut rows = Vec::new();
-        for name in &names {
-            if names.len() > 1 {
+        for (name, make) in &policies {
+            if policies.len() > 1 {
                 tell!("{name}: simulating");
             }
-            rows.push(self.row(name, &setup)?);
+            rows.push(self.row((name, make(setup.segments)), &setup)?);
         }
         match (self.json, &rows[..]) {
             (true, [row]) => output::json(row),
@@ -130,8 +126,7 @@ impl Simulate {
         }
     }
 
-    fn row(&self, name: &'static str, setup: &PolicyRunSetup) -> Result<Row> {
-        let policy = policy_named(name, setup.segments).expect("POLICIES lists what policy_named makes");
+    fn row(&self, (name, policy): (&'static str, Box<dyn Policy>), setup: &PolicyRunSetup) -> Result<Row> {
         if setup.is_too_full(policy.log_count()) {
             return Err(Usage(format!(
                 "{name} has {} logs, whose open segments do not fit in a volume of {} segments at fill {}: give more \

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use flashlab_base::Bytes;
 use flashlab_device::Device;
-use flashlab_repair::{MountOptions, POLICIES, Volume, default_policy, policy_named};
+use flashlab_repair::{MakePolicy, MountOptions, POLICIES, Volume, default_policy, policy_named};
 
 use super::opened;
 use crate::arguments;
@@ -32,21 +32,26 @@ pub struct VolumeOptions {
 impl VolumeOptions {
     /// Opens a volume, and says so if it was not closed in order.
     pub fn open(&self, volume: &Path) -> Result<Volume<Box<dyn Device + Send>>> {
-        if let Some(name) = self.policy.as_deref().filter(|name| policy_named(name, 1024).is_none()) {
-            let names: Vec<&str> = POLICIES.iter().map(|(name, _)| *name).collect();
-            bail!(Usage(format!("there is no policy `{name}`; there are {}", names.join(", "))));
-        }
+        let policy = self.policy.as_deref().map(known_policy).transpose()?;
         let device = opened::with_volume(volume)?;
         let discard_rate = if self.no_discard { Bytes::ZERO } else { self.discard_rate };
         let mut options = MountOptions::default();
         (options.memory_max, options.discard_rate) = (self.memory_max, discard_rate);
-        let opened = Volume::open(device, options, |layout| {
-            let named = self.policy.as_deref().and_then(|name| policy_named(name, layout.segment_count));
-            named.unwrap_or_else(|| default_policy(layout))
+        let opened = Volume::open(device, options, |layout| match policy {
+            Some(make) => make(layout.segment_count),
+            None => default_policy(layout),
         })?;
         if opened.replayed_records() > 0 {
             tell!("the volume was not closed in order: {} records were replayed", opened.replayed_records());
         }
         Ok(opened)
     }
+}
+
+/// The policy of this name; refuses a name that none has.
+fn known_policy(name: &str) -> Result<MakePolicy> {
+    policy_named(name).with_context(|| {
+        let names: Vec<&str> = POLICIES.iter().map(|(name, _)| *name).collect();
+        Usage(format!("there is no policy `{name}`; there are {}", names.join(", ")))
+    })
 }
