@@ -13,12 +13,15 @@
 //! 4. `flashlab bench` measures the device once more, with another seed, so other requests and other noise; and the twin with that seed.
 //!    So a twin is judged on what it was not made of.
 //! 5. What the device differs by from itself, between the two, is the repeatability. `agreement` judges each point by it.
+//! 6. Device and twin are measured [`MEASUREMENTS`] times with other seeds. Together these measurements say more precisely how far the twin is from
+//!    the device; and what lies beyond all of the device's is no chance of one measurement.
 
 mod agreement;
 mod table3;
 
 use std::panic;
 use std::path::Path;
+use std::slice::from_ref;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -37,10 +40,14 @@ use flashlab_sim::profile::Noise;
 use serde_json::json;
 use tempfile::TempDir;
 
-use self::agreement::{Agreement, agreement};
+use self::agreement::{Agreement, agreement, beyond};
 use crate::hidden::Hidden;
 use crate::population::{self, DeviceFamily};
 use crate::score;
+
+/// How often the device is measured with seeds of its own. A further measurement lies between the others' smallest and largest figure with a
+/// probability of 3 in 5; with two it would be 1 in 3.
+const MEASUREMENTS: u64 = 4;
 
 /// Judges `flashlab model twin` on random devices.
 #[derive(Args)]
@@ -69,7 +76,7 @@ pub struct TwinScore {
     /// Make the twins without an inference: of runs of bench alone
     #[arg(long)]
     no_inference: bool,
-    /// What was tried for each device, its profile and its twin's, and the figures of each point
+    /// What was tried for each device, its profile and its twin's, and the figures of each point; with --json the points
     #[arg(long)]
     verbose: bool,
 }
@@ -84,6 +91,27 @@ struct TwinOutcome {
     difference: TwinDifference,
     /// The device's first measurement against its second.
     repeatability: TwinDifference,
+    /// All further measurements of the twin against all of the device; and the device's first one.
+    long: [TwinDifference; 2],
+    /// The twin, and the device's first measurement: by how much they lie beyond all further measurements of the device.
+    beyond: [TwinDifference; 2],
+}
+
+impl TwinOutcome {
+    /// The errors of the twin, and of the device measured once more.
+    fn plain(&self) -> [&TwinDifference; 2] {
+        [&self.difference, &self.repeatability]
+    }
+
+    /// The same of all further measurements together.
+    fn long(&self) -> [&TwinDifference; 2] {
+        [&self.long[0], &self.long[1]]
+    }
+
+    /// The same beyond all measurements of the device.
+    fn beyond(&self) -> [&TwinDifference; 2] {
+        [&self.beyond[0], &self.beyond[1]]
+    }
 }
 
 /// Judges the devices and prints the score.
@@ -121,7 +149,7 @@ pub fn twin_score(arguments: &TwinScore) -> Result<()> {
         }
     }
     if arguments.json {
-        println!("{:#}", document(&outcomes));
+        println!("{:#}", document(&outcomes, arguments.verbose));
     } else {
         if arguments.verbose {
             outcomes.iter().for_each(|outcome| print!("{}", details(outcome)));
@@ -157,14 +185,25 @@ fn outcome(seed: u64, arguments: &TwinScore) -> Result<TwinOutcome> {
         )),
     };
     let fit = fit_twin(&measured, known.as_ref())?;
-    let other = Seed(seed).derive("judged", 0);
-    let again = measure(&population::with_noise(&profile, !0), other, repetitions)?;
-    let twin = measure(&fit.profile, other, repetitions)?;
+    let other = |which: u64| Seed(seed).derive("judged", which);
+    let again = |which: u64| measure(&population::with_noise(&profile, !which), other(which), repetitions);
+    let again: Vec<MeasuredRuns> = (0..MEASUREMENTS).map(again).collect::<Result<_>>()?;
+    let twin: Vec<MeasuredRuns> = (0..MEASUREMENTS)
+        .map(|which| measure(&fit.profile, other(which), repetitions))
+        .collect::<Result<_>>()?;
+    let against = |run| again.iter().map(|again| compare_runs(from_ref(again), from_ref(run))).collect();
+    let [of_twin, of_itself]: [Vec<TwinDifference>; 2] = [against(&twin[0]), against(&measured)];
+    let long = [compare_runs(&again, &twin), compare_runs(&again, from_ref(&measured))];
+    let beyond = [beyond(&of_twin), beyond(&of_itself)];
+    let first =
+        |differences: Vec<TwinDifference>| differences.into_iter().next().context("nothing was measured");
     Ok(TwinOutcome {
         seed,
         family: population::family_of(seed),
-        difference: compare_runs(&again, &twin),
-        repeatability: compare_runs(&again, &measured),
+        difference: first(of_twin)?,
+        repeatability: first(of_itself)?,
+        long,
+        beyond,
         fit,
         profile,
     })
@@ -215,8 +254,8 @@ fn run_bench(path: &Path, profile: &Profile, settings: Settings) -> Result<()> {
 
 /// One device in a line.
 fn line(outcome: &TwinOutcome) -> String {
-    let TwinOutcome { seed, family, fit, profile, difference, repeatability } = outcome;
-    let [twin, itself] = [difference, repeatability].map(|found| three(&found.error));
+    let TwinOutcome { seed, family, fit, profile, .. } = outcome;
+    let [twin, itself] = outcome.plain().map(|found| three(&found.error));
     format!(
         "{seed:>9} {family:<7} {:>9}  {:<24} twin {twin}   itself {itself}",
         profile.capacity.to_string(),
@@ -237,33 +276,12 @@ fn table(outcomes: &[TwinOutcome]) -> String {
     for outcome in outcomes {
         text += &format!("{}\n", line(outcome));
     }
-    let mut row = |name: &str, takes: &dyn Fn(&TwinOutcome) -> Vec<[TwinFigures; 2]>| {
-        let all: Vec<[TwinFigures; 2]> = outcomes.iter().flat_map(takes).collect();
-        if !all.is_empty() {
-            let [twin, itself] =
-                [0, 1].map(|side| three(&TwinFigures::mean_of(all.iter().map(|both| both[side]))));
-            text += &format!("{name:<17} twin {twin}   itself {itself}\n");
-        }
-    };
-    for name in Plan::MICRO_BENCHMARKS {
-        let of = |found: &TwinDifference| {
-            found.micro_benchmarks.iter().find(|micro| micro.name == *name).map(|micro| micro.error)
-        };
-        row(name, &|outcome| {
-            of(&outcome.difference)
-                .zip(of(&outcome.repeatability))
-                .map(|(twin, itself)| [twin, itself])
-                .into_iter()
-                .collect()
-        });
-    }
-    for family in DeviceFamily::ALL {
-        row(&format!("family {family}"), &|outcome| {
-            let both = [outcome.difference.error, outcome.repeatability.error];
-            (outcome.family == family).then_some(both).into_iter().collect()
-        });
-    }
-    row("all", &|outcome| vec![[outcome.difference.error, outcome.repeatability.error]]);
+    text += &rows(outcomes, TwinOutcome::plain);
+    text +=
+        &format!("{MEASUREMENTS} measurements of the twin and {MEASUREMENTS} of the device, each together\n");
+    text += &rows(outcomes, TwinOutcome::long);
+    text += &format!("beyond all {MEASUREMENTS} further measurements of the device\n");
+    text += &rows(outcomes, TwinOutcome::beyond);
     let found = agreed(outcomes);
     let shares = [
         ("within 10 %, or 1.5 times what the device is off from itself, of all points", found.within),
@@ -294,13 +312,44 @@ fn table(outcomes: &[TwinOutcome]) -> String {
     text
 }
 
-fn agreed(outcomes: &[TwinOutcome]) -> Agreement {
-    agreement(outcomes.iter().map(|outcome| [&outcome.difference, &outcome.repeatability]))
+/// Errors by micro-benchmark, by family and of all.
+fn rows(outcomes: &[TwinOutcome], errors: fn(&TwinOutcome) -> [&TwinDifference; 2]) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, all: Vec<[TwinFigures; 2]>| {
+        if !all.is_empty() {
+            let [twin, itself] =
+                [0, 1].map(|side| three(&TwinFigures::mean_of(all.iter().map(|both| both[side]))));
+            text += &format!("{name:<17} twin {twin}   itself {itself}\n");
+        }
+    };
+    for name in Plan::MICRO_BENCHMARKS {
+        let of = |found: &TwinDifference| {
+            found.micro_benchmarks.iter().find(|micro| micro.name == *name).map(|micro| micro.error)
+        };
+        let both = |outcome| {
+            let [twin, itself] = errors(outcome);
+            Some([of(twin)?, of(itself)?])
+        };
+        row(name, outcomes.iter().filter_map(both).collect());
+    }
+    let both = |outcome| errors(outcome).map(|found| found.error);
+    for family in DeviceFamily::ALL {
+        let of_family = outcomes.iter().filter(|outcome| outcome.family == family);
+        row(&format!("family {family}"), of_family.map(both).collect());
+    }
+    row("all", outcomes.iter().map(both).collect());
+    text
 }
 
-fn document(outcomes: &[TwinOutcome]) -> serde_json::Value {
-    let all = TwinFigures::mean_of(outcomes.iter().map(|outcome| outcome.difference.error));
-    let itself = TwinFigures::mean_of(outcomes.iter().map(|outcome| outcome.repeatability.error));
+fn agreed(outcomes: &[TwinOutcome]) -> Agreement {
+    agreement(outcomes.iter().map(TwinOutcome::plain))
+}
+
+fn document(outcomes: &[TwinOutcome], verbose: bool) -> serde_json::Value {
+    let mean = |of: &dyn Fn(&TwinOutcome) -> &TwinDifference| {
+        TwinFigures::mean_of(outcomes.iter().map(|outcome| of(outcome).error))
+    };
+    let [all, itself] = [0, 1].map(|side| mean(&|outcome| outcome.plain()[side]));
     let agreed = agreed(outcomes);
     let worst = outcomes.iter().max_by(|a, b| a.difference.error.mean.total_cmp(&b.difference.error.mean));
     json!({
@@ -316,11 +365,44 @@ fn document(outcomes: &[TwinOutcome]) -> serde_json::Value {
             "point": worst.difference.worst().map(|(micro, point)| json!({"micro_benchmark": micro.name, "point": point})),
         })),
         "repeatability": itself,
+        "long": {
+            "measurements": MEASUREMENTS,
+            "twin": mean(&|outcome| &outcome.long[0]),
+            "itself": mean(&|outcome| &outcome.long[1]),
+        },
+        "beyond": {
+            "measurements": MEASUREMENTS,
+            "twin": mean(&|outcome| &outcome.beyond[0]),
+            "itself": mean(&|outcome| &outcome.beyond[1]),
+        },
         "agreement": {
             "within": agreed.within,
             "repeatable": agreed.repeatable,
             "error_where_repeatable": agreed.error_where_repeatable,
         },
+        "by_device": outcomes.iter().map(|outcome| by_device(outcome, verbose)).collect::<Vec<_>>(),
+    })
+}
+
+/// A device's errors; with `verbose`, its points, too.
+fn by_device(outcome: &TwinOutcome, verbose: bool) -> serde_json::Value {
+    let ([twin, itself], [long, long_itself]) = (outcome.plain(), outcome.long());
+    let [beyond, beyond_itself] = outcome.beyond();
+    let of = |found: &TwinDifference| match verbose {
+        true => json!(found),
+        false => json!(found.error),
+    };
+    json!({
+        "seed": outcome.seed,
+        "family": outcome.family.name(),
+        "model": outcome.fit.model,
+        "candidates": outcome.fit.candidates,
+        "error": of(twin),
+        "repeatability": of(itself),
+        "long": of(long),
+        "long_itself": of(long_itself),
+        "beyond": of(beyond),
+        "beyond_itself": of(beyond_itself),
     })
 }
 

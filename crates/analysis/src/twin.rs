@@ -41,6 +41,12 @@ impl TwinFigures {
         TwinFigures { mean, p50: quantile(0.5), p99: quantile(0.99) }
     }
 
+    /// The mean of the absolute logarithms of the ratios of another one's figures to these.
+    fn log_ratio(self, other: TwinFigures) -> f64 {
+        let log = |one: f64, other: f64| (other.max(1.0) / one.max(1.0)).ln().abs();
+        (log(self.mean, other.mean) + log(self.p50, other.p50) + log(self.p99, other.p99)) / 3.0
+    }
+
     fn error_of(self, twin: TwinFigures) -> TwinFigures {
         let error = |device: f64, twin: f64| (twin / device.max(1.0) - 1.0).abs();
         TwinFigures {
@@ -172,6 +178,17 @@ impl TwinDifference {
         TwinDifference { error, micro_benchmarks }
     }
 
+    /// The factor by which the twin is off, in both directions alike: over the figures of a point, the points of a micro-benchmark and the
+    /// micro-benchmarks the geometric mean. An error cannot be more than 100 % where the twin is too fast, and can be any number where it is
+    /// too slow; so errors alone are smallest for a twin without stalls.
+    pub fn factor(&self) -> f64 {
+        let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let of_micro = |micro: &TwinMicroBenchmark| {
+            mean(micro.points.iter().map(|point| point.device.log_ratio(point.twin)).collect())
+        };
+        mean(self.micro_benchmarks.iter().map(of_micro).collect()).exp()
+    }
+
     /// The point with the largest error of its mean, with its micro-benchmark.
     pub fn worst(&self) -> Option<(&TwinMicroBenchmark, &TwinPoint)> {
         let points = self
@@ -252,6 +269,15 @@ mod tests {
             matches!(missing[..], [order, mix] if order.starts_with("a state of") && mix == order),
             "{missing:?}"
         );
+    }
+
+    #[test]
+    fn a_factor_counts_too_fast_and_too_slow_alike() {
+        let factor = |twin: u64| {
+            let points = |responses| vec![point("order", "SR", &[100]), point("order", "SW", responses)];
+            TwinDifference::of(points(&[100]), points(&[twin]), TwinKind::Mechanism).factor()
+        };
+        assert!((factor(400) - 2.0).abs() < 1e-9 && (factor(25) - 2.0).abs() < 1e-9 && factor(100) == 1.0);
     }
 
     #[test]

@@ -2,10 +2,18 @@
 //!
 //! # Model
 //! A figure of a point may be no property of the device: the median of two kinds of writes that are equally many lies in the gap
-//! between them, and one seldom stall more or less decides a mean. A second measurement of the device shows such points: the device is as far from itself there. So each
-//! point and figure is judged by what the device itself is off by, in addition to the errors over all points.
+//! between them, and one seldom stall more or less decides a mean. A further measurement of the device shows such points: the device is
+//! as far from itself there. So each point and figure is judged by the device's own measurements, in addition to the errors over all points.
+//!
+//! # Method
+//! 1. [`beyond`]: the device is measured several times with different seeds. A figure between the smallest and the largest of them has no
+//!    error; another one has its distance from the nearer of the two. The device's own run, from which the twin was made, is judged in the
+//!    same way: with k measurements it lies outside with a probability of 2 / (k + 1), but not far.
+//! 2. [`agreement`]: the shares of points, by a single further measurement.
 
-use flashlab_analysis::{TwinDifference, TwinFigures};
+use std::collections::BTreeMap;
+
+use flashlab_analysis::{TwinDifference, TwinFigures, TwinPoint};
 
 /// The goal of twins, and what a device has to repeat itself within for a point to be repeatable.
 const GOAL: f64 = 0.1;
@@ -22,6 +30,9 @@ pub struct Agreement {
     /// The mean error of the twin at those.
     pub error_where_repeatable: TwinFigures,
 }
+
+/// A point among those of a device: micro-benchmark, experiment and value.
+type PointKey<'a> = (&'a str, &'a str, &'a str);
 
 /// The agreement over all points of these devices, each as the twin's difference and the device's from itself.
 pub fn agreement<'a>(devices: impl Iterator<Item = [&'a TwinDifference; 2]>) -> Agreement {
@@ -40,20 +51,58 @@ pub fn agreement<'a>(devices: impl Iterator<Item = [&'a TwinDifference; 2]>) -> 
     Agreement { within, repeatable, error_where_repeatable }
 }
 
+/// What is judged against several measurements of the device: by how much it lies beyond all of them. `differences` are from one
+/// measurement each; points that one of them lacks are left out.
+pub fn beyond(differences: &[TwinDifference]) -> TwinDifference {
+    let Some((first, others)) = differences.split_first() else {
+        return TwinDifference { error: TwinFigures::default(), micro_benchmarks: Vec::new() };
+    };
+    let others: Vec<BTreeMap<PointKey<'_>, &TwinPoint>> = others.iter().map(by_key).collect();
+    let mut found = first.clone();
+    for micro in &mut found.micro_benchmarks {
+        micro.points.retain_mut(|point| {
+            let key = (micro.name.as_str(), point.experiment.as_str(), point.label.as_str());
+            let more: Option<Vec<&TwinPoint>> = others.iter().map(|other| other.get(&key).copied()).collect();
+            let Some(more) = more else { return false };
+            let device = |figure: fn(&TwinFigures) -> f64| {
+                let each = more.iter().map(|other| figure(&other.device)).chain([figure(&point.device)]);
+                let ends = each.fold((f64::INFINITY, 0.0_f64), |(least, most), value| {
+                    (least.min(value), most.max(value))
+                });
+                distance(figure(&point.twin), ends)
+            };
+            point.error = TwinFigures {
+                mean: device(|of| of.mean),
+                p50: device(|of| of.p50),
+                p99: device(|of| of.p99),
+            };
+            true
+        });
+        micro.error = TwinFigures::mean_of(micro.points.iter().map(|point| point.error));
+    }
+    found.micro_benchmarks.retain(|micro| !micro.points.is_empty());
+    found.error = TwinFigures::mean_of(found.micro_benchmarks.iter().map(|micro| micro.error));
+    found
+}
+
+/// How far a value is from a range, relative to its nearer end.
+fn distance(value: f64, (least, most): (f64, f64)) -> f64 {
+    (value / value.clamp(least, most).max(1.0) - 1.0).abs()
+}
+
+fn by_key(of: &TwinDifference) -> BTreeMap<PointKey<'_>, &TwinPoint> {
+    let points = of.micro_benchmarks.iter().flat_map(|micro| {
+        let points = micro.points.iter();
+        points.map(|point| ((micro.name.as_str(), point.experiment.as_str(), point.label.as_str()), point))
+    });
+    points.collect()
+}
+
 /// The errors of the points that both have.
 fn pairs([twin, itself]: [&TwinDifference; 2]) -> Vec<[TwinFigures; 2]> {
-    let points = |of: &TwinDifference| -> Vec<((String, String, String), TwinFigures)> {
-        let micros = of.micro_benchmarks.iter();
-        let each = micros.flat_map(|micro| {
-            micro.points.iter().map(|point| {
-                ((micro.name.clone(), point.experiment.clone(), point.label.clone()), point.error)
-            })
-        });
-        each.collect()
-    };
-    let known = points(itself);
-    let same = |name| known.iter().find(|(known, _)| *known == name).map(|(_, error)| *error);
-    points(twin).into_iter().filter_map(|(name, error)| Some([error, same(name)?])).collect()
+    let known = by_key(itself);
+    let both = by_key(twin).into_iter();
+    both.filter_map(|(key, point)| Some([point.error, known.get(&key)?.error])).collect()
 }
 
 #[cfg(test)]
@@ -83,5 +132,30 @@ mod tests {
         assert!((found.error_where_repeatable.p50 - 0.05).abs() < 1e-9);
         let far = of(vec![point("1", &[150]), point("2", &[1400])]);
         assert_eq!(agreement([[&far, &itself]].into_iter()).within.mean, 0.0);
+    }
+
+    #[test]
+    fn a_figure_between_the_devices_own_has_no_error_and_another_one_its_distance() {
+        let twin = || vec![point("1", &[300]), point("2", &[100]), point("3", &[100])];
+        let of = |device: [u64; 2]| {
+            let device = vec![point("1", &[device[0]]), point("2", &[device[1]])];
+            TwinDifference::of(device, twin(), TwinKind::Mechanism)
+        };
+        let found = beyond(&[of([100, 50]), of([900, 80]), of([200, 60])]);
+        let errors: Vec<f64> = found.micro_benchmarks[0].points.iter().map(|point| point.error.p50).collect();
+        assert_eq!(errors, [0.0, 0.25]);
+        assert!((found.error.mean - 0.125).abs() < 1e-9);
+    }
+
+    #[test]
+    fn points_that_a_measurement_lacks_are_left_out() {
+        let of = |device| {
+            TwinDifference::of(device, vec![point("1", &[9]), point("2", &[9])], TwinKind::Mechanism)
+        };
+        let found = beyond(&[of(vec![point("1", &[9]), point("2", &[9])]), of(vec![point("2", &[9])])]);
+        assert_eq!(found.micro_benchmarks[0].points.len(), 1);
+        assert!(
+            beyond(&[of(vec![point("1", &[9])]), of(vec![point("2", &[9])])]).micro_benchmarks.is_empty()
+        );
     }
 }

@@ -7,7 +7,8 @@
 //!    earlier ones, and the tree that is judged is grown from the others. Without repetitions it is judged on what it was fitted to.
 //! 3. A model reproduces the run if mean, median and 99th percentile are off by at most [`REPRODUCES`], averaged over the
 //!    micro-benchmarks. The first that does is the twin.
-//! 4. If none does, the twin is the simplest one whose error is at most [`AS_GOOD`] times the smallest. Its tree is grown from everything.
+//! 4. If none does, the twin is the simplest one whose deviation ([`factor`](flashlab_analysis::TwinDifference::factor), as a logarithm) is at most [`AS_GOOD`] times the
+//!    smallest. Its tree is grown from everything.
 //!
 //! What a model predicts that it was not fitted to is reported, too: the micro-benchmarks in [`HELD_OUT`]. The tree that is
 //! judged on them is grown without them.
@@ -29,7 +30,7 @@ use crate::ModelError;
 /// The goal for twins: a mean error of 10 %, of the median and the 99th percentile as well. A larger bound takes simpler models
 /// that a user would see the difference of; a smaller one is below what many devices differ from themselves by.
 const REPRODUCES: f64 = 0.1;
-/// A simpler model does as well as a more complex one if its errors are at most this many times as large in total. Errors scatter by more
+/// A simpler model does as well as a more complex one if its deviation is at most this many times as large. Deviations scatter by more
 /// than 10 % between two measurements of one device; with 1, chance would decide between a mechanism and a table of response times.
 const AS_GOOD: f64 = 1.1;
 
@@ -40,6 +41,8 @@ pub struct TwinCandidate {
     pub model: String,
     /// How far it is from the repetitions that it was not fitted to; null where it was not made.
     pub error: Option<TwinFigures>,
+    /// The same as a factor, too fast and too slow alike ([`TwinDifference::factor`](flashlab_analysis::TwinDifference::factor)).
+    pub factor: Option<f64>,
     /// The micro-benchmarks that it does not reproduce, each with what it lacks.
     pub missing: Vec<(String, &'static str)>,
     /// The mean absolute logarithm of the ratios of figures on the micro-benchmarks that no fit saw; null where the run has none.
@@ -129,6 +132,7 @@ impl Choice<'_> {
         let model = model.to_owned();
         self.tried.push(match judged {
             Ok((profile, difference)) => {
+                let factor = Some(difference.factor());
                 let held_out = deviation_of_held_out(self.measured, fitted).ok();
                 let missing = difference
                     .micro_benchmarks
@@ -136,11 +140,12 @@ impl Choice<'_> {
                     .filter_map(|micro| Some((micro.name, micro.missing?)))
                     .collect();
                 let error = Some(difference.error);
-                (TwinCandidate { model, error, missing, held_out, refused: None }, Some(profile))
+                (TwinCandidate { model, error, factor, missing, held_out, refused: None }, Some(profile))
             }
             Err(reason) => {
                 let missing = Vec::new();
-                (TwinCandidate { model, error: None, missing, held_out: None, refused: Some(reason) }, None)
+                let (error, factor, held_out, refused) = (None, None, None, Some(reason));
+                (TwinCandidate { model, error, factor, missing, held_out, refused }, None)
             }
         });
     }
@@ -151,12 +156,11 @@ impl Choice<'_> {
     }
 
     fn twin(self, log: Vec<String>) -> Option<TwinFit> {
-        let total = |candidate: &TwinCandidate| {
-            candidate.error.map_or(f64::INFINITY, |error| error.mean + error.p50 + error.p99)
-        };
+        let deviation = |candidate: &TwinCandidate| candidate.factor.map_or(f64::INFINITY, f64::ln);
         let first = self.tried.iter().position(|(candidate, _)| reproduces(candidate));
-        let least = self.tried.iter().map(|(candidate, _)| total(candidate)).fold(f64::INFINITY, f64::min);
-        let nearest = || self.tried.iter().position(|(candidate, _)| total(candidate) <= AS_GOOD * least);
+        let least =
+            self.tried.iter().map(|(candidate, _)| deviation(candidate)).fold(f64::INFINITY, f64::min);
+        let nearest = || self.tried.iter().position(|(candidate, _)| deviation(candidate) <= AS_GOOD * least);
         let chosen = first.or_else(nearest)?;
         let (candidate, profile) = &self.tried[chosen];
         let (model, error) = (candidate.model.clone(), candidate.error?);

@@ -8,9 +8,11 @@ use super::measured::{MeasuredRun, MeasuredRuns};
 use super::rerun::ConditionedDevice;
 use crate::ModelError;
 
-/// Compares what two benchmarks measured, by the points that both have.
-pub fn compare_runs(device: &MeasuredRuns, twin: &MeasuredRuns) -> TwinDifference {
-    TwinDifference::of(points(device, |_| true), points(twin, |_| true), twin.kind)
+/// Compares what benchmarks of both measured, by the points that both have. All repetitions of a point count together, of several
+/// benchmarks as well.
+pub fn compare_runs(device: &[MeasuredRuns], twin: &[MeasuredRuns]) -> TwinDifference {
+    let all = |runs: &[MeasuredRuns]| PooledPoint::pool(runs.iter().flat_map(|run| points(run, |_| true)));
+    TwinDifference::of(all(device), all(twin), twin.first().map_or(TwinKind::Mechanism, |twin| twin.kind))
 }
 
 /// Serves the requests of a run once more, on the device that a profile describes, and compares. So both have served the

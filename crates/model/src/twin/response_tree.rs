@@ -13,6 +13,8 @@
 //!    A split by what the request itself is comes before one by its past: the past of a twin's request is not quite that of
 //!    the device's. The time since the last write and the scattered writes before it say which point it is only where the order of the
 //!    points stays the same; they gain by response times alone.
+//!    The backlog comes last, where no other feature gains: it says when a stall is due within a pattern, and not which pattern it is. It
+//!    splits only where more backlog is slower. Otherwise a stall that the twin draws would lead to a leaf in which stalls follow each other.
 //! 3. It ends where no split gains enough, or with [`LEAVES_MOST`] leaves.
 //!
 //! Points count because the response times of a device have heavy tails: a merge of 300 ms in every 200 writes decides their mean,
@@ -23,7 +25,7 @@ use std::collections::BinaryHeap;
 
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_sim::Profile;
-use flashlab_sim::profile::{ResponseTree, TreeLeaf, TreeSplit};
+use flashlab_sim::profile::{ResponseTree, Throughput, TreeLeaf, TreeSplit};
 use flashlab_sim::response_tree::{RequestFeature, RequestFeatures, RequestHistory};
 
 use super::measured::{MeasuredRun, MeasuredRuns};
@@ -38,8 +40,10 @@ const GAIN_LEAST: f64 = 24.0;
 const GAIN_OF_POINT: f64 = 2.0;
 /// Leaves at most: a bound for the profile's size. The largest tree of `cargo xtask twin-score --devices 4 --seed 2400001` has 1300.
 const LEAVES_MOST: usize = 2048;
-/// Thresholds of a feature that are looked at: its values, or where they are more, its quantiles.
+/// Thresholds of a feature that are looked at in a leaf: its values there, or where they are more, its quantiles.
 const THRESHOLDS: usize = 128;
+/// Values of a leaf from which these quantiles are taken at most: 32 for each.
+const THRESHOLD_VALUES: usize = 32 * THRESHOLDS;
 /// The classes of response times within a leaf: between these quantiles.
 const CLASSES: [f64; 17] = [
     0.0625, 0.125, 0.1875, 0.25, 0.3125, 0.375, 0.4375, 0.5, 0.5625, 0.625, 0.6875, 0.75, 0.8125, 0.875,
@@ -63,12 +67,48 @@ pub(super) fn tree_profile(
     plain: &Profile,
     takes: impl Fn(&MeasuredRun) -> bool,
 ) -> Option<Profile> {
-    let tree = grown(&examples(measured, takes))?;
+    let model = plain.throughput.as_ref()?;
+    let slow_write = slow_write(measured, model, &takes);
+    let tree = grown(&examples(measured, model, slow_write, takes))?;
+    let tree = ResponseTree { slow_write, ..tree };
     Some(Profile { response_tree: Some(tree), noise: None, ..plain.clone() })
 }
 
-fn examples(measured: &MeasuredRuns, takes: impl Fn(&MeasuredRun) -> bool) -> Vec<Example> {
-    let (mut history, mut latest) = (RequestHistory::default(), Nanos::ZERO);
+/// The slowness from which writes are slow: the two classes of writes that differ most, each write with the time that it took as its weight
+/// (Otsu 1979, by the logarithm).
+fn slow_write(measured: &MeasuredRuns, model: &Throughput, takes: &impl Fn(&MeasuredRun) -> bool) -> f64 {
+    let runs = measured.runs.iter().zip(&measured.samples).filter(|(run, _)| takes(run));
+    let writes = runs.flat_map(|(_, samples)| samples).filter(|sample| sample.mode.is_write());
+    let mut times: Vec<(f64, f64)> = writes
+        .map(|sample| {
+            (model.slowness(sample.size, sample.response()).max(1e-3).ln(), sample.response().0 as f64)
+        })
+        .collect();
+    times.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let sum = |part: &[(f64, f64)]| {
+        part.iter().fold((0.0, 0.0), |(w, x), &(log, weight)| (w + weight, x + weight * log))
+    };
+    let all = sum(&times);
+    let (mut low, mut best) = ((0.0, 0.0), (0.0, 0.0));
+    for pair in times.windows(2) {
+        let (log, weight) = pair[0];
+        low = (low.0 + weight, low.1 + weight * log);
+        let high = (all.0 - low.0, all.1 - low.1);
+        let between = low.0 * high.0 * (high.1 / high.0 - low.1 / low.0).powi(2);
+        if pair[1].0 > log && between > best.0 {
+            best = (between, 0.5 * (log + pair[1].0));
+        }
+    }
+    if best.0 > 0.0 { best.1.exp() } else { 0.0 }
+}
+
+fn examples(
+    measured: &MeasuredRuns,
+    model: &Throughput,
+    slow_write: f64,
+    takes: impl Fn(&MeasuredRun) -> bool,
+) -> Vec<Example> {
+    let (mut history, mut latest) = (RequestHistory::new(slow_write), Nanos::ZERO);
     let mut points: Vec<String> = Vec::new();
     let mut examples = Vec::new();
     for (run, samples) in measured.runs.iter().zip(&measured.samples).filter(|(run, _)| takes(run)) {
@@ -80,12 +120,13 @@ fn examples(measured: &MeasuredRuns, takes: impl Fn(&MeasuredRun) -> bool) -> Ve
         for sample in samples {
             if sample.submitted < latest {
                 // A resumed run on a device whose clock began anew.
-                history = RequestHistory::default();
+                history = RequestHistory::new(slow_write);
             }
             latest = sample.submitted;
             let writes = sample.mode.is_write();
             let features = history.features(sample.submitted, writes, sample.offset, sample.size);
-            history.completes(writes, sample.completed);
+            let slowness = model.slowness(sample.size, sample.response());
+            history.completes(writes, sample.completed, slowness);
             examples.push(Example {
                 features,
                 size: sample.size,
@@ -106,8 +147,8 @@ struct Growing {
     from: usize,
     to: usize,
     feature: usize,
-    /// The first bin that goes to the high side.
-    bin: usize,
+    /// What is less goes to the low side.
+    below: f64,
 }
 
 impl PartialEq for Growing {
@@ -134,10 +175,8 @@ impl Ord for Growing {
 struct Ground {
     responses: Vec<u64>,
     points: Vec<u32>,
-    /// By feature: the thresholds, ascending.
-    thresholds: Vec<Vec<f64>>,
-    /// By feature and example: the number of thresholds that its value reaches.
-    bins: Vec<Vec<u8>>,
+    /// By feature and example.
+    values: Vec<Vec<f64>>,
 }
 
 /// Where a branch of the tree leads.
@@ -160,17 +199,16 @@ fn grown(examples: &[Example]) -> Option<ResponseTree> {
     let mut candidates: BinaryHeap<Growing> =
         ground.best_split(&order, 0, (0, examples.len())).into_iter().collect();
     while let Some(best) = candidates.pop().filter(|_| ranges.len() < LEAVES_MOST) {
-        let Growing { leaf, from, to, feature, bin, .. } = best;
+        let Growing { leaf, from, to, feature, below, .. } = best;
         let part = &mut order[from..to];
-        part.sort_by_key(|&example| usize::from(ground.bins[feature][example as usize]) >= bin);
-        let is_low = |&example: &u32| usize::from(ground.bins[feature][example as usize]) < bin;
+        let is_low = |&example: &u32| ground.values[feature][example as usize] < below;
+        part.sort_by_key(|example| !is_low(example));
         let middle = from + part.partition_point(is_low);
         let (split, high) = (splits.len(), ranges.len());
         if let Some((parent, side)) = parents[leaf] {
             splits[parent].2[side] = Branch::Split(split);
         }
-        let threshold = ground.thresholds[feature][bin - 1];
-        splits.push((feature, threshold, [Branch::Leaf(leaf), Branch::Leaf(high)]));
+        splits.push((feature, below, [Branch::Leaf(leaf), Branch::Leaf(high)]));
         parents[leaf] = Some((split, 0));
         parents.push(Some((split, 1)));
         ranges[leaf] = (from, middle);
@@ -190,23 +228,17 @@ fn grown(examples: &[Example]) -> Option<ResponseTree> {
         high: number(high),
     });
     let leaves = ranges.iter().map(|&(from, to)| leaf_of(&order[from..to], examples));
-    Some(ResponseTree { seed: Seed(1), splits: splits.collect(), leaves: leaves.collect() })
+    Some(ResponseTree { seed: Seed(1), slow_write: 0.0, splits: splits.collect(), leaves: leaves.collect() })
 }
 
 impl Ground {
     fn new(examples: &[Example]) -> Ground {
-        let (mut thresholds, mut bins) = (Vec::new(), Vec::new());
-        for feature in 0..RequestFeature::ALL.len() {
-            let values: Vec<f64> = examples.iter().map(|example| example.features[feature]).collect();
-            let limits = thresholds_of(values.clone());
-            bins.push(
-                values.iter().map(|&value| limits.partition_point(|&limit| limit <= value) as u8).collect(),
-            );
-            thresholds.push(limits);
+        let of = |feature: usize| examples.iter().map(|example| example.features[feature]).collect();
+        Ground {
+            responses: examples.iter().map(|example| example.response).collect(),
+            points: examples.iter().map(|example| example.point).collect(),
+            values: (0..RequestFeature::ALL.len()).map(of).collect(),
         }
-        let responses = examples.iter().map(|example| example.response).collect();
-        let points = examples.iter().map(|example| example.point).collect();
-        Ground { responses, points, thresholds, bins }
     }
 
     /// The split of a leaf that gains most; `None` where none gains enough.
@@ -221,38 +253,48 @@ impl Ground {
         let mut all = vec![0; width];
         classes.iter().flatten().for_each(|&class| all[usize::from(class)] += 1);
         let mut best: Option<Growing> = None;
-        for (feature, bins) in self.bins.iter().enumerate() {
-            let is_past = !RequestFeature::ALL[feature].is_of_the_request();
-            if is_past
-                && best.as_ref().is_some_and(|best| RequestFeature::ALL[best.feature].is_of_the_request())
+        for (feature, values) in self.values.iter().enumerate() {
+            let known = RequestFeature::ALL[feature];
+            if best
+                .as_ref()
+                .is_some_and(|best| precedence(RequestFeature::ALL[best.feature]) < precedence(known))
             {
                 break;
             }
-            let by_point = !matches!(
-                RequestFeature::ALL[feature],
-                RequestFeature::SinceWrite | RequestFeature::Scattered
-            );
+            let is_backlog = known == RequestFeature::Backlog;
+            let by_point =
+                !matches!(known, RequestFeature::SinceWrite | RequestFeature::Scattered) && !is_backlog;
             let likelihood = |counts: &[u32]| log_likelihood(counts, by_point);
             let whole = likelihood(&all);
-            let mut counts = vec![0_u32; (self.thresholds[feature].len() + 1) * width];
+            let some = part.iter().step_by(part.len().div_ceil(THRESHOLD_VALUES));
+            let thresholds = thresholds_of(some.map(|&example| values[example as usize]).collect());
+            let mut counts = vec![0_u32; (thresholds.len() + 1) * width];
+            let mut sums = vec![0.0_f64; thresholds.len() + 1];
             for (&example, classes) in part.iter().zip(&classes) {
-                let bin = usize::from(bins[example as usize]);
+                let value = values[example as usize];
+                let bin = thresholds.partition_point(|&threshold| threshold <= value);
+                sums[bin] += self.responses[example as usize] as f64;
                 classes.iter().for_each(|&class| counts[bin * width + usize::from(class)] += 1);
             }
-            let mut low = vec![0; width];
-            for (at, count) in counts.chunks(width).enumerate().take(self.thresholds[feature].len()) {
+            let (mut low, mut low_sum) = (vec![0; width], 0.0);
+            let sum: f64 = sums.iter().sum();
+            for ((&below, count), bin_sum) in thresholds.iter().zip(counts.chunks(width)).zip(&sums) {
+                low_sum += bin_sum;
                 if count.iter().all(|&count| count == 0) {
                     continue;
                 }
                 low.iter_mut().zip(count).for_each(|(low, count)| *low += count);
-                let below = low[..=CLASSES.len()].iter().sum::<u32>() as usize;
-                if below < LEAF_LEAST || part.len() - below < LEAF_LEAST {
+                let low_count = low[..=CLASSES.len()].iter().sum::<u32>() as usize;
+                if low_count < LEAF_LEAST || part.len() - low_count < LEAF_LEAST {
+                    continue;
+                }
+                if is_backlog && low_sum * part.len() as f64 > sum * low_count as f64 {
                     continue;
                 }
                 let high: Vec<u32> = all.iter().zip(&low).map(|(all, low)| all - low).collect();
                 let gain = likelihood(&low) + likelihood(&high) - whole;
                 if gain > best.as_ref().map_or(least, |best| best.gain) {
-                    best = Some(Growing { gain, leaf, from, to, feature, bin: at + 1 });
+                    best = Some(Growing { gain, leaf, from, to, feature, below });
                 }
             }
         }
@@ -274,6 +316,15 @@ impl Ground {
             [limits.partition_point(|&limit| limit < response) as u16, (CLASSES.len() + 1 + point) as u16]
         };
         (part.iter().map(class).collect(), points.len())
+    }
+}
+
+/// A split by a feature of lower precedence comes before all others. [`RequestFeature::ALL`] is in this order.
+fn precedence(feature: RequestFeature) -> u8 {
+    match feature {
+        RequestFeature::Backlog => 2,
+        feature if feature.is_of_the_request() => 0,
+        _ => 1,
     }
 }
 
@@ -384,9 +435,13 @@ mod tests {
         }
     }
 
+    fn zeus() -> Profile {
+        flashlab_sim::zoo().into_iter().find(|profile| profile.name == "zeus").unwrap()
+    }
+
     #[test]
     fn situations_are_separated_and_keep_their_distributions() {
-        let tree = grown(&examples(&measured(&samples(4000)), |_| true)).unwrap();
+        let tree = tree_profile(&measured(&samples(4000)), &zeus(), |_| true).unwrap().response_tree.unwrap();
         assert!((3..20).contains(&tree.leaves.len()), "{tree:?}");
         let all = |leaf: &TreeLeaf| leaf.times.iter().map(|&(count, _)| count).sum::<u64>();
         assert_eq!(tree.leaves.iter().map(all).sum::<u64>(), 4000);
@@ -403,8 +458,7 @@ mod tests {
     #[test]
     fn a_device_of_the_tree_has_the_times_it_was_grown_from() {
         let samples = samples(4000);
-        let zeus = flashlab_sim::zoo().into_iter().find(|profile| profile.name == "zeus").unwrap();
-        let profile = tree_profile(&measured(&samples), &zeus, |_| true).unwrap();
+        let profile = tree_profile(&measured(&samples), &zeus(), |_| true).unwrap();
         let again = Profile::parse(&profile.to_toml(), "printed").unwrap();
         let mut device = again.device().unwrap();
         let mut served: Vec<u64> = samples

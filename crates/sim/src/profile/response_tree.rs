@@ -18,6 +18,10 @@ pub struct ResponseTree {
     /// The seed with which a leaf's times are dealt.
     #[serde(default)]
     pub seed: Seed,
+    /// A write is slow if it takes at least this many times as long as the throughput model says of a sequential write of its size. It ends a
+    /// backlog. 0: no write is slow.
+    #[serde(default)]
+    pub slow_write: f64,
     /// The splits; the first one is the root. Without any there is one leaf.
     #[serde(default)]
     pub splits: Vec<TreeSplit>,
@@ -90,6 +94,9 @@ impl ResponseTree {
                 format!("a list of {leaves}"),
                 "1 to 65536 of them",
             ));
+        }
+        if !self.slow_write.is_finite() || self.slow_write < 0.0 {
+            return Err(Illegal::number("response_tree.slow_write", self.slow_write, "0 or more"));
         }
         for (at, split) in self.splits.iter().enumerate() {
             let key = |name: &str| format!("response_tree.splits[{at}].{name}");

@@ -29,6 +29,11 @@ impl Throughput {
             ThroughputClass::RandomWrite => &self.random_write,
         }
     }
+
+    /// How many times as long a response time is as that of a sequential write of this size.
+    pub fn slowness(&self, size: Bytes, response: Nanos) -> f64 {
+        response.0 as f64 / self.sequential_write.time_ns(size).max(1.0)
+    }
 }
 
 /// One class's line.

@@ -88,11 +88,13 @@ pub enum RequestFeature {
     IdleShare,
     /// Nanoseconds since the last write was done, up to 10 s.
     SinceWrite,
+    /// Bytes that writes which continued no stream have written since the last slow write: work that the device has deferred.
+    Backlog,
 }
 
 impl RequestFeature {
     /// All of them.
-    pub const ALL: [RequestFeature; 20] = [
+    pub const ALL: [RequestFeature; 21] = [
         RequestFeature::Write,
         RequestFeature::Size,
         RequestFeature::Alignment,
@@ -113,6 +115,7 @@ impl RequestFeature {
         RequestFeature::SequentialShare,
         RequestFeature::IdleShare,
         RequestFeature::SinceWrite,
+        RequestFeature::Backlog,
     ];
 
     /// Whether it is of the request itself, and not of what came before it.
@@ -147,6 +150,10 @@ pub struct RequestHistory {
     write_done: Option<Nanos>,
     /// Whether each of the last writes continued no stream, and how many of them.
     scattered: (VecDeque<bool>, u64),
+    /// The slowness from which a write is slow; 0 where none is.
+    slow_write: f64,
+    /// Bytes of scattered writes since the last slow one.
+    backlog: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -191,6 +198,11 @@ impl RecentKeys {
 }
 
 impl RequestHistory {
+    /// A history in which writes are slow from this slowness on; with 0 none is.
+    pub fn new(slow_write: f64) -> RequestHistory {
+        RequestHistory { slow_write, ..RequestHistory::default() }
+    }
+
     /// The features of a request that comes at `now`. [`RequestHistory::completes`] has to follow.
     pub fn features(&mut self, now: Nanos, writes: bool, offset: Bytes, size: Bytes) -> RequestFeatures {
         self.count += 1;
@@ -203,8 +215,9 @@ impl RequestHistory {
         }
         let other = self.operations[usize::from(!writes)].last;
         let of = self.operations[usize::from(writes)].next(self.count, offset, size);
+        let backlog = self.backlog;
         if writes {
-            self.add_write(of.jump != 0.0);
+            self.add_write(size, of.jump != 0.0);
         }
         self.recent.push_back([writes, of.stream_lag == 1, idle >= LONG_IDLE]);
         if self.recent.len() > SHARES {
@@ -234,10 +247,12 @@ impl RequestHistory {
             share(1),
             share(2),
             self.write_done.map_or(WRITE_AGE_MOST, |done| now.since(done).min(WRITE_AGE_MOST)).0 as f64,
+            backlog as f64,
         ]
     }
 
-    fn add_write(&mut self, is_scattered: bool) {
+    fn add_write(&mut self, size: Bytes, is_scattered: bool) {
+        self.backlog += if is_scattered { size.0 } else { 0 };
         let (writes, count) = &mut self.scattered;
         writes.push_back(is_scattered);
         *count += u64::from(is_scattered);
@@ -246,11 +261,14 @@ impl RequestHistory {
         }
     }
 
-    /// Says when the request will be done whose features were taken last.
-    pub fn completes(&mut self, writes: bool, at: Nanos) {
+    /// Says when the request will be done whose features were taken last, and its [`slowness`](crate::profile::Throughput::slowness).
+    pub fn completes(&mut self, writes: bool, at: Nanos, slowness: f64) {
         self.in_flight.push(at);
         if writes {
             self.write_done = Some(self.write_done.map_or(at, |before| before.max(at)));
+            if self.slow_write > 0.0 && slowness >= self.slow_write {
+                self.backlog = 0;
+            }
         }
     }
 }
@@ -334,7 +352,7 @@ mod tests {
         for (at, offset) in offsets.iter().enumerate() {
             let now = Nanos::from_millis(at as u64);
             features = history.features(now, false, Bytes::kib(32) * *offset, Bytes::kib(32));
-            history.completes(false, now + Nanos::from_micros(100));
+            history.completes(false, now + Nanos::from_micros(100), 1.0);
         }
         features
     }
@@ -369,6 +387,19 @@ mod tests {
     }
 
     #[test]
+    fn scattered_writes_are_a_backlog_until_a_slow_one() {
+        let mut history = RequestHistory::new(10.0);
+        let mut write = |page: u64, slowness: f64| {
+            let features = history.features(Nanos::ZERO, true, Bytes::kib(4) * page, Bytes::kib(4));
+            history.completes(true, Nanos::ZERO, slowness);
+            feature(&features, RequestFeature::Backlog) / 4096.0
+        };
+        // The first write has none before it that it could continue or not.
+        let backlog = [(7, 1.0), (90, 1.0), (91, 1.0), (4, 10.0), (50, 9.0), (60, 1.0)];
+        assert_eq!(backlog.map(|(page, slowness)| write(page, slowness)), [0.0, 0.0, 1.0, 1.0, 0.0, 1.0]);
+    }
+
+    #[test]
     fn regions_are_counted_since_the_same_one() {
         let mut history = OperationHistory::default();
         let lags = [1, 2, 1, 3, 4, 2, 2].map(|region| history.region_lag(region));
@@ -384,9 +415,9 @@ mod tests {
         let mut history = RequestHistory::default();
         let size = Bytes::kib(4);
         history.features(Nanos::from_millis(50), true, Bytes(512), size);
-        history.completes(true, Nanos::from_millis(60));
+        history.completes(true, Nanos::from_millis(60), 1.0);
         let second = history.features(Nanos::from_millis(55), false, Bytes(4096 + 1024), size);
-        history.completes(false, Nanos::from_millis(57));
+        history.completes(false, Nanos::from_millis(57), 1.0);
         assert_eq!((feature(&second, InFlight), feature(&second, Alignment)), (1.0, 1024.0));
         assert_eq!((feature(&second, SinceIdle), feature(&second, LongIdle)), (1.0, 50e6));
         assert_eq!((feature(&second, SinceOther), feature(&second, WriteShare)), (1.0, 0.5));

@@ -50,7 +50,7 @@ impl ResponseTreeDevice {
         ResponseTreeDevice {
             model,
             decks: vec![Vec::new(); tree.leaves.len()],
-            history: RequestHistory::default(),
+            history: RequestHistory::new(tree.slow_write),
             random: Prng::new(tree.seed),
             noise: NoiseSource::new(profile.noise.unwrap_or_default()),
             queue: VirtualQueue::new(DEPTH),
@@ -73,8 +73,9 @@ impl ResponseTreeDevice {
         let within = self.dealt(index);
         let leaf = &self.tree.leaves[index];
         let ns = leaf.quantile(within) * self.size_factor(leaf, writes, &features, request.size);
-        let done = now.saturating_add(self.noise.disturbed(ns).max(Nanos(1)));
-        self.history.completes(writes, done);
+        let response = self.noise.disturbed(ns).max(Nanos(1));
+        let done = now.saturating_add(response);
+        self.history.completes(writes, done, self.model.slowness(request.size, response));
         Ok(done)
     }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use flashlab_base::{Bytes, Target};
+use flashlab_base::{Bytes, Identity, Target};
 use flashlab_model::{CHECK_FILLS, CheckSummary, DeviceModel, Extraction, ModelCheck, run_points};
 use flashlab_plan::Plan;
 use flashlab_report::units;
@@ -51,10 +51,15 @@ impl Check {
             Some(_) => measuring.run_fills(&CHECK_FILLS, Extraction::check_fill_plan)?,
         };
         let folder = measuring.measurement.folder().clone();
-        let device = measuring.measurement.identity().target.clone();
+        let identity = measuring.measurement.identity();
+        let (device, other) =
+            (identity.target.clone(), of_another_device(&model.fitted_to.identity, identity));
         measuring.end()?;
         let mut report = ModelCheck::new(&model, &device, is_simulated, &run_points(folder.path())?);
         report.left_out.extend(without_fills.map(|reason| format!("other fills: {reason}")));
+        if let Some(other) = &other {
+            tell!("warning: {other}");
+        }
         folder.write_json(DOCUMENT, &report)?;
         let place = folder.path().join(DOCUMENT).display().to_string();
         if self.table.is_for_a_program() {
@@ -66,6 +71,12 @@ impl Check {
         }
         output::text(&format!("{}\nDocument: {place}\n", text(&report)))
     }
+}
+
+/// A sentence where the model was fitted to a device of another name. That is allowed: the check then says how well it describes this one.
+fn of_another_device(fitted: &Identity, checked: &Identity) -> Option<String> {
+    let (fitted, checked) = (fitted.model.as_ref()?, checked.model.as_ref()?);
+    (fitted != checked).then(|| format!("the model was fitted to {fitted}, and this is {checked}"))
 }
 
 /// What is measured: sizes between the fitted ones up to the largest of them, other depths and other mixes.

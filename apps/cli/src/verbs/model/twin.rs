@@ -101,15 +101,16 @@ fn candidates(fit: &TwinFit) -> String {
         false => "judged on what they were fitted to, because the run repeats nothing",
     };
     let mut text = format!("{}; models {judged}\n", fit.profile.title);
-    for TwinCandidate { model, error, held_out, refused, .. } in &fit.candidates {
+    for TwinCandidate { model, error, factor, held_out, refused, .. } in &fit.candidates {
         let chosen = if *model == fit.model { " (chosen)" } else { "" };
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let found = match (error, refused) {
             (Some(error), _) => format!(
-                "off by {} in the mean, {} in the median, {} in the 99th percentile{}{chosen}",
+                "off by {} in the mean, {} in the median, {} in the 99th percentile{}{}{chosen}",
                 percent(error.mean),
                 percent(error.p50),
                 percent(error.p99),
+                factor.map_or(String::new(), |factor| format!(", by a factor of {factor:.2} in the middle")),
                 held_out.map_or(String::new(), |deviation| format!(
                     "; by {} on what no fit saw",
                     percent(deviation.exp_m1())

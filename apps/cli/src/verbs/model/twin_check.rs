@@ -1,6 +1,7 @@
 //! `flashlab model twin-check`: a device and its twin, by micro-benchmark and as a picture.
 
 use std::path::{Path, PathBuf};
+use std::slice::from_ref;
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -49,7 +50,7 @@ pub fn check(run: &Path, twin: &Path, page: &Path, json: bool) -> Result<()> {
     let device = MeasuredRuns::read(run)?;
     let (name, difference) = if twin.is_dir() {
         let twin = MeasuredRuns::read(twin)?;
-        (twin.target.clone(), compare_runs(&device, &twin))
+        (twin.target.clone(), compare_runs(from_ref(&device), from_ref(&twin)))
     } else {
         let file = twin.display().to_string();
         let profile = Profile::parse(&files::profile(&file)?, &file)?;
