@@ -30,6 +30,14 @@ pub const RELOCATION_LEAST: f64 = 3e6;
 /// taken for a page map with slow cells.
 pub const PROGRAM_MOST: f64 = 15e6;
 
+/// Up to this many times the response time of a sequential write, a write needs no merge. Too high: merges of a few pages that are
+/// copied in parallel are overlooked.
+pub const NO_MERGE_RATIO: f64 = 3.0;
+/// From here on it needs one; in between it is not known. Too low: slow cells and seeks are taken for merges.
+pub const MERGE_RATIO: f64 = 5.0;
+/// From here on it is a merge of a whole block, which has [`ROWS_LEAST`] pages at least, each of which is read and written.
+pub const BLOCK_MERGE_RATIO: f64 = 16.0;
+
 /// The fewest and the most multi-plane pages of an erase block (ONFI: 32 to 2304). Fewer rows come back as a row or a
 /// round of the dies does. Too high: small blocks are not found.
 pub const ROWS_LEAST: u64 = 16;

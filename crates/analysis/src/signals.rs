@@ -5,7 +5,6 @@
 //! # Invariants
 //! - The same times give the same signals.
 
-pub mod bursts;
 pub mod cheap_beginning;
 pub mod copied;
 pub mod cycles;
@@ -14,9 +13,14 @@ pub mod figures;
 pub mod full_logs;
 pub mod kinds;
 pub mod late_cycles;
+pub mod log_allocations;
+pub mod log_recency;
 pub mod onset;
+pub mod overwritten;
+pub mod page_stalls;
 pub mod pass_level;
-pub mod queue;
+pub mod pause_benefit;
+pub mod recovery;
 pub mod row_cycles;
 pub mod saturation;
 pub mod sizes;

@@ -196,7 +196,7 @@ fn how_to_repeat(session: &Session<'_, '_>, experiments: &[Experiment]) -> Strin
     let Allowance { runs, idle_times, idle, on_data, .. } = session.allowance;
     let (state, option) = match on_data {
         true => ("which it had filled from end to end", " --state sequential"),
-        false if session.fill().until > Bytes::ZERO => ("which it was filling", " --state sequential"),
+        false if session.filled_until() > Bytes::ZERO => ("which it was filling", " --state sequential"),
         false => ("as it was", ""),
     };
     let repeated = match runs.saturating_sub(experiments.len() as u64) {

@@ -290,7 +290,7 @@ fn reason(failure: &Failure, refusal: Option<String>) -> String {
     refusal.map_or_else(|| failure.to_string(), |refusal| format!("the device {refusal}"))
 }
 
-/// The most that so many IOs of a pattern can write.
+/// The most that `ios` IOs of a pattern can write.
 fn most_written(pattern: &Pattern, ios: u64) -> Bytes {
     let writes = |basic: &flashlab_plan::Basic, count: u64| match basic.mode {
         ModeRule::Always(mode) if Operation::from(mode) == Operation::Read => Bytes::ZERO,

@@ -9,31 +9,21 @@ use flashlab_base::Identity;
 
 use crate::caps;
 
-/// What is inside a disk, rather than how it behaves.
-const INSIDE: [Parameter; 23] = [
-    Parameter::ReadPageSize,
-    Parameter::PlanesReadAtOnce,
-    Parameter::SegmentGroups,
-    Parameter::SegmentGroupSpan,
-    Parameter::ReadBufferSize,
-    Parameter::ReadAheadSize,
-    Parameter::ChunkSize,
-    Parameter::ParallelUnits,
-    Parameter::StripeSize,
-    Parameter::Channels,
-    Parameter::WritePageSize,
-    Parameter::TranslationFamily,
-    Parameter::MappingGranularity,
-    Parameter::EraseBlockSize,
-    Parameter::OpenBlocks,
-    Parameter::WriteBufferSize,
-    Parameter::WriteBufferFlush,
-    Parameter::ZerosProgramShare,
-    Parameter::OnesProgramShare,
-    Parameter::SlcCacheSize,
-    Parameter::SlcCacheRefill,
-    Parameter::PhysicalCapacity,
-    Parameter::OverProvisioning,
+/// How a disk behaves, rather than what is inside.
+const BEHAVIOUR: [Parameter; 13] = [
+    Parameter::UsefulQueueDepth,
+    Parameter::ReadCostPerIo,
+    Parameter::ReadSaturationSize,
+    Parameter::WriteCostPerIo,
+    Parameter::WriteSaturationSize,
+    Parameter::MisalignmentPenalty,
+    Parameter::StartupIos,
+    Parameter::PeriodIos,
+    Parameter::LingeringTime,
+    Parameter::PauseBenefit,
+    Parameter::RecoveryTime,
+    Parameter::RecoveryEnds,
+    Parameter::RewriteCures,
 ];
 /// The file systems whose files are in memory.
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
@@ -62,7 +52,7 @@ fn reason(identity: &Identity) -> Option<String> {
 pub(crate) fn without_its_host(finding: Finding, identity: &Identity) -> Finding {
     let says = finding.verdict != Verdict::Undetermined;
     match reason(identity) {
-        Some(reason) if says && INSIDE.contains(&finding.parameter) => {
+        Some(reason) if says && !BEHAVIOUR.contains(&finding.parameter) => {
             let seen = match finding.value_in_words() {
                 value if value.is_empty() => String::new(),
                 value => format!(" (the value would be {value})"),

@@ -47,7 +47,7 @@ pub(crate) fn nothing<const N: usize>(
         .iter()
         .any(|&parameter| session.known().number(parameter).is_some());
     // Of a device that is filled in part it was seen there, and not elsewhere.
-    let in_part = !session.holds_data() && session.fill().until > Bytes::ZERO;
+    let in_part = !session.holds_data() && session.filled_until() > Bytes::ZERO;
     let seen = flash_was_seen && least > FAST_MAX;
     let no_flash_saved = session.holds_data() && saved < priors::FLASH_READ_LEAST.0 as f64;
     let evidence = format!("{evidence} The difference is at most {}.", duration(saved.max(0.0)));

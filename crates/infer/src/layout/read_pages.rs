@@ -8,8 +8,7 @@
 //!
 //! # Probes
 //! Boundaries of 2^k: the page is the smallest that costs something. Elsewhere as well, and half of it does not, within
-//! 3 % of that. Of pages of 3 * 2^k or 5 * 2^k only one boundary in three or five of 2^k is that of a page, and crossing those of three
-//! or five times as much costs the more: where no layout explains what reads take, boundaries of these multiples are asked instead.
+//! 3 % of that.
 
 use std::ops::Range;
 
@@ -33,18 +32,13 @@ const BLOCK_COARSE: Bytes = Bytes::kib(2);
 const COST_MIN: f64 = 1.012;
 /// What half a page's boundary may cost, relative to the page's: less than any transfer.
 const HALF_MAX: f64 = 0.04;
-/// How far boundaries are apart, so that there are so many of them.
+/// How far boundaries are apart, so that there are enough of them.
 const SLOT: Range<Bytes> = Bytes::kib(32)..Bytes::kib(128);
 const PLACES: u64 = 32;
 /// The fewest that are compared.
 const PLACES_MIN: u64 = 8;
 /// The part of the device that is read, as far as going there costs nothing.
 const RANGE: Bytes = Bytes::mib(64);
-
-/// What pages may be multiples of, beside powers of two.
-const ODD: [u64; 2] = [3, 5];
-/// Crossing their boundaries then costs so many times as much at the least: where it is of three pages and not of one, three times.
-const DEARER: f64 = 2.0;
 
 /// Where boundaries are looked at.
 #[derive(Clone, Copy)]
@@ -54,7 +48,7 @@ struct Places {
     slot: Bytes,
 }
 
-/// What crossing boundaries costs that are some number times powers of two.
+/// What crossing boundaries of powers of two costs.
 struct Ladder {
     places: Places,
     costs: Vec<(Bytes, Interval)>,
@@ -77,22 +71,7 @@ pub(crate) struct Page {
 
 /// The page, or what was seen instead.
 pub(crate) fn page(session: &mut Session<'_, '_>) -> Result<Result<Page, Finding>, Halt> {
-    let ladder = ladder(session, 1)?;
-    page_by(session, ladder)
-}
-
-/// The page where it is an odd number of times a power of two, if it is.
-pub(crate) fn odd_page(session: &mut Session<'_, '_>) -> Result<Option<Page>, Halt> {
-    for odd in ODD {
-        if is_dearer(session, odd)? {
-            let ladder = ladder(session, odd)?;
-            return Ok(page_by(session, ladder)?.ok());
-        }
-    }
-    Ok(None)
-}
-
-fn page_by(session: &mut Session<'_, '_>, ladder: Ladder) -> Result<Result<Page, Finding>, Halt> {
+    let ladder = ladder(session)?;
     let first = ladder.first();
     let Ladder { places, costs } = ladder;
     let picture = Picture::new(
@@ -127,42 +106,18 @@ fn page_by(session: &mut Session<'_, '_>, ladder: Ladder) -> Result<Result<Page,
     Ok(Ok(Page { size, finding, crossings }))
 }
 
-/// Where boundaries of an odd number times powers of two are.
-fn places(session: &Session<'_, '_>, odd: u64) -> Places {
+/// What crossing boundaries of powers of two costs.
+fn ladder(session: &mut Session<'_, '_>) -> Result<Ladder, Halt> {
     let slot = Bytes(room(session).0 / PLACES).max(SLOT.start).min(SLOT.end);
-    let slot = Bytes(slot.0.next_power_of_two() / odd.next_power_of_two() * odd);
-    Places { base: Bytes::ZERO, slot }
-}
-
-/// What crossing them costs.
-fn ladder(session: &mut Session<'_, '_>, odd: u64) -> Result<Ladder, Halt> {
-    let places = places(session, odd);
-    let mut costs: Vec<(Bytes, Interval)> = Vec::new();
-    let mut boundary = session.block() * odd;
+    let places = Places { base: Bytes::ZERO, slot: Bytes(slot.0.next_power_of_two()) };
+    // No read is smaller than a block.
+    let mut costs = vec![(session.block(), Interval { estimate: 1.0, low: 1.0, high: 1.0 })];
+    let mut boundary = session.block() * 2;
     while boundary <= BOUNDARY_MAX && boundary.0 * 2 <= places.slot.0 {
-        let cost = if boundary == session.block() {
-            // No read is smaller.
-            Interval { estimate: 1.0, low: 1.0, high: 1.0 }
-        } else {
-            cost(session, places, boundary, 8)?
-        };
-        costs.push((boundary, cost));
+        costs.push((boundary, cost(session, places, boundary, 8)?));
         boundary = boundary * 2;
     }
     Ok(Ladder { places, costs })
-}
-
-/// Whether crossing a boundary that is a large power of two costs the more if it is multiplied by an odd number.
-fn is_dearer(session: &mut Session<'_, '_>, odd: u64) -> Result<bool, Halt> {
-    let [once, multiple] = [1, odd].map(|odd| places(session, odd));
-    let most = BOUNDARY_MAX.min(Bytes(multiple.slot.0 / 2));
-    let boundary = Bytes(1 << (most.0 / odd).max(1).ilog2());
-    if boundary < session.block() * 2 {
-        return Ok(false);
-    }
-    let once = cost(session, once, boundary, 8)?;
-    let multiple = cost(session, multiple, boundary * odd, 8)?;
-    Ok(multiple.low > COST_MIN && multiple.low - 1.0 > DEARER * (once.high - 1.0))
 }
 
 /// What reads across the slots' boundaries at `boundary` take, relative to reads before and after them in turn.
@@ -177,8 +132,8 @@ fn cost(
         let left = room.0.saturating_sub((places.base + boundary + block * 2).0);
         left.min(RANGE.0) / places.slot.0
     };
-    let (room, filled) = (room(session), session.fill().until);
-    // While the device is filled, what holds no data yet tells nothing, but where next to nothing could be filled.
+    let (room, filled) = (room(session), session.filled_until());
+    // While the device is filled, what holds no data yet shows nothing, but where next to nothing could be filled.
     let count = Some(slots(filled.min(room))).filter(|&count| count >= PLACES_MIN).unwrap_or(slots(room));
     if count < PLACES_MIN {
         return Err(Halt::Misfit("it has too few offsets to compare".to_owned()));
@@ -214,7 +169,7 @@ fn verify(session: &mut Session<'_, '_>, places: Places, page: Bytes) -> Result<
         if half.low > 1.0 + 2.5 * HALF_MAX * (whole.estimate - 1.0) {
             return Ok(None);
         }
-        // Nothing, as far as can be seen; clearly less than a transfer only where that can be told from it.
+        // Nothing, as far as can be seen; clearly less than a transfer only where that can be distinguished from it.
         rule = Some(if half.high < limit {
             Rule::strong("boundary, half costs nothing")
         } else {

@@ -1,4 +1,4 @@
-//! Writes of one page and more while the device is filled, from which `likely` tells how pages lie on dies where reads
+//! Writes of one page and more while the device is filled, from which `likely` shows how pages lie on dies where reads
 //! cannot.
 //!
 //! # Model
@@ -39,7 +39,7 @@ const ODD_WRITES: u64 = 8;
 const TURNS: (u64, u64) = (2, 4);
 const PART_OF_REST: u64 = 3;
 
-/// Writes whole pages from where the device was filled to, and goes on to a multiple of `align`; none where they would tell
+/// Writes whole pages from where the device was filled to, and goes on to a multiple of `align`; none where they would show
 /// nothing.
 pub(crate) fn row_writes(
     session: &mut Session<'_, '_>,
@@ -48,7 +48,7 @@ pub(crate) fn row_writes(
 ) -> Result<Vec<TimedRun>, Halt> {
     let buffer = session.known().bytes(Parameter::WriteBufferSize);
     let Some(page) = page else { return Ok(Vec::new()) };
-    let room = Bytes((session.capacity() - session.fill().until).0 / PART_OF_REST);
+    let room = Bytes((session.capacity() - session.filled_until()).0 / PART_OF_REST);
     let sizes = |largest: Bytes| {
         let sizes = (0..).map(move |halvings| Bytes(largest.0 >> halvings));
         let aligned = sizes.take_while(|&size| size >= page && size > Bytes::ZERO);
@@ -86,7 +86,7 @@ fn with_pauses(
     count: u64,
     pause: &mut Nanos,
 ) -> Result<TimedRun, Halt> {
-    let (at, length) = (session.fill().until, size * count);
+    let (at, length) = (session.filled_until(), size * count);
     let mut pattern = writes(Location::Sequential, size, count, at, length);
     if *pause > Nanos::ZERO {
         session.idle(*pause)?;
@@ -100,7 +100,7 @@ fn with_pauses(
 
 /// Writes to an empty buffer, which are done when it is empty again; none where the device refuses to flush it, or fails.
 fn with_flushes(session: &mut Session<'_, '_>, size: Bytes, count: u64) -> Result<TimedRun, Halt> {
-    let (at, length) = (session.fill().until, size * count);
+    let (at, length) = (session.filled_until(), size * count);
     let pattern = writes(Location::Sequential, size, count, at, length);
     let write_through = session.flush()?.is_some();
     let samples = session.run("rows", &Pattern { write_through, ..pattern })?;

@@ -1,4 +1,4 @@
-//! Reads of many sizes, one at a time and several in flight, from which `likely` tells how pages lie on dies.
+//! Reads of many sizes, one at a time and several in flight, from which `likely` shows how pages lie on dies.
 //!
 //! # Model
 //! Where a device reads from counts: some know a part of their map at a time, so that reads all over the device wait for
@@ -180,7 +180,7 @@ pub(crate) fn traces(
             if pieces.longest() < slot * PLACES_LEAST {
                 break;
             }
-            // The first tell how much reads of one kind scatter.
+            // The first show how much reads of one kind scatter.
             let most = if runs.is_empty() { 2 * most } else { most };
             let kind = Kind { size, slot, shift: unit - block, depth };
             let kind = kind.reads(session, &mut pieces, most)?;

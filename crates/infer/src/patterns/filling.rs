@@ -15,7 +15,7 @@ pub(crate) const LARGEST: Bytes = Bytes::mib(1);
 /// The smallest writes.
 pub(crate) const IO_SIZE: Bytes = Bytes::kib(32);
 
-/// About so many at the most.
+/// The most of them, about.
 pub(crate) const IOS_MOST: u64 = 1 << 20;
 
 /// Writes of one run.
@@ -23,7 +23,7 @@ pub(crate) const IOS_OF_A_RUN: u64 = 1 << 17;
 
 /// Writes until the next multiple of `align`.
 pub(crate) fn fill_up(session: &mut Session<'_, '_>, align: Bytes) -> Result<(), Halt> {
-    let begin = session.fill().until;
+    let begin = session.filled_until();
     let rest = begin.round_up(align).min(session.capacity()) - begin;
     let size = io_size(session.capacity(), session.block());
     sequential_writes(session, "fill", size, begin, rest)?;

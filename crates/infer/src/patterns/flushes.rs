@@ -34,7 +34,7 @@ pub(crate) fn written(session: &Session<'_, '_>) -> Bytes {
 pub(crate) fn flushed_nanos(session: &mut Session<'_, '_>) -> Result<Option<f64>, Halt> {
     let size = ASKED.max(session.block());
     let write = |session: &mut Session<'_, '_>, name: &str, flush: bool| {
-        let next = writes(Location::Sequential, size, ASKED_OF, session.fill().until, size * ASKED_OF);
+        let next = writes(Location::Sequential, size, ASKED_OF, session.filled_until(), size * ASKED_OF);
         let samples = session.run(name, &Pattern { write_through: flush, ..next })?;
         session.filled(size * ASKED_OF);
         Ok::<_, Halt>(responses(&samples))

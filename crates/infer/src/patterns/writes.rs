@@ -1,7 +1,7 @@
 //! Writes and what they cost: what the probes that write share.
 //!
 //! Model: a write costs what its pages cost; now and then one pays for many, because a block is merged or collected. So
-//! the median says what the usual write costs. Behind a write buffer no write tells what it costs itself: there the pace
+//! the median says what the usual write costs. Behind a write buffer no write shows what it costs itself: there the pace
 //! counts, the time from one completion to the next, once the buffer is full.
 
 use flashlab_analysis::inference::Parameter;
@@ -23,7 +23,7 @@ const SLOW_ROW: f64 = 2.0;
 
 /// So many writes one after the other are taken together.
 const STRETCH: usize = 16;
-/// And if several are answered together, so many times as many.
+/// And if several are answered together, this many times as many.
 const GROUPS: usize = 2;
 
 /// `count` writes of `size` within a target of `length` bytes from `offset` on.
@@ -67,7 +67,7 @@ pub(crate) fn page_to_write(session: &Session<'_, '_>) -> Bytes {
 }
 
 /// How many times as many dies there may be as are known, the most first: a device that takes one IO at a time hardly shows
-/// them. What is so many times a stripe apart lies on one die all the same.
+/// them. What is this many times a stripe apart lies on one die all the same.
 pub(crate) fn dies_in_doubt(session: &Session<'_, '_>) -> Vec<u64> {
     if session.known().confidence(Parameter::ParallelUnits) >= FIRM { vec![1] } else { vec![4, 2, 1] }
 }
@@ -90,12 +90,12 @@ pub(crate) fn page_on_die(session: &Session<'_, '_>, page: Bytes) -> f64 {
 
 /// The same without what a flush takes.
 pub(crate) fn filled_on_die(session: &Session<'_, '_>, page: Bytes) -> f64 {
-    session.fill().nanos_per_byte * page.0 as f64 * (dies(session) * planes(session)) as f64
+    session.fill_nanos_per_byte() * page.0 as f64 * (dies(session) * planes(session)) as f64
 }
 
 /// What a small write takes with the flush behind it, in nanoseconds, if writes are flushed; else 0.
 pub(crate) fn flushed(session: &Session<'_, '_>) -> f64 {
-    session.fill().flushed_nanos.filter(|_| session.looks_through()).unwrap_or(0.0)
+    session.flushed_nanos().filter(|_| session.looks_through()).unwrap_or(0.0)
 }
 
 /// What a page takes on its die at most, where it is known what one takes in sequence, `alone`, behind no buffer.
@@ -140,7 +140,7 @@ impl Buffer {
     }
 }
 
-/// A multiple of `unit` at the share `part` of the device; of `unit` times an odd number where pages are so many times a power of two.
+/// A multiple of `unit` at the share `part` of the device; of `unit` times an odd number where pages are that many times a power of two.
 pub(crate) fn place(session: &Session<'_, '_>, part: f64, unit: Bytes) -> Bytes {
     let page = page_to_write(session).0.max(1);
     let odd = if unit.0.is_multiple_of(page) { 1 } else { page >> page.trailing_zeros() };
@@ -154,7 +154,7 @@ pub(crate) fn pace(samples: &[Sample], count: u64) -> f64 {
     pace_of_groups(samples, count, 1)
 }
 
-/// The same of IOs of which so many may be answered together, as a flush answers all that wait for it: a stretch is longer than
+/// The same of IOs of which `together` may be answered at once, as a flush answers all that wait for it: a stretch is longer than
 /// several such groups, as within one no time passes.
 pub(crate) fn pace_of_groups(samples: &[Sample], count: u64, together: u32) -> f64 {
     let late = &samples[samples.len().saturating_sub(count as usize + 1)..];

@@ -8,7 +8,7 @@
 //!
 //! Where contents differ, half of each 4 KiB is made random and half of it zeros (Figures 13 to 15 of the paper): that costs what lies
 //! between the two where each half is a page of its own, and what random content costs where both belong to one page.
-//! Now and then a write pays for a merge, which costs what its content costs, too: what the slow ones take is told beside the shares.
+//! Now and then a write pays for a merge, which costs what its content costs, too: what the slow ones take is reported next to the shares.
 //!
 //! Where the page is not known, larger writes are whole pages as well: that their content makes no difference holds for one page, too.
 //!
@@ -17,7 +17,7 @@
 //!   the same for all;
 //! - before each run the device is idle, and does what it deferred: else each write pays for a part of it;
 //! - the second half is elsewhere: what the halves do not agree on is in doubt;
-//! - what halves cost is no parameter, and decides nothing: it is told with the others;
+//! - what halves cost is no parameter, and decides nothing: it is reported with the others;
 //! - a run's first half does not count: what a write buffer still holds of another content is written meanwhile;
 //! - the ratio is found to three per cent or it is in doubt.
 
@@ -102,7 +102,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     halves.map(drop)
 }
 
-/// What writes of three kinds cost, alternating, of at most so many bytes.
+/// What writes of three kinds cost, alternating, of at most `budget` bytes.
 fn in_turns(
     session: &mut Session<'_, '_>,
     kinds: [Kind; 3],

@@ -35,7 +35,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let known = session.known();
     let family = known.family();
     let maps_pages = family.is_some_and(Family::maps_pages);
-    let begins_later = session.fill().unit.is_some_and(|unit| unit.onset.is_some());
+    let begins_later = session.reclaim_unit().is_some_and(|unit| unit.onset.is_some());
     let hidden = known.word(Parameter::WriteBufferFlush) == Some("when-full") && !session.looks_through();
     let is_relocated = !hidden && known.has_slc_cache();
     session.conclude(match session.provisional(Parameter::EraseBlockSize) {

@@ -8,11 +8,11 @@
 //! rise to the same level as before; what was written till then is the refill.
 //!
 //! A write buffer does the same on a small scale. But what it takes does not wait for any flash, and costs less than a
-//! read; a rise from such costs is not told from one at the end of a SLC cache behind a buffer. A flush tells them: of what is in a
+//! read; a rise from such costs is not distinguished from one at the end of a SLC cache behind a buffer. A flush distinguishes them: of what is in a
 //! buffer the flash has everything to do yet.
 //!
 //! A rise alone is no proof: a device with little erased space left has one, too. It does not come down by resting
-//! ([`refill`]), and a region that is too small for its rise to be seen is found by that, too.
+//! ([`refill`]).
 //!
 //! What a region moves at a time are blocks of all dies. A map that is written back comes back as regularly, but sooner than a few
 //! pages of each die are written. The dies are known only when the filled device was read: so a region is handed in here, and
@@ -49,7 +49,7 @@ use crate::patterns::flushes;
 use crate::patterns::{ios, responses};
 use crate::probe::Probe;
 use crate::session::Session;
-use answers::{Filled, conclude, conclude_buffer, conclude_none, conclude_spikes, hand_in_buffer};
+use answers::{Filled, conclude, conclude_buffer, conclude_none, hand_in_buffer};
 use refill::{Full, Refill, affordable, first_spike, refilled};
 
 pub(crate) const PROBE: Probe = Probe {
@@ -70,7 +70,7 @@ const BUFFERS: f64 = 2.0;
 const READS: u64 = 64;
 /// No device has memory for a larger part of its capacity.
 const MEMORY_MOST: f64 = 0.02;
-/// What takes less than so many reads waits for no flash.
+/// What takes less than this number of reads waits for no flash.
 const NO_FLASH: f64 = 1.1;
 /// How many writes are flushed at the most to distinguish a region from a write buffer, and from what rise on. Where the rise is threefold,
 /// the flash programs a third of what is written while it comes in; a flush takes the other two thirds, so that half is the least that
@@ -83,25 +83,25 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let capacity = session.capacity();
     // The rest shows what large writes cost.
     let end = capacity - reserved(session);
-    let length = end - session.fill().until.min(end);
+    let length = end - session.filled_until().min(end);
     if session.writes_left() < length {
         return Err(Halt::Budget { needed: length, left: session.writes_left() });
     }
     let size = io_size(capacity, session.block());
     let asked = flushes::written(session).round_up(size);
     let may_be_buffered = session.known().bytes(Parameter::WriteBufferSize) != Some(Bytes::ZERO);
-    if !session.fill().was_begun && may_be_buffered && length >= asked {
+    if !session.fill_mut().was_begun && may_be_buffered && length >= asked {
         session.fill_mut().flushed_nanos = flushes::flushed_nanos(session)?;
         fill_up(session, size)?;
     }
-    let begin = session.fill().until;
+    let begin = session.filled_until();
     session.idle(priors::BACKLOG_DONE)?;
     let was_begun = mem::replace(&mut session.fill_mut().was_begun, true);
     let mut costs = Vec::with_capacity((length.0 / size.0) as usize);
     // What was interrupted goes on where it was.
-    while session.fill().until < end.round_down(session.block()) {
-        let part = (size * IOS_OF_A_RUN).min(end - session.fill().until);
-        costs.extend(sequential_writes(session, "fill", size, session.fill().until, part)?);
+    while session.filled_until() < end.round_down(session.block()) {
+        let part = (size * IOS_OF_A_RUN).min(end - session.filled_until());
+        costs.extend(sequential_writes(session, "fill", size, session.filled_until(), part)?);
         session.filled(part);
     }
     if !costs.is_empty() {
@@ -119,29 +119,16 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let filled = Filled { begin, size, costs: &costs };
     let looked = match step {
         Some(step) => look_at_rise(session, &filled, step, read),
-        None => look_at_spikes(session, &filled, memory),
+        None => {
+            let later = Filled { begin: begin + size * memory as u64, size, costs: &costs[memory..] };
+            conclude_none(session, &later, &Full::after(&costs, 0, 0));
+            Ok(())
+        }
     };
     if let Some(step) = of_memory.or(step).filter(|_| !session.known().has_slc_cache()) {
         hand_in_buffer(session, &filled, &step);
     }
     looked
-}
-
-/// The cost never rises for good: latency spikes may be a region that is too small for a rise to be seen.
-fn look_at_spikes(session: &mut Session<'_, '_>, filled: &Filled<'_>, memory: usize) -> Result<(), Halt> {
-    let Filled { begin, size, costs } = *filled;
-    let mut full = Full::after(costs, 0, 0);
-    full.most = costs.len() / 4;
-    let again = if full.has_spikes() { refilled(session, size, &full)? } else { None };
-    let is_memory = |wait: usize| (wait as f64) < MEMORY_MOST * costs.len() as f64;
-    match again.filter(|again| again.is_clear(&full) && !is_memory(again.wait)) {
-        Some(again) => conclude_spikes(session, filled, &full, &again),
-        None => {
-            let later = Filled { begin: begin + size * memory as u64, size, costs: &costs[memory..] };
-            conclude_none(session, &later, &full);
-        }
-    }
-    Ok(())
 }
 
 /// The cost rises once: at the end of an SLC cache or of a write buffer, or for another reason.
@@ -182,7 +169,7 @@ fn flush_of_buffer(
     }
     session.idle(priors::BACKLOG_DONE)?;
     // Nothing of the region is overwritten.
-    let place = Bytes(session.fill().until.0 / 2).round_down(size);
+    let place = Bytes(session.filled_until().0 / 2).round_down(size);
     sequential_writes(session, "before-a-flush", size, place, length)?;
     let took = session.flush()?;
     let of_flash = count as f64 * (step.after - step.before);

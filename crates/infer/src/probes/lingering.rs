@@ -13,7 +13,7 @@
 //! # Invariants
 //! - the device is idle before each experiment, so that the reads before are not slow themselves, and reads before the first
 //!   one, as what earlier probes left may be done by reads only (entries of a map that have to be written);
-//! - the time is told only if the experiments agree.
+//! - the time is concluded only if the experiments agree.
 
 use flashlab_analysis::findings::Lingering;
 use flashlab_analysis::inference::{Axis, Family, Finding, Parameter, Picture, Style};

@@ -5,7 +5,7 @@
 //! written. What that takes more is the difference of two medians. Without a write buffer a pause after each write lets the
 //! device end it, or a write would now and then find its die busy with the one before, which the host believes done.
 //!
-//! The penalty is that of half a page. What other shifts cost stands beside it, for a person: where it is the same, a page is one unit.
+//! The penalty is that of half a page.
 //!
 //! It writes more than the probes bear that look for blocks and logs, and so comes behind them. The first writes find logs of
 //! other addresses, whose merges are deferred for long, and a map that is not at hand. They do not count: those that go round the open
@@ -22,9 +22,9 @@ use flashlab_analysis::priors;
 use flashlab_analysis::signals::figures::{median, ranked};
 use flashlab_analysis::signals::sizes::PAUSE;
 use flashlab_base::{Bytes, Nanos};
-use flashlab_plan::{Location, Pattern, Time};
+use flashlab_plan::{Location, Time};
 
-use crate::halt::{Halt, if_affordable};
+use crate::halt::Halt;
 use crate::patterns::writes::{Buffer, buffer, costs_of, shifted, writes};
 use crate::probe::Probe;
 use crate::rule::Rule;
@@ -46,7 +46,7 @@ const IN_TURN: u64 = 50;
 const TURNS: u64 = 2;
 /// The part of what may be written that it takes at most; the groups behind it take the rest.
 const PART: u64 = 3;
-/// With so many turns the first one does not count, and it is looked whether the penalty is steady and exact, again each time
+/// With this number of turns the first one does not count, and it is looked whether the penalty is steady and exact, again each time
 /// that a quarter more was written.
 const SETTLED: u64 = 5;
 /// The pages that an aligned and a shifted write take.
@@ -57,13 +57,8 @@ const NEARLY_EXACT: f64 = 0.03;
 const ROUGH: f64 = 0.09;
 /// A penalty that is known so well, in relation to a write, and is no more than that is nothing.
 const NOTHING: f64 = 0.03;
-/// Two pages written instead of one, and the rest of both read: more than so many times a write is other work.
+/// Two pages written instead of one, and the rest of both read: more than this many times a write is other work.
 const MOST: f64 = 2.0;
-
-/// Writes of each other shift, and the fewest. They take this part of what is left at most.
-const OTHER_SHIFTS: u64 = 100;
-const OTHER_SHIFTS_LEAST: u64 = 16;
-const OTHER_SHIFTS_PART: u64 = 2;
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let parameter = Parameter::MisalignmentPenalty;
@@ -108,37 +103,9 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             }
         }
     }
-    let [(_, _, aligned), (_, across, misaligned)] = &kinds;
-    let others = other_shifts(session, page, across);
-    let others_known = others.as_ref().map_or(&[][..], |others| others);
-    session.conclude(finding(page, aligned, misaligned, others_known));
-    others.map(drop)
-}
-
-/// What writes of a page take that are shifted by other parts of it, as far as that is affordable.
-fn other_shifts(
-    session: &mut Session<'_, '_>,
-    page: Bytes,
-    across: &Pattern,
-) -> Result<Vec<(Bytes, Vec<f64>)>, Halt> {
-    let (block, quarter) = (session.block(), Bytes(page.0 / 4));
-    let mut shifts = vec![block, quarter, quarter * 3, page - block];
-    shifts.retain(|&shift| shift.0.is_multiple_of(block.0) && shift * 2 != page);
-    shifts.sort();
-    shifts.dedup();
-    let left = session.writes_left().0 / OTHER_SHIFTS_PART;
-    let count = (left / page.0 / shifts.len().max(1) as u64).min(OTHER_SHIFTS);
-    let mut found = Vec::new();
-    if count < OTHER_SHIFTS_LEAST {
-        return Ok(found);
-    }
-    for shift in shifts {
-        let mut pattern = shifted(across.clone(), shift);
-        pattern.io_count = Some(count);
-        let Some(costs) = if_affordable(costs_of(session, "other-shift", &pattern))? else { break };
-        found.push((shift, costs));
-    }
-    Ok(found)
+    let [(_, _, aligned), (_, _, misaligned)] = &kinds;
+    session.conclude(finding(page, aligned, misaligned));
+    Ok(())
 }
 
 /// The turns until the blocks that are kept open were gone round twice, so that all they hold, and all that is deferred for what
@@ -180,22 +147,20 @@ impl Penalty {
         Some(Penalty { aligned, misaligned, more: misaligned - aligned, half })
     }
 
-    /// Whether more writes would not tell more.
+    /// Whether more writes would not show more.
     fn is_exact(&self) -> bool {
         self.half <= EXACT * self.more.abs()
             || self.more + 1.5 * self.half < priors::FLASH_READ_LEAST.0 as f64
     }
 }
 
-fn finding(page: Bytes, aligned: &[f64], misaligned: &[f64], others: &[(Bytes, Vec<f64>)]) -> Finding {
+fn finding(page: Bytes, aligned: &[f64], misaligned: &[f64]) -> Finding {
     let parameter = Parameter::MisalignmentPenalty;
-    let names: Vec<String> = others.iter().map(|(shift, _)| format!("shifted by {shift}")).collect();
-    let of_others = names.iter().zip(others).map(|(name, (_, costs))| (name.as_str(), costs.as_slice()));
     let picture = ranked(
         "Response times of writes of one page at random offsets in the first MiB: the penalty is the distance between the lines of \
          aligned and shifted writes at the median.",
         "writes",
-        [("aligned", aligned), ("shifted by half a page", misaligned)].into_iter().chain(of_others),
+        [("aligned", aligned), ("shifted by half a page", misaligned)],
     )
     .mark(0.5, "median");
     let is_steady = !changes(aligned, misaligned);
@@ -210,13 +175,6 @@ fn finding(page: Bytes, aligned: &[f64], misaligned: &[f64], others: &[(Bytes, V
         more / 1e3,
         half / 1e3
     );
-    let of_shift =
-        |(shift, costs): &(Bytes, Vec<f64>)| format!("{:+.1} us by {shift}", (median(costs) - aligned) / 1e3);
-    let listed: Vec<String> = others.iter().map(of_shift).collect();
-    let evidence = match listed.is_empty() {
-        true => evidence,
-        false => format!("{evidence} Other shifts cost {}.", listed.join(", ")),
-    };
     // What lies across reads from the flash.
     let most = more + 1.5 * half;
     let nothing =
@@ -253,7 +211,7 @@ mod tests {
     }
 
     fn found(aligned: &[f64], misaligned: &[f64]) -> Finding {
-        finding(Bytes::kib(4), aligned, misaligned, &[(Bytes(512), misaligned.to_vec())])
+        finding(Bytes::kib(4), aligned, misaligned)
     }
 
     #[test]

@@ -7,12 +7,10 @@
 //! (Published drives: what is filled in and what is written until the onset add up to the same within 0.8 %, whatever the
 //! fill.) It is seen twice: as the place from which on blocks are collected once in each unit; and as the place from which on there are
 //! more stalls (`onset`), as a device may choose blocks with no regard to their order, and copy what is valid in
-//! them. The first is more exact, the second one less often wrong: it decides where it is clear and they are apart, unless the first
-//! predicted itself and there are many stalls before the second one as well.
+//! them. The first is more exact, and decides; the second one confirms it.
 //!
 //! If blocks are collected from the beginning on, or the dies do not take single rows alternating, units may be replaced as a whole, and logs of
-//! them are looked for by single pages ([`single_pages`]): shared ones are filled, and are the over-provisioned space. How many of
-//! them are reclaimed in batches, what is replaced as a whole tells ([`log_batches`]).
+//! them are looked for by single pages ([`single_pages`]): shared ones are filled, and are the over-provisioned space.
 //!
 //! A device of few rows is overwritten by halves instead ([`halves`]).
 //!
@@ -27,7 +25,6 @@
 //! - what was written over since the device was filled, and before, was written to the free space as well.
 
 mod halves;
-mod log_batches;
 mod media;
 mod overwriting;
 mod overwritten;
@@ -42,14 +39,13 @@ use flashlab_base::Bytes;
 use crate::answers::slc_cache;
 use crate::answers::space::{SPACE, hand_in_space, known_within};
 use crate::checkpoint::ReclaimUnit;
-use crate::halt::{Halt, if_affordable};
+use crate::halt::Halt;
 use crate::patterns::writes::{Buffer, buffer, dies, planes};
 use crate::probe::Probe;
 use crate::rule::{LIKELY_LEAST, Rule};
 use crate::session::Session;
 use crate::words::{duration, times};
 use halves::begin_usual;
-use log_batches::batch_size;
 use media::counted;
 use overwriting::{Overwriting, begin, overwrite};
 use single_pages::{Logs, SinglePages};
@@ -66,9 +62,10 @@ pub(crate) const PROBE: Probe = Probe {
 const LOGS_FULL: Rule = Rule::strong("full logs");
 const LOGS_FULL_EARLY: Rule = Rule::likely("full logs, not empty before");
 const UNIT_OF_LOGS: Rule = Rule::strong("unit of full logs");
-/// The rules of both where a buffer may have taken some of the pages, and where several logs may be reclaimed in batches.
+/// The rules of both where a buffer may have taken some of the pages, and elsewhere: several logs that are reclaimed in a batch look
+/// like a larger one. No device of the calibration has them.
 const BUFFERED: Rule = Rule::weak("buffered pages");
-const LOGS_TOGETHER: Rule = Rule::likely("logs reclaimed together");
+const ONE_BY_ONE: Rule = Rule::likely("logs reclaimed together");
 /// The share of the device that single pages may take at first, and that of what may be written.
 const FEW: f64 = 0.12;
 const PAGES_PART: f64 = 0.85;
@@ -79,15 +76,13 @@ const SEEN_TWICE: Rule = Rule::likely("collection and stalls");
 const SEEN_ONCE: Rule = Rule::likely("collection");
 /// A place with more stalls behind it is this much likelier than none, as a log-likelihood ratio.
 const CLEAR: f64 = 12.0;
-/// The rule of such a place where no cycle shows one.
-const MORE_STALLS: Rule = Rule::likely("more stalls");
 /// The rule that over-provisioned space does not deferred merges that are seen from the first writes on.
 const MERGES: Rule = Rule::strong("merges from the first write");
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     slc_cache::conclude_provisional(session);
     // Blocks that can be erased at once are not, as long as there are others.
     let since_fill =
-        |session: &Session<'_, '_>| Ok::<_, Halt>(session.written_since_fill()? + session.fill().in_place);
+        |session: &Session<'_, '_>| Ok::<_, Halt>(session.written_since_fill()? + session.written_in_place());
     if session.media_written().is_some() {
         return counted(session);
     }
@@ -104,7 +99,9 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let mut before = Before::new(since_fill(session)?, pages.as_ref());
     let mut overwriting = begin_usual(session);
     overwrite(session, &mut overwriting, Some(enough))?;
-    if overwriting.one_in > 1 && overwriting.is_slow(session.fill().nanos_per_byte) {
+    if overwriting.trace.one_in > 1
+        && overwriting.trace.is_slow(session.fill_nanos_per_byte() * overwriting.size.0 as f64)
+    {
         // Blocks are replaced.
         before = Before::new(since_fill(session)?, pages.as_ref());
         overwriting = begin(session);
@@ -122,7 +119,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     if told != Logs::Unclear {
         overwriting.tell(session);
-        session.fill_mut().unit = overwriting.unit().map(|unit| ReclaimUnit { onset: None, ..unit });
+        session.set_reclaim_unit(overwriting.unit().map(|unit| ReclaimUnit { onset: None, ..unit }));
         session.wrote_in_place(overwriting.written());
         hand_in_logs(session, &pages, told)?;
         return Ok(());
@@ -137,27 +134,13 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     if let Some(unit @ ReclaimUnit { onset: Some(onset), .. }) = seen {
         return collection(session, &overwriting, &mut pages, (unit, onset), &before);
     }
-    without_collection(session, &overwriting, &mut pages, &before)?;
+    if let more @ Logs::Shared(_) = look(session, &mut pages, session.capacity())? {
+        hand_in_logs(session, &pages, more)?;
+    } else {
+        undecided(session, &overwriting);
+    }
     if seen.is_some() {
         session.wrote_in_place(overwriting.written());
-    }
-    Ok(())
-}
-
-/// Hands in what single pages or more stalls tell where no collection was seen.
-fn without_collection(
-    session: &mut Session<'_, '_>,
-    overwriting: &Overwriting,
-    pages: &mut Option<SinglePages>,
-    before: &Before,
-) -> Result<(), Halt> {
-    if let more @ Logs::Shared(_) = look(session, pages, session.capacity())? {
-        hand_in_logs(session, pages, more)?;
-        return Ok(());
-    }
-    match clear_stalls(overwriting) {
-        Some(onset) => hand_in_more_stalls(session, overwriting, onset, before),
-        None => undecided(session, overwriting),
     }
     Ok(())
 }
@@ -171,9 +154,9 @@ fn collection(
     before: &Before,
 ) -> Result<(), Halt> {
     // Where blocks are copied, it may be the logs that are full for the first time.
-    if overwriting.copies() && look(session, pages, Bytes::ZERO)? == Logs::Merged {
+    if overwriting.trace.copies() && look(session, pages, Bytes::ZERO)? == Logs::Merged {
         overwriting.tell(session);
-        session.fill_mut().unit = Some(ReclaimUnit { onset: None, ..seen });
+        session.set_reclaim_unit(Some(ReclaimUnit { onset: None, ..seen }));
         hand_in_logs(session, pages, Logs::Merged)?;
         return Ok(());
     }
@@ -185,9 +168,6 @@ fn collection(
     let slack = |stalls: &Onset| (seen.size.0 / 2 / overwriting.size.0).max(stalls.within as u64);
     let is_near = |stalls: &Onset| place.abs_diff(stalls.at as u64) <= slack(stalls);
     match clear_stalls(overwriting) {
-        Some(stalls) if overwriting.seen.is_none() => {
-            hand_in_more_stalls(session, overwriting, stalls, before)
-        }
         Some(stalls) if is_near(&stalls) => {
             hand_in_in_order(session, overwriting, before.used(onset), SEEN_TWICE)
         }
@@ -230,14 +210,14 @@ fn taken(pages: Option<&SinglePages>) -> Bytes {
     pages.map_or(Bytes::ZERO, |pages| pages.written() + pages.rests())
 }
 
-/// What single pages tell by the time that `most` was written.
+/// What single pages show by the time that `most` was written.
 fn look(session: &mut Session<'_, '_>, pages: &mut Option<SinglePages>, most: Bytes) -> Result<Logs, Halt> {
     let Some(pages) = pages else { return Ok(Logs::Unclear) };
     let more = pages.written() + Bytes((session.writes_left().0 as f64 * PAGES_PART) as u64);
     pages.look(session, most, more)
 }
 
-/// Hands in what logs mean that single pages told; whether they told any.
+/// Hands in what logs mean that single pages showed; whether they showed any.
 fn hand_in_logs(
     session: &mut Session<'_, '_>,
     pages: &Option<SinglePages>,
@@ -248,14 +228,7 @@ fn hand_in_logs(
         Logs::Unclear => return Ok(false),
         Logs::Merged => merged(session, pages),
         Logs::Shared(shared) => {
-            hand_in_shared(session, pages, &shared, None);
-            if shared.deferred.is_none_or(|logs| logs == 0)
-                && let Some(Some(at_once)) =
-                    if_affordable(batch_size(session, pages.unit(&shared), shared.period))?
-                && let Some(seen) = pages.log_batches(session, &shared, at_once)
-            {
-                hand_in_shared(session, pages, &seen, Some(at_once));
-            }
+            hand_in_shared(session, pages, &shared);
         }
     }
     Ok(true)
@@ -271,7 +244,7 @@ fn hand_in_in_order(
     let evidence = format!(
         "When the filled device is overwritten sequentially, garbage collection begins after {spare}. From there on it runs once per \
          {}.",
-        session.fill().unit.map_or(Bytes::ZERO, |unit| unit.size),
+        session.reclaim_unit().map_or(Bytes::ZERO, |unit| unit.size),
     );
     let picture = overwriting.picture().mark(spare.0 as f64, "garbage collection begins");
     let rules = known_within(session.capacity(), spare.0 as f64, more_of_pages(session, pages), rule);
@@ -288,69 +261,23 @@ fn more_of_pages(session: &Session<'_, '_>, taken: Bytes) -> f64 {
 
 /// The place from which on there are clearly more stalls.
 fn clear_stalls(overwriting: &Overwriting) -> Option<Onset> {
-    overwriting.more_stalls().filter(|stalls| stalls.gain >= CLEAR)
+    overwriting.trace.more_stalls().filter(|stalls| stalls.gain >= CLEAR)
 }
 
-/// One in how many such a share is.
-fn one_in(share: f64) -> f64 {
-    1.0 / share.max(1e-6)
-}
-
-/// From where on there are more stalls.
-fn hand_in_more_stalls(
-    session: &mut Session<'_, '_>,
-    overwriting: &Overwriting,
-    onset: Onset,
-    before: &Before,
-) {
-    let Onset { at, within, gain, before: share, after } = onset;
-    let (spare, pages) = before.used(overwriting.size * at as u64);
-    let error = (overwriting.size * within as u64).0 as f64 + more_of_pages(session, pages);
-    let evidence = format!(
-        "When the filled device is overwritten sequentially, one IO in {:.0} waits for an erase or longer until {spare} are written, \
-         and one in {:.0} afterwards. The log-likelihood ratio to no change is {gain:.0}.",
-        one_in(share),
-        one_in(after),
-    );
-    let picture = overwriting.picture().mark(spare.0 as f64, "more IOs wait");
-    let rules = known_within(session.capacity(), spare.0 as f64, error, MORE_STALLS);
-    hand_in_space(session, spare.0 as f64, rules, &evidence, &picture);
-}
-
-/// Logs that all blocks share are full: they are whole units, of which so many are reclaimed in batches, if that was seen.
-fn hand_in_shared(
-    session: &mut Session<'_, '_>,
-    pages: &SinglePages,
-    shared: &Shared,
-    at_once: Option<usize>,
-) {
+/// Logs that all blocks share are full: they are whole units.
+fn hand_in_shared(session: &mut Session<'_, '_>, pages: &SinglePages, shared: &Shared) {
     let Shared { logs, first, period, whole, .. } = *shared;
     let (size, unit) = (pages.size, pages.unit(shared));
     let spare = unit * u64::from(logs);
-    let again = period * at_once.unwrap_or(1);
-    let replaced = match at_once {
-        None => format!("There are {logs} log blocks, if the device reclaims one at a time."),
-        Some(1) => format!(
-            "There are {logs} log blocks: rewriting {unit} as a whole is fast, and rewriting half of it is not."
-        ),
-        Some(at_once) => format!(
-            "There are {logs} log blocks, reclaimed in batches of {at_once}: rewriting {unit} as a whole is fast, and rewriting \
-             half of it is not."
-        ),
-    };
     let evidence = format!(
         "Of single pages of {size} in different blocks of one die, page {first} is the first that waits until a log block is \
-         reclaimed, and then every {again} pages one. {replaced}"
+         reclaimed, and then every {period} pages one. There are {logs} log blocks, if the device reclaims one at a time."
     );
     let picture = pages.picture().mark(first as f64 * size.0 as f64, "log blocks are full");
     // What a buffer of which nothing is known took is among the pages.
-    let most = match at_once {
-        _ if buffer(session) == Buffer::Unknown => BUFFERED,
-        Some(_) => LOGS_FULL,
-        None => LOGS_TOGETHER,
-    };
+    let most = if buffer(session) == Buffer::Unknown { BUFFERED } else { ONE_BY_ONE };
     let basis = if whole { LOGS_FULL } else { LOGS_FULL_EARLY }.min(most);
-    session.fill_mut().unit = Some(ReclaimUnit::of_logs(unit, logs));
+    session.set_reclaim_unit(Some(ReclaimUnit::of_logs(unit, logs)));
     // The pages of one die were counted: of how many dies they are, is as clear as the dies are.
     let dies = session.known().premise(Parameter::ParallelUnits);
     let of_unit = UNIT_OF_LOGS.min(dies).min(most);
@@ -369,7 +296,7 @@ fn merged(session: &mut Session<'_, '_>, pages: &SinglePages) {
          over-provisioning defers none of the merges.",
         pages.size,
         duration(late),
-        times(late / (session.fill().nanos_per_byte * pages.size.0 as f64).max(1.0)),
+        times(late / (session.fill_nanos_per_byte() * pages.size.0 as f64).max(1.0)),
     );
     for parameter in SPACE {
         let finding = Rule::not_identifiable(parameter, MERGES, evidence.clone());

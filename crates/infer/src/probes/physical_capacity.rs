@@ -36,7 +36,7 @@ const OF_LOGS: Rule = Rule::strong("shared logs");
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let known = session.known();
     let block = Parameter::EraseBlockSize;
-    let counted = session.fill().unit.filter(|unit| unit.logs.is_some());
+    let counted = session.reclaim_unit().filter(|unit| unit.logs.is_some());
     let unit = known.bytes(block).or(counted.map(|unit| unit.size));
     let logs = known.count(Parameter::OpenBlocks).zip(unit);
     let family_rule = known.premise(Parameter::TranslationFamily);

@@ -3,7 +3,7 @@
 //! # Method
 //! 1. Random reads of one page run at each depth, all depths alternating.
 //! 2. Depths run again while it is undecided whether their doubling adds 2.5 % (`DepthCurve`), within the time limit.
-//! 3. If the page is not known, reads of 4 KiB stand for it, and reads of 16 KiB have to agree.
+//! 3. If the page is not known, reads of 4 KiB stand for it.
 
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_analysis::signals::useful_depth::{DepthCurve, time_of_each};
@@ -24,8 +24,8 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: 0.0,
 };
 
-/// The sizes of the reads if the page is not known: the pages of most flash lie between them.
-const PIECES: [Bytes; 2] = [Bytes::kib(4), Bytes::kib(16)];
+/// The size of the reads if the page is not known: a read within a page keeps its die about as busy as one of the page.
+const PAGE_UNKNOWN: Bytes = Bytes::kib(4);
 /// The largest depth that is run: Linux opens NVMe queues of 1024 entries.
 const DEPTH_MAX: u32 = 1024;
 /// The fewest and the most runs of a depth. The most only ends a search that neither time nor reads end.
@@ -38,38 +38,24 @@ const TIME_SHARE: f64 = 0.2;
 const READS_MAX: u64 = 400_000;
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let begin = session.time_left();
-    let limit = Nanos((begin.0 as f64 * TIME_SHARE) as u64);
     let page = session.known().bytes(Parameter::ReadPageSize);
-    if let Some(page) = page {
-        let curve = measure(session, page.max(session.block()), limit, READS_MAX)?;
-        let rule = if session.holds_data() {
-            Rule::strong("throughput")
-        } else {
-            Rule::likely("throughput without data").capped(caps::NO_DATA)
-        };
-        session.conclude(finding(&curve, rule));
-        return Ok(());
-    }
-    let block = session.block();
-    let [small, large] =
-        PIECES.map(|piece| measure(session, piece.max(block), Nanos(limit.0 / 2), READS_MAX / 2));
-    let (small, large) = (small?, large?);
-    // A read within a page keeps its die about as busy as one of the page, one of several pages several dies.
-    let rule = if small.useful() == large.useful() {
-        Rule::likely("unknown page")
-    } else {
-        Rule::weak("sizes disagree")
+    let curve = measure(session, page.unwrap_or(PAGE_UNKNOWN).max(session.block()))?;
+    let rule = match page {
+        None => Rule::weak("unknown page"),
+        Some(_) if session.holds_data() => Rule::strong("throughput"),
+        Some(_) => Rule::likely("throughput without data").capped(caps::NO_DATA),
     };
-    session.conclude(finding(&small, rule));
+    session.conclude(finding(&curve, rule));
     Ok(())
 }
 
-fn measure(session: &mut Session<'_, '_>, piece: Bytes, limit: Nanos, most: u64) -> Result<DepthCurve, Halt> {
+/// Random reads of `piece` bytes at all depths.
+fn measure(session: &mut Session<'_, '_>, piece: Bytes) -> Result<DepthCurve, Halt> {
     let depths: Vec<u32> =
         (0..).map(|k| 1 << k).take_while(|&depth| depth <= session.depth().min(DEPTH_MAX)).collect();
     let walk = Walk { offset: Bytes::ZERO, slot: piece, size: piece };
     let (begin, mut reads) = (session.time_left(), 0);
+    let limit = Nanos((begin.0 as f64 * TIME_SHARE) as u64);
     let mut curve = DepthCurve::new(depths);
     for turn in 0..TURNS.1 {
         let undecided = curve.undecided();
@@ -85,7 +71,7 @@ fn measure(session: &mut Session<'_, '_>, piece: Bytes, limit: Nanos, most: u64)
             reads += count;
         }
         let used = begin.since(session.time_left());
-        let last = used.0 / (turn + 1) * (turn + 2) > limit.0 || reads > most;
+        let last = used.0 / (turn + 1) * (turn + 2) > limit.0 || reads > READS_MAX;
         if turn + 1 >= TURNS.0 && (last || curve.undecided().is_empty()) {
             break;
         }

@@ -15,13 +15,9 @@
 //!   that what is saved is less than what is left; where more is saved than is left, no read of the flash is left. Nor do a
 //!   few neighbours lose each other's part of the map. Where neither shows, the family of the translation layer decides
 //!   (`translation`): a map that is read on demand is what was at hand.
-//!
-//! Where two places are not kept, one may be, in a buffer of one granule; or going far costs time, and what is near is fast
-//! though it was never read before.
 
 mod footprints;
 mod read_ahead;
-mod repeated;
 
 use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
@@ -39,7 +35,6 @@ use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::{duration, times};
 use footprints::{FootprintEnd, Footprints};
-use repeated::{Kept, Repeated};
 
 pub(crate) const PROBE: Probe = Probe {
     name: "read-cache",
@@ -57,19 +52,32 @@ const SAME_DIE: Bytes = Bytes::mib(15);
 const READS: u64 = 800;
 /// Two dies have to be so much faster than one.
 const TWO_DIES: f64 = 0.92;
-/// Neighbours of which so many have their part of the map on one page of it: it is at hand for all or for none.
+/// Neighbours of which this number has their part of the map on one page of it: it is at hand for all or for none.
 const SAME_MAP_PAGE: u64 = 64;
 /// The share of the time that the search may take.
 const TIME_SHARE: f64 = 0.15;
-/// The rule that something is kept where more is saved than is left, and that a single granule is.
+/// The rule that something is kept where more is saved than is left.
 const SAVED_MORE: Rule = Rule::strong("more saved than left");
 /// And where no more is saved than is left.
 const NOT_MUCH_SAVED: Rule = Rule::likely("little saved");
-const ONE_GRANULE: Rule = Rule::likely("one granule");
-/// The name of such reads in pictures.
-const TWO_PLACES: &str = "two offsets, repeatedly";
-/// The confidence that a buffer keeps what the register of the only die may keep as well.
-const EITHER: Rule = Rule::weak("one granule of one die");
+
+/// What reading again showed.
+struct Repeated {
+    /// The fastest reads known to come from the flash.
+    flash: Vec<f64>,
+    kept: Option<Kept>,
+}
+
+/// What is answered without the flash.
+#[derive(Clone, Copy)]
+struct Kept {
+    /// What is kept at once.
+    granule: Option<Bytes>,
+    /// What a read of it takes, in nanoseconds.
+    time: f64,
+    /// The rule that it is kept.
+    rule: Rule,
+}
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let least = session.known().bytes(Parameter::ReadPageSize).unwrap_or(Bytes::kib(16)).max(session.block());
@@ -146,7 +154,9 @@ impl CacheProbe {
             duration(slow)
         );
         if !is_faster(&few, &self.fresh) {
-            return self.one_place(session, few, evidence);
+            let picture = self.picture(&few);
+            session.hand_in(nothing(session, parameter, [&self.fresh], &few, evidence).with(picture));
+            return Ok(Repeated { flash: few, kept: None });
         }
         if let Some(faster) = self.on_two_dies(session)? {
             let evidence = format!(
@@ -155,7 +165,7 @@ impl CacheProbe {
                 times(faster.estimate)
             );
             let found = Rule::found(parameter, Bytes::ZERO, Rule::strong("two dies"), evidence);
-            session.hand_in(found.with(self.picture(&[(TWO_PLACES, &few)])));
+            session.hand_in(found.with(self.picture(&few)));
             return Ok(Repeated { flash: few, kept: None });
         }
         let left = how_many_times(&few, &self.fresh);
@@ -181,86 +191,19 @@ impl CacheProbe {
                  cached, for example their part of the map.",
                 times(left.estimate)
             );
-            MAYBE_THE_MAP.hypothesis(parameter, evidence).with(self.picture(&[(TWO_PLACES, &few)]))
+            MAYBE_THE_MAP.hypothesis(parameter, evidence).with(self.picture(&few))
         });
         let kept = from_memory.then_some(Kept { granule, time: fast, rule });
         Ok(Repeated { flash: self.fresh.clone(), kept })
     }
 
-    /// Hands in the buffer where two places in turn are not kept: one alone may be.
-    fn one_place(
-        &mut self,
-        session: &mut Session<'_, '_>,
-        few: Vec<f64>,
-        evidence: String,
-    ) -> Result<Repeated, Halt> {
-        let parameter = Parameter::ReadBufferSize;
-        let offset = self.elsewhere(session, self.apart);
-        let one = footprint(session, "footprint", (offset, self.apart, 1), READS / 2 + 1)?.split_off(1);
-        let (slow, fast) = (median(&self.fresh), median(&one));
-        let evidence = format!("{evidence} Reading one offset repeatedly takes {}.", duration(fast));
-        let picture = self.picture(&[(TWO_PLACES, &few), ("one offset, repeatedly", &one)]);
-        if !is_faster(&one, &self.fresh) {
-            let again = [few.as_slice(), &one].concat();
-            session.hand_in(nothing(session, parameter, [&self.fresh], &again, evidence).with(picture));
-            return Ok(Repeated { flash: few, kept: None });
-        }
-        let saved_more = how_many_times(&one, &self.fresh).low > 2.0;
-        let Some(granule) = self.granule(session, fast, slow)? else {
-            let evidence = format!("{evidence} The cached data has no clear granularity.");
-            session.hand_in(Finding::undetermined(parameter, evidence).with(picture));
-            return Ok(Repeated { flash: few, kept: None });
-        };
-        if self.near_are_fast(session, granule, (fast * slow).sqrt())? {
-            let evidence = format!(
-                "{evidence} New offsets within {granule} of the last read are as fast: a seek further away costs time, and nothing \
-                 is cached."
-            );
-            session
-                .hand_in(Rule::found(parameter, Bytes::ZERO, Rule::strong("seek"), evidence).with(picture));
-            return Ok(Repeated { flash: one, kept: None });
-        }
-        let several_dies = session.known().count(Parameter::ParallelUnits).is_some_and(|dies| dies > 1);
-        let (finding, kept) = if saved_more || several_dies {
-            let kept = Some(Kept { granule: Some(granule), time: fast, rule: ONE_GRANULE });
-            (Rule::found(parameter, granule, ONE_GRANULE, evidence), kept)
-        } else {
-            let evidence = format!(
-                "{evidence} The device keeps {granule}, in a cache or in the page register of its only die; from outside the two look \
-                 the same."
-            );
-            (Rule::found(parameter, granule, EITHER, evidence), None)
-        };
-        session.hand_in(finding.with(picture));
-        Ok(Repeated { flash: few, kept })
-    }
-
-    /// Reads of kinds of places that were read before, beside those of places that were not.
-    fn picture(&self, again: &[(&str, &[f64])]) -> Picture {
+    /// Repeated reads of two offsets, beside first reads.
+    fn picture(&self, few: &[f64]) -> Picture {
         ranked(
             "Repeated reads and first reads: cached data is read faster.",
             "reads",
-            again.iter().copied().chain([("first reads", self.fresh.as_slice())]),
+            [("two offsets, repeatedly", few), ("first reads", &self.fresh)],
         )
-    }
-
-    /// Whether places that were not read before are fast as well, if they are near the last read: each granule is come to
-    /// for the first time, and what keeps granules is no help.
-    fn near_are_fast(
-        &mut self,
-        session: &mut Session<'_, '_>,
-        granule: Bytes,
-        limit: f64,
-    ) -> Result<bool, Halt> {
-        const PAIRS: u64 = 40;
-        let slot = Bytes(granule.0 / 2);
-        if slot < session.block() {
-            return Ok(false);
-        }
-        let offset = self.elsewhere(session, granule * PAIRS);
-        let near = footprint(session, "near-reads", (offset, slot, 2 * PAIRS), 1)?;
-        let first: Vec<f64> = near.chunks(2).map(|pair| pair.iter().copied().fold(0.0, f64::max)).collect();
-        Ok(median(&first) < limit)
     }
 
     /// How far apart two places lie that no registers of dies can keep together.

@@ -5,31 +5,30 @@
 //! deferred, or has lost the order of its blocks, and sequential writes cost more for a time: seconds, or until what lost its order is
 //! rewritten. Two regions side by side in the second half of the device are written repeatedly, each time sequentially: once so
 //! that they are in order, as is what bursts write randomly if the budget is enough for that, and some times for the level. After a burst of random writes in the first eighth only the first region is
-//! written, several times; what that costs more than for the level tells how long it is slowed down (`level.rs`).
+//! written, several times; what that costs more than for the level shows how long it is slowed down (`level.rs`).
 //!
 //! When it costs what it did, either the device has recovered, or the region is in order again because it was rewritten. The
-//! other region, which was not written since, tells: if it is slowed down as well, nothing recovers by itself, and
+//! other region, which was not written since, shows: if it is slowed down as well, nothing recovers by itself, and
 //! rewriting cures. If the first region is slowed down after all that the budget allows, what was written randomly is rewritten in
 //! order, too, and then the first region once more.
 //!
-//! The paper's bursts take 5, 30 and 60 s, and its sequential writes are followed for two minutes. The time is that after 5 s;
-//! the longer bursts are done where the budget is enough for them, and ask whether it ends.
+//! The paper's bursts take 5, 30 and 60 s, and its sequential writes are followed for two minutes. The burst here takes 5 s.
 //!
 //! Merges can be deferred only as far as there are log blocks, so that a device which merges recovers at last, seen or not.
 //!
 //! # Invariants
 //! - the random writes go to other addresses than the sequential ones, so that these do not rewrite what was written randomly;
-//! - what is faster at last than before the burst was not steady when it came: after a longer rest it is done again;
-//! - a time is told only of a burst that was as long as it should be; that there is none, only where the costs after it are those
+//! - what is faster at last than before the burst was not steady when it came: then no time is concluded;
+//! - a time is concluded only of a burst that was as long as it should be; that there is none, only where the costs after it are those
 //!   before without doubt.
 
-mod after;
 mod answers;
 
 use flashlab_analysis::inference::Parameter;
 use flashlab_analysis::priors;
 use flashlab_analysis::signals::figures::mean;
 use flashlab_analysis::signals::pass_level::{PassLevel, STRETCHES};
+use flashlab_analysis::signals::recovery::{After, Before, End};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 use flashlab_samples::Sample;
@@ -38,8 +37,7 @@ use crate::halt::{Halt, if_affordable};
 use crate::patterns::{ios, responses};
 use crate::probe::Probe;
 use crate::session::Session;
-use after::{After, BURST, Before, End, Sizes};
-use answers::{Experiment, answers};
+use answers::{BURST, Experiment, Sizes, answers};
 
 pub(crate) const PROBE: Probe = Probe {
     name: "recovery",
@@ -53,14 +51,12 @@ pub(crate) const PROBE: Probe = Probe {
 const RANDOM_SIZE: Bytes = Bytes::kib(2);
 /// The size of the sequential writes.
 const IO_SIZE: Bytes = Bytes::kib(32);
-const LONG_BURSTS: [Nanos; 2] = [Nanos::from_secs(30), Nanos::from_secs(60)];
 /// The random writes go to this part of the device.
 const RANDOM_PART: u64 = 8;
 /// The writes of a burst's first piece.
 const FIRST_PIECE: u64 = 1;
-/// Passes for the level, and after a long rest.
+/// Passes for the level.
 const PASSES_BEFORE: usize = 3;
-const PASSES_AGAIN: usize = 2;
 /// The fewest passes after a burst, and the most.
 const PASSES: usize = 3;
 const PASSES_MOST: usize = 16;
@@ -75,7 +71,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     for finding in answers(&seen) {
         session.conclude(finding);
     }
-    // What is known by then is told before it is said why the probe could not go on.
+    // What is known by then is concluded before it is said why the probe could not go on.
     halted
 }
 
@@ -90,68 +86,20 @@ fn experiment(session: &mut Session<'_, '_>) -> Result<(Experiment, Result<(), H
     // The merges that earlier random writes deferred may take minutes.
     let is_long = merges && session.time_left() >= priors::MERGES_DONE * 2;
     let rest = if is_long { priors::MERGES_DONE } else { priors::BACKLOG_DONE };
-    let before = before(session, &sizes, rest, PASSES_BEFORE)?;
-    let first = after(session, &sizes, &before, BURST, PASSES)?;
-    let is_steady = !first.is_cheaper(&before);
-    let (bursts, rewritten, left) = (vec![first], None, Bytes::ZERO);
-    let mut seen = Experiment { sizes, before, bursts, is_steady, left_out: None, rewritten, left, merges };
-    let halted = go_on(session, &mut seen);
-    seen.left = session.writes_left();
-    Ok((seen, halted))
-}
-
-/// What follows the first burst: the same again if the level was not steady, longer bursts, and rewriting.
-fn go_on(session: &mut Session<'_, '_>, seen: &mut Experiment) -> Result<(), Halt> {
-    if !seen.is_steady
-        && let Some((before, found)) = if_affordable(once_more(session, &seen.sizes))?
-    {
-        seen.is_steady = !found.is_cheaper(&before);
-        (seen.before, seen.bursts) = (before, vec![found]);
-    }
-    let ends = |seen: &Experiment| seen.bursts.last().map(|last| last.end(&seen.before));
-    for length in LONG_BURSTS {
-        if !seen.is_steady || ends(seen) != Some(End::ByItself) {
-            break;
-        }
-        match long_burst(session, seen, length)? {
-            Ok(found) => seen.bursts.push(found),
-            Err(needed) => {
-                seen.left_out = Some((length, needed));
-                break;
-            }
-        }
-    }
-    if ends(seen) == Some(End::NotSeen) && !seen.merges {
-        seen.rewritten = if_affordable(rewrite(session, &seen.sizes))?;
-    }
-    Ok(())
-}
-
-/// The experiment again after a longer rest.
-fn once_more(session: &mut Session<'_, '_>, sizes: &Sizes) -> Result<(Before, After), Halt> {
-    let before = before(session, sizes, priors::MERGES_DONE, PASSES_AGAIN)?;
-    let after = after(session, sizes, &before, BURST, PASSES)?;
-    Ok((before, after))
-}
-
-/// A longer burst and what follows it, if it is affordable, or what it would write. What is left has to be enough for one that is as
-/// dense as the short one, and for a pass of each region.
-fn long_burst(
-    session: &mut Session<'_, '_>,
-    seen: &Experiment,
-    length: Nanos,
-) -> Result<Result<After, Bytes>, Halt> {
-    let (sizes, short) = (&seen.sizes, &seen.bursts[0]);
-    let writes = short.writes as f64 * length.0 as f64 / short.burst.0.max(1) as f64;
-    let needed = sizes.random * writes as u64 + sizes.sequential * (2 * sizes.pass);
-    if !short.is_long_enough(BURST) || needed > session.writes_left() {
-        return Ok(Err(needed));
-    }
-    let sizes = Sizes {
-        burst: (session.writes_left() - sizes.sequential * (2 * sizes.pass)).0 / sizes.random.0,
-        ..*sizes
+    let before = before(session, &sizes, rest)?;
+    let (burst, after) = after(session, &sizes, &before)?;
+    let is_steady = !after.is_cheaper(&before);
+    let rewritten = if after.end(&before) == End::NotSeen && !merges {
+        if_affordable(rewrite(session, &sizes))
+    } else {
+        Ok(None)
     };
-    Ok(if_affordable(after(session, &sizes, &seen.before, length, 1))?.ok_or(needed))
+    let (rewritten, halted) = match rewritten {
+        Ok(rewritten) => (rewritten, Ok(())),
+        Err(halt) => (None, Err(halt)),
+    };
+    let left = session.writes_left();
+    Ok((Experiment { sizes, before, burst, after, is_steady, rewritten, left, merges }, halted))
 }
 
 fn sizes(session: &Session<'_, '_>) -> Result<Sizes, Halt> {
@@ -181,9 +129,9 @@ fn sizes(session: &Session<'_, '_>) -> Result<Sizes, Halt> {
     })
 }
 
-/// What the regions cost after idle time: so many passes, and more until the last ones are alike, as far as the budget
+/// What the regions cost after idle time: [`PASSES_BEFORE`] passes, and more until the last ones are alike, as far as the budget
 /// goes without what follows.
-fn before(session: &mut Session<'_, '_>, sizes: &Sizes, rest: Nanos, passes: usize) -> Result<Before, Halt> {
+fn before(session: &mut Session<'_, '_>, sizes: &Sizes, rest: Nanos) -> Result<Before, Halt> {
     session.idle(rest)?;
     let pass = sizes.sequential * sizes.pass;
     // The other region, and rewriting.
@@ -194,11 +142,11 @@ fn before(session: &mut Session<'_, '_>, sizes: &Sizes, rest: Nanos, passes: usi
         other.push(costs.split_off(sizes.pass as usize));
         first.push(costs);
         let steady = first.len() < PASSES_BEFORE || are_alike(&first[first.len() - PASSES_BEFORE..]);
-        if first.len() >= passes && (steady || session.writes_left() < what_follows + pass * 2) {
+        if first.len() >= PASSES_BEFORE && (steady || session.writes_left() < what_follows + pass * 2) {
             break;
         }
     }
-    let last = first.len() - passes;
+    let last = first.len() - PASSES_BEFORE;
     Ok(Before { first: PassLevel::new(&first[last..]), other: PassLevel::new(&other[last..]) })
 }
 
@@ -209,22 +157,16 @@ fn are_alike(passes: &[Vec<f64>]) -> bool {
         && !PassLevel::new(&passes[..last]).is_cheaper(&passes[last])
 }
 
-/// A burst and what follows it: so many passes at least, more while they are slowed down and what rewriting takes is left.
-fn after(
-    session: &mut Session<'_, '_>,
-    sizes: &Sizes,
-    before: &Before,
-    length: Nanos,
-    least: usize,
-) -> Result<After, Halt> {
-    let (burst, writes) = burst(session, sizes, length)?;
+/// How long the burst took, and what follows it: [`PASSES`] passes at least, more while they are slowed down and what rewriting takes is left.
+fn after(session: &mut Session<'_, '_>, sizes: &Sizes, before: &Before) -> Result<(Nanos, After), Halt> {
+    let burst = burst(session, sizes)?;
     let pass = sizes.sequential * sizes.pass;
     let rewriting = sizes.span + pass * 3;
-    let reserve = if session.writes_left() >= rewriting + pass * least as u64 { rewriting } else { pass };
-    let mut found = After { burst, writes, costs: Vec::new(), done: Vec::new(), slowed: 0, other: None };
+    let reserve = if session.writes_left() >= rewriting + pass * PASSES as u64 { rewriting } else { pass };
+    let mut found = After { costs: Vec::new(), done: Vec::new(), slowed: 0, other: None };
     for done in 0..PASSES_MOST {
         let goes_on = before.first.is_slowed_to_the_end(found.slowed, found.costs.len());
-        if done >= least && !(goes_on && session.writes_left() >= reserve + pass) {
+        if done >= PASSES && !(goes_on && session.writes_left() >= reserve + pass) {
             break;
         }
         let samples = first(session, "after-the-burst", sizes)?;
@@ -237,13 +179,12 @@ fn after(
     if found.slowed > 0 && !before.first.is_slowed_to_the_end(found.slowed, found.costs.len()) {
         found.other = if_affordable(other(session, sizes))?.map(|samples| responses(&samples));
     }
-    Ok(found)
+    Ok((burst, found))
 }
 
-/// Writes randomly for as long as a burst takes, in pieces that grow: the first writes after idle time may be fast. How long it took,
-/// and how many it were.
-fn burst(session: &mut Session<'_, '_>, sizes: &Sizes, length: Nanos) -> Result<(Nanos, u64), Halt> {
-    let (mut left, mut time, mut piece) = (sizes.burst, length.0 as f64, FIRST_PIECE);
+/// Writes randomly for as long as a burst takes, in pieces that grow: the first writes after idle time may be fast. How long it took.
+fn burst(session: &mut Session<'_, '_>, sizes: &Sizes) -> Result<Nanos, Halt> {
+    let (mut left, mut time, mut piece) = (sizes.burst, BURST.0 as f64, FIRST_PIECE);
     while left > 0 && time > 0.0 {
         piece = piece.min(left);
         let pattern =
@@ -253,7 +194,7 @@ fn burst(session: &mut Session<'_, '_>, sizes: &Sizes, length: Nanos) -> Result<
         time -= costs.iter().sum::<f64>();
         piece = ((time / mean(&costs).max(1.0)) as u64).clamp(1, 2 * piece);
     }
-    Ok((Nanos((length.0 as f64 - time) as u64), sizes.burst - left))
+    Ok(Nanos((BURST.0 as f64 - time) as u64))
 }
 
 /// Writes both regions once.
@@ -271,7 +212,7 @@ fn other(session: &mut Session<'_, '_>, sizes: &Sizes) -> Result<Vec<Sample>, Ha
     sequential(session, "not-written-since", sizes, (1, 1))
 }
 
-/// Writes so many regions from one on.
+/// Writes `regions` regions from `region` on.
 fn sequential(
     session: &mut Session<'_, '_>,
     name: &str,

@@ -3,42 +3,33 @@
 //!
 //! # Model
 //! uFLIP section 4.2: work is deferred as long as there is memory or there are spare blocks for it. So the first random
-//! writes after idle time are fast, and the number of them is the same after each rest that is long enough. Then
-//! costs oscillate with a period, or at random. Each of several runs is looked at by `phases`; the median over the
-//! runs, write by write, shows a change of level that is smaller than what a single run scatters by; and where only a part of
-//! the writes is slow, all runs together show from which one on (`cheap_beginning`).
+//! writes after idle time are fast, and the number of them is the same after each idle time that is long enough. Then
+//! costs oscillate with a period, or at random.
 //!
-//! Behind each run about as many writes follow with pauses between them: the two kinds of runs take turns, so that drift does
-//! not decide what pauses buy, and all runs without pauses serve twice.
-//!
-//! A SLC cache that is full moves a block at a time. That is one oscillation, which lasts as many writes as the block has
-//! pages; and a region that was reclaimed meanwhile is full only after as many as it has. So the first run is longer than the
-//! others where the budget allows for one that fills the region.
-//!
-//! An oscillation of a few writes (fast and slow pages, rows of planes, dies in turn) is no regular one if it loses its step
-//! whenever blocks are collected. All runs count: between two of them so many writes are done that where the oscillation has to be is
-//! known. One of a block of all dies is that of garbage collection.
+//! # Method
+//! 1. Several runs of random writes, each after idle time and at offsets of its own. About as many writes with pauses between them
+//!    follow each run: the two kinds of runs alternate, so that drift does not decide what pauses buy.
+//! 2. `phases` finds the start-up phase and the period of each run, and what most runs show decides. If only a part of
+//!    the writes is slow, all runs together show from which write on (`cheap_beginning`).
 //!
 //! # Invariants
-//! - each run begins after idle time, and at places of its own;
-//! - what most runs say decides; what none repeats is not said.
+//! - What no second run shows is not found.
 
 mod answers;
-mod full_region;
 mod pause;
 
-use flashlab_analysis::inference::Parameter;
+use flashlab_analysis::inference::{Family, Parameter};
 use flashlab_analysis::priors;
 use flashlab_analysis::signals::figures::mean;
-use flashlab_base::Nanos;
+use flashlab_base::{Bytes, Nanos};
 
 use crate::halt::Halt;
-use crate::patterns::random_writes::{IO_SIZE, is_page_map, random_writes};
+use crate::patterns::random_writes::{IO_SIZE, random_writes};
 use crate::patterns::responses;
+use crate::patterns::writes::buffer;
 use crate::probe::Probe;
 use crate::session::Session;
 use answers::{RUNS, RandomWrites};
-use full_region::{fast_pages, of_blocks};
 
 pub(crate) const PROBE: Probe = Probe {
     name: "random-writes",
@@ -55,9 +46,6 @@ const PAUSED_WRITES: [u64; RUNS] = [19, 14, 17, 14];
 const WRITES: (u64, u64) = (64, 16_384);
 /// About how long a run without pauses takes at the most.
 const RUN_MOST: Nanos = Nanos::from_secs(900);
-/// How much longer than what fills the SLC cache a run has to be, and which part of all writes it may take.
-const BEYOND_REGION: f64 = 1.5;
-const LONG_RUN: f64 = 0.6;
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let size = IO_SIZE.max(session.block());
@@ -68,40 +56,27 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         return Err(Halt::Budget { needed: size * (WRITES.0 * (runs + 2)), left: session.writes_left() });
     }
     let cost = how_long(session, most / 4)?;
-    let in_time = (RUN_MOST.0 as f64 / cost) as u64;
-    let fast_pages = fast_pages(session);
-    let (first, count) = counts(most, in_time, fast_pages);
+    let count = most.min((RUN_MOST.0 as f64 / cost) as u64).clamp(WRITES.0, WRITES.1);
     let (mut without, mut with) = (Vec::new(), Vec::new());
-    for (index, sixteenths) in PAUSED_WRITES.into_iter().enumerate() {
-        without.push(after_rest(session, if index == 0 { first } else { count })?);
+    for sixteenths in PAUSED_WRITES {
+        without.push(after_rest(session, count)?);
         with.push(pause::run(session, &without, count * sixteenths / 16)?);
     }
-    let writes = RandomWrites {
-        without,
-        with,
-        fast_pages,
-        of_blocks: of_blocks(session),
-        has_slc_cache: session.known().has_slc_cache(),
-        is_page_map: is_page_map(session),
-    };
-    let startup = writes.startup();
-    let period = writes.period(startup.number().unwrap_or(0.0) as usize);
-    session.conclude(startup);
-    session.conclude(period);
-    pause::conclude(session, &writes.without, &writes.with);
+    let is_page_map = session.known().family().is_some_and(Family::maps_pages);
+    let benefit = pause::benefit([&with, &without], buffer(session), is_page_map);
+    let writes = RandomWrites { without, slc_writes: slc_writes(session, size), is_page_map };
+    for finding in [writes.startup(), writes.period(), benefit] {
+        session.conclude(finding);
+    }
     Ok(())
 }
 
-/// The writes of the first run and of each of the others, of which `most` are affordable and `in_time` last long enough: the
-/// first one fills an SLC cache of `fast_pages` pages if that leaves enough for the others.
-fn counts(most: u64, in_time: u64, fast_pages: f64) -> (u64, u64) {
-    let usual = most.min(in_time).clamp(WRITES.0, WRITES.1);
-    let (all, long) = (2 * RUNS as u64 * most, (BEYOND_REGION * fast_pages) as u64);
-    let affordable = long as f64 <= LONG_RUN * all as f64 && long <= in_time.saturating_mul(RUNS as u64);
-    if long <= usual || !affordable {
-        return (usual, usual);
-    }
-    (long, usual.min((all - long) / (2 * RUNS as u64 - 1)).max(WRITES.0))
+/// The random writes of `size` that fill the SLC cache: each takes a page at least. 0 without one.
+fn slc_writes(session: &Session<'_, '_>, size: Bytes) -> f64 {
+    let known = session.known();
+    let page = known.bytes(Parameter::ReadPageSize).or(known.bytes(Parameter::WritePageSize));
+    let cache = known.number(Parameter::SlcCacheSize).unwrap_or(0.0);
+    cache / page.map_or(size, |page| page.max(size)).0 as f64
 }
 
 /// What a write takes: the mean of the slowest of more and more writes, `most` of them at most, as a buffer hides what the
@@ -126,18 +101,4 @@ fn after_rest(session: &mut Session<'_, '_>, count: u64) -> Result<Vec<f64>, Hal
     session.idle(priors::BACKLOG_DONE)?;
     let pattern = random_writes(session, count);
     Ok(responses(&session.run("after-a-rest", &pattern)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_run_fills_the_slc_cache_where_that_is_affordable() {
-        assert_eq!(counts(1000, u64::MAX, 0.0), (1000, 1000));
-        assert_eq!(counts(1000, u64::MAX, 2000.0), (3000, 714));
-        assert_eq!(counts(1000, u64::MAX, 4000.0), (1000, 1000));
-        assert_eq!(counts(1000, 100, 2000.0), (100, 100));
-        assert_eq!(counts(1 << 20, u64::MAX, 20_000.0), (30_000, 16_384));
-    }
 }

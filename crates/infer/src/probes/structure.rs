@@ -7,9 +7,10 @@
 use flashlab_analysis::inference::{Finding, Parameter};
 
 use crate::answers::no_cache::HOLDS_NO_DATA;
+use crate::caps;
 use crate::halt::Halt;
 use crate::layout::explained::explained;
-use crate::layout::read_pages::{odd_page, page};
+use crate::layout::read_pages::page;
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
@@ -29,28 +30,17 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: 0.0,
 };
 
-/// The rule of a page of no power of two that boundaries alone tell.
-const UNEXPLAINED: Rule = Rule::likely("odd page");
+/// The limit of a page that boundaries show, but of which no layout explains the times of reads: boundaries of pages of an odd number of
+/// blocks look so. All devices of the calibration have pages of a power of two.
+const UNEXPLAINED: Rule = Rule::weak("no layout").capped(caps::UNSEEN);
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let writes = session.take_row_writes();
-    let mut found = page(session)?;
+    let found = page(session)?;
     if let Ok(page) = &found {
         session.hand_in(page.finding.clone());
     }
-    let mut explained = explained(session, found.as_ref().ok(), &writes)?;
-    if explained.is_none()
-        && let Some(mut page) = odd_page(session)?
-    {
-        explained = match self::explained(session, Some(&page), &writes) {
-            // What is read to be explained goes by the page and its half, which may be no whole blocks.
-            Err(Halt::Misfit(_)) => None,
-            other => other?,
-        };
-        // Planes of an odd number of pages cost alike.
-        page.finding = UNEXPLAINED.limits(page.finding);
-        found = Ok(page);
-    }
+    let explained = explained(session, found.as_ref().ok(), &writes)?;
     let said = explained.as_ref().and_then(|explained| Some((explained.page()?, explained)));
     session.conclude(match (found, said) {
         (Ok(page), Some(((size, _), _))) if page.size == size => page.finding,
@@ -58,7 +48,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
             let found = Rule::found(Parameter::ReadPageSize, size, rule, explained.evidence());
             found.with(explained.picture().clone())
         }
-        (Ok(page), None) => page.finding,
+        (Ok(page), None) => UNEXPLAINED.limits(page.finding),
         (Err(finding), None) => finding,
     });
     if let Some(explained) = explained {

@@ -33,7 +33,7 @@
 //! Unless it is clear from all of this that no page costs a merge, single pages are then written anywhere on one die, for so
 //! long that nothing hides what they cost (`sustained`): nearly each costs a merge in a block map and with logs of
 //! one block each, and no other layer's do. If they cost the more, the deeper they lie in their block, pages have to be in
-//! order. Else the openings of logs tell the unit (`openings`).
+//! order. Else the openings of logs show the unit (`openings`).
 //!
 //! What seems to merge may have nothing but far to go, or take pages in order only (`orders`).
 //!
@@ -45,7 +45,6 @@ mod family_costs;
 mod first_pages;
 pub(super) mod log_allocations;
 mod map_cache;
-mod merges;
 mod orders;
 mod sustained;
 
@@ -66,7 +65,6 @@ use family_costs::FamilyCosts;
 use first_pages::hand_in_unit;
 use log_allocations::openings;
 use map_cache::{MapCache, look_for_map_cache};
-use merges::{CHEAP, MERGE, MERGING};
 use orders::orders;
 use sustained::{Sustained, sustained};
 
@@ -82,7 +80,7 @@ pub(crate) const PROBE: Probe = Probe {
 const COLLECTING: f64 = 9.0;
 /// Writes far apart that take this many times as long as others are slow, though no merge.
 const SLOW_APART: f64 = 1.5;
-/// Writes in sequence that take so many times what filling the device took for as much, on one die, may cost a merge each.
+/// Writes in sequence that take this many times what filling the device took for as much, on one die, may cost a merge each.
 const MERGED_IN_SEQUENCE: f64 = 3.0;
 /// The rule of a page map where it is not known from writes that what was written were whole pages: each may be a merge
 /// of a small unit.
@@ -110,7 +108,7 @@ const ALIKE: [Rule; 3] = [
 const REFUTED: Rule = Rule::weak("merges refuted");
 /// What nothing hides.
 const VISIBLE: Rule = Rule::strong("visible");
-/// The rule of a page map if pages take longer than filling the device did, or those far apart than others, and nothing tells why;
+/// The rule of a page map if pages take longer than filling the device did, or those far apart than others, and nothing shows why;
 /// of a block map that only an order which it does not take shows; and of merges where it may be nothing but
 /// going from one place to another that is slow.
 const SLOW: Rule = Rule::likely("slow pages");
@@ -197,7 +195,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
-/// The rule of a family after a look at what tells its units: the first pages of blocks where logs are shared, log-block allocations
+/// The rule of a family after a look at what shows its units: the first pages of blocks where logs are shared, log-block allocations
 /// where each belongs to one block, by which it is `told`.
 fn look_at_units(
     session: &mut Session<'_, '_>,
@@ -293,7 +291,7 @@ fn look_at_orders(
 }
 
 impl Sustained {
-    /// The family, and its rule; `seen` is what other patterns tell.
+    /// The family, and its rule; `seen` is what other patterns show.
     fn family(&self, seen: (Family, Rule)) -> (Family, Rule) {
         let [twice, alone, contrary] = ALIKE;
         match seen {
@@ -355,25 +353,27 @@ impl FamilyCosts {
     fn family(&self) -> (Family, Rule) {
         // Behind a buffer a page may seem to cost next to nothing, and what is many times as much no merge.
         let at_first = match self.first * self.base >= priors::MERGE_LEAST {
-            true => level(self.first / self.in_place.max(1e-9), CHEAP, MERGE),
+            true => level(self.first / self.in_place.max(1e-9), priors::NO_MERGE_RATIO, priors::MERGE_RATIO),
             false => Level { merges: false, clear: true },
         };
-        let apart = level(self.apart / self.in_place.max(1e-9), CHEAP, MERGE);
-        let again = level(self.in_place, CHEAP * self.dies, MERGE * self.dies);
-        let busy = level(self.anywhere, COLLECTING, MERGING);
+        let apart = level(self.apart / self.in_place.max(1e-9), priors::NO_MERGE_RATIO, priors::MERGE_RATIO);
+        let again = level(self.in_place, priors::NO_MERGE_RATIO * self.dies, priors::MERGE_RATIO * self.dies);
+        let busy = level(self.anywhere, COLLECTING, priors::BLOCK_MERGE_RATIO);
         // What costs a merge at one place costs no less far apart, if no buffer hides it.
-        let far = !level(self.in_place / self.apart.max(1e-9), CHEAP, MERGE).merges;
-        let beyond_dies = self.unbuffered || self.in_place >= MERGE * priors::DIES_USUAL as f64;
-        let block = again.merges && far && (self.anywhere > MERGE || beyond_dies);
+        let far =
+            !level(self.in_place / self.apart.max(1e-9), priors::NO_MERGE_RATIO, priors::MERGE_RATIO).merges;
+        let beyond_dies = self.unbuffered || self.in_place >= priors::MERGE_RATIO * priors::DIES_USUAL as f64;
+        let block = again.merges && far && (self.anywhere > priors::MERGE_RATIO || beyond_dies);
         // A buffer, or a device that gives a page that is written again a new block, makes one place fast. Shared logs make
         // places far apart fast as well.
         let block_but_again = at_first.merges && apart.merges && busy.merges;
         // Collecting on one die alone is slow as well, but not if it costs next to nothing on all of them.
         // Merges that are deferred are done while other dies work, so that anywhere they may cost little.
-        let log = apart.merges && (busy.merges || self.unbuffered && self.anywhere > CHEAP / 1.2);
+        let log =
+            apart.merges && (busy.merges || self.unbuffered && self.anywhere > priors::NO_MERGE_RATIO / 1.2);
         // Behind a buffer a log that is merged when it is full costs its die a few pages for each.
-        let dear = (2.0 * MERGE).max(CHEAP * self.dies);
-        let everywhere = self.in_place >= dear && self.apart >= MERGE && busy.merges;
+        let dear = (2.0 * priors::MERGE_RATIO).max(priors::NO_MERGE_RATIO * self.dies);
+        let everywhere = self.in_place >= dear && self.apart >= priors::MERGE_RATIO && busy.merges;
         let all = |levels: &[Level], clear, unclear| {
             if levels.iter().all(|level| level.clear) { Rule::strong(clear) } else { Rule::weak(unclear) }
         };

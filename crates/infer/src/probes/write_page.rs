@@ -8,7 +8,7 @@
 //! and it falls the more.
 //!
 //! Where each request costs a merge, what is copied falls with the size as well, and falls most where a chunk is replaced as
-//! a whole. So a fall of writes that take as long as merges tells no page.
+//! a whole. So a fall of writes that take as long as merges shows no page.
 //!
 //! A write buffer that cannot be flushed part by part puts parts together that follow one another: then there is no fall, and only
 //! the page that is read is known.
@@ -56,9 +56,9 @@ const P: f64 = 1e-4;
 const P_LIKELY: f64 = 0.05;
 const FALL: f64 = 1.01;
 const OTHERS: f64 = 0.3;
-/// A write that takes so many times what filling the device took for as much, on one die, costs a merge.
+/// A write that takes this many times what filling the device took for as much, on one die, costs a merge.
 const MERGED: f64 = 3.0;
-/// The rule that flash is written by the pages that are read from it, where writes do not tell: the page is the
+/// The rule that flash is written by the pages that are read from it, where writes do not show: the page is the
 /// unit of both, but a controller may put several together.
 const READ_PAGE: Rule = Rule::likely("read page");
 
@@ -87,17 +87,10 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
-/// The sizes that a page may have, and the half of the smallest: the block by powers of two, or by the odd number by which
-/// the pages that are read are more.
+/// The sizes that a page may have, and the half of the smallest: the block by powers of two.
 fn doubling(session: &Session<'_, '_>) -> Vec<Bytes> {
-    let sizes = (0..).map(|double| session.block() * odd(session) * (1 << double));
+    let sizes = (0..).map(|double| session.block() * (1 << double));
     sizes.take_while(|&size| size <= LARGEST).collect()
-}
-
-/// How many times a power of two the pages are that are read.
-fn odd(session: &Session<'_, '_>) -> u64 {
-    let blocks = session.known().bytes(Parameter::ReadPageSize).map_or(1, |page| page.0 / session.block().0);
-    (blocks >> blocks.trailing_zeros().min(63)).max(1)
 }
 
 /// Writes of these sizes alternating, each in sequence through fresh places from the share `part` of the device on.
@@ -115,7 +108,7 @@ fn alternate(session: &mut Session<'_, '_>, sizes: Vec<Bytes>, part: f64) -> Res
             let length = timed.size * count;
             let pattern = writes(Location::Sequential, timed.size, count, at, length);
             timed.times.extend(costs_of(session, "in-sequence", &pattern)?);
-            at = (at + length).round_up(LARGEST * odd(session));
+            at = (at + length).round_up(LARGEST);
         }
     }
     Ok(seen)

@@ -8,7 +8,7 @@ use flashlab_engine::RunOutcome;
 use crate::caps;
 use crate::halt::Halt;
 
-/// One IO of a group may fail, and one in so many of all that it does, but no more than so many of one pattern. Estimators
+/// One IO of a group may fail, and one in this number of all that it does, but no more than this number of one pattern. Estimators
 /// that bear outliers bear these.
 const IOS_PER_FAILURE: u64 = 50;
 const FAILURES_MAX: u64 = 300;

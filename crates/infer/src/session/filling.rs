@@ -8,17 +8,41 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_samples::ProbeStep;
 
 use super::Session;
-use crate::checkpoint::Fill;
+use crate::checkpoint::{Fill, ReclaimUnit};
 use crate::halt::Halt;
 
 impl Session<'_, '_> {
-    /// What is known of filling the device.
-    pub(crate) fn fill(&self) -> &Fill {
+    /// What is known of filling the device: for the probe that fills it.
+    pub(crate) fn fill_mut(&mut self) -> &mut Fill {
+        &mut self.findings.checkpoint.fill
+    }
+
+    fn fill(&self) -> &Fill {
         &self.findings.checkpoint.fill
     }
 
-    pub(crate) fn fill_mut(&mut self) -> &mut Fill {
-        &mut self.findings.checkpoint.fill
+    /// The end of what was filled.
+    pub(crate) fn filled_until(&self) -> Bytes {
+        self.fill().until
+    }
+
+    /// What the last writes that filled the device took, in nanoseconds per byte.
+    pub(crate) fn fill_nanos_per_byte(&self) -> f64 {
+        self.fill().nanos_per_byte
+    }
+
+    /// What a small write with a flush takes, in nanoseconds, if the flush waits for a write buffer.
+    pub(crate) fn flushed_nanos(&self) -> Option<f64> {
+        self.fill().flushed_nanos
+    }
+
+    /// The unit in which the device reclaims space, as overwriting showed.
+    pub(crate) fn reclaim_unit(&self) -> Option<ReclaimUnit> {
+        self.fill().unit
+    }
+
+    pub(crate) fn set_reclaim_unit(&mut self, unit: Option<ReclaimUnit>) {
+        self.fill_mut().unit = unit;
     }
 
     /// Counts bytes that were written after what was filled.
@@ -70,6 +94,11 @@ impl Session<'_, '_> {
         let whole_at = &mut self.findings.checkpoint.fill.whole_at;
         *whole_at = whole_at.map(|at| at + length);
         self.findings.checkpoint.fill.in_place += length;
+    }
+
+    /// The bytes that were written in place since the device was filled.
+    pub(crate) fn written_in_place(&self) -> Bytes {
+        self.fill().in_place
     }
 
     /// The bytes written since the device was filled, without those that were written in place.

@@ -75,7 +75,7 @@ pub(super) fn conclude_buffer(
 /// before it was filled.
 pub(super) fn hand_in_buffer(session: &mut Session<'_, '_>, filled: &Filled<'_>, step: &CostRise) {
     let parameter = Parameter::WriteBufferSize;
-    let is_open = session.known().number(parameter).is_none() && session.fill().flushed_nanos.is_some();
+    let is_open = session.known().number(parameter).is_none() && session.flushed_nanos().is_some();
     if !is_open || step.before <= 0.0 {
         return;
     }
@@ -141,24 +141,6 @@ pub(super) fn conclude_none(session: &mut Session<'_, '_>, filled: &Filled<'_>, 
     no_region(session, basis, evidence, Some(picture));
 }
 
-/// A region that is too small for a rise of the mean cost: idle times put latency spikes off.
-pub(super) fn conclude_spikes(
-    session: &mut Session<'_, '_>,
-    filled: &Filled<'_>,
-    full: &Full,
-    again: &Refill,
-) {
-    let Filled { begin, size, costs } = *filled;
-    let first = costs.iter().position(|&cost| full.spike.is(cost)).unwrap_or(0);
-    let evidence = format!(
-        "One sequential write of {size} in {} takes {}; the first of them comes after {}.",
-        full.distance,
-        duration(full.spike.usual + full.spike.excess),
-        begin + size * first as u64
-    );
-    conclude_region(session, filled, &evidence, first, full, again, picture(filled));
-}
-
 /// Concludes the size of a region, and what idle times make free of it.
 fn conclude_region(
     session: &mut Session<'_, '_>,
@@ -174,7 +156,7 @@ fn conclude_region(
     let buffer = session.known().number(Parameter::WriteBufferSize).unwrap_or(0.0);
     let bytes = |ios: usize| ios as f64 * size.0 as f64;
     let before = bytes(place) - buffer;
-    let (region, refill, held) = held_by_region(full, again, (begin.0 as f64, before, buffer), bytes);
+    let (region, refill, held) = held_by_region(full, again, (begin.0 as f64, before), bytes);
     let all = bytes(again.wait);
     let evidence = format!(
         "{evidence} With idle time in between, the slow writes are {} apart (p = {:.1e}). {held}",
@@ -193,48 +175,23 @@ fn conclude_region(
     session.hand_in(Rule::found(Parameter::EraseBlockSize, unit, MOVED, evidence).with(moving));
 }
 
-/// How much a region holds, what idle times make free of it, and why; the fill began at `begin`, wrote `before` until it was full, and
-/// found a write buffer.
+/// How much a region holds, what idle times make free of it, and why; the fill wrote `before` until it was full, and `begin` earlier.
 fn held_by_region(
     full: &Full,
     again: &Refill,
-    (begin, before, buffer): (f64, f64, f64),
+    (begin, before): (f64, f64),
     bytes: impl Fn(usize) -> f64,
 ) -> (f64, f64, String) {
     let all = bytes(again.wait);
-    let part = bytes(again.until_any) - bytes(full.distance);
-    // What is refilled wholly is free but for the blocks that were begun. Else what was written before the fill is still
-    // in it, or what was written before the rest. It holds no more than was written until it was full for the first time, and
-    // is not refilled by a part where that is as much as all of this.
-    let first = before + begin;
-    let whole =
-        again.whole.filter(|&whole| all <= WHOLE * first && bytes(whole) <= first + bytes(full.distance));
-    match whole {
-        Some(whole) => {
-            let whole = bytes(whole);
-            let held = format!(
-                "Some of the most recent writes are read faster, because they are still in the SLC cache: with them it holds {}.",
-                Bytes(whole as u64)
-            );
-            (whole, part, held)
-        }
-        None if all > WHOLE * before => {
-            let held = format!(
-                "None of the most recent writes are read faster: idle time freed the whole SLC cache, which holds {}.",
-                Bytes(all as u64)
-            );
-            (all, all, held)
-        }
-        None => {
-            let buffered = if buffer > 0.0 { ", minus the write buffer" } else { "" };
-            let held = format!(
-                "None of the most recent writes are read faster: the SLC cache holds all that was written until it was full, {} from \
-                 the beginning{buffered}.",
-                Bytes(first as u64)
-            );
-            (first, part, held)
-        }
+    // If all is refilled, no more was in it than that. Else what was written before the fill is still in it.
+    if all > WHOLE * before {
+        let held = format!("Idle time freed the whole SLC cache, which holds {}.", Bytes(all as u64));
+        return (all, all, held);
     }
+    let first = before + begin;
+    let held =
+        format!("Idle time freed a part of the SLC cache, which holds {} in all.", Bytes(first as u64));
+    (first, bytes(again.until_any) - bytes(full.distance), held)
 }
 
 /// Single writes of some blocks that are moved, from one that begins to be on.

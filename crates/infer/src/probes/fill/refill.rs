@@ -3,27 +3,21 @@
 //! # Model
 //! A region that is full reclaims blocks a block at a time: one write in many is a latency spike. With idle time between them two latency spikes are as
 //! much further apart as the rest made free. The chance of that is taken from the distances of latency spikes without idle time: as
-//! many of them are as long, or, of regular ones, by Cantelli's inequality for so many deviations. Of what the rest began to move
+//! many of them are as long, or, of regular ones, by Cantelli's inequality for this number of deviations. Of what the rest began to move
 //! only a part is left: the first latency spike after it may be smaller, and ends what the rest made free.
-//!
-//! What lies in SLC cells is read faster, a little. If idle time empties the whole region, what was written last is read as
-//! slowly as what was written long ago; else as much as is read faster is still in it.
 //!
 //! # Invariants
 //! - nothing of the region is overwritten, which would reclaim blocks in it.
 
-use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_analysis::priors;
 use flashlab_analysis::signals::cycles::{Cycle, cycles};
 use flashlab_analysis::signals::figures::{deviation, mean, median};
 use flashlab_analysis::signals::steps::{Spike, spike_distance, spike_worth};
-use flashlab_base::{Bytes, Mode};
-use flashlab_plan::Location;
+use flashlab_base::Bytes;
 
 use crate::InferenceSettings;
 use crate::halt::Halt;
 use crate::patterns::filling::{LARGE_WRITES_SHARE, reserved, sequential_writes};
-use crate::patterns::{ios, responses};
 use crate::session::Session;
 
 /// Pieces of the distance between two latency spikes, after each of which it is looked whether the region is full.
@@ -31,26 +25,19 @@ const PIECES: usize = 8;
 /// Rests at the most, until the chance that latency spikes are so far apart without them is as small as this;
 const RESTS: usize = 3;
 const CLEAR_P: f64 = 0.02;
-/// and a chance as large as this tells that idle times make nothing free.
+/// and a chance as large as this shows that idle times make nothing free.
 const USUAL_P: f64 = 0.4;
-/// Where nothing tells when latency spikes begin, there are so many distances between them.
+/// Where nothing shows when latency spikes begin, there are at least this number of distances between them.
 const DISTANCES_LEAST: usize = 8;
-/// Moving a block costs so many times as much as other writes, and so many nanoseconds, at least: sixteen pages and an erase.
+/// Moving a block costs this many times as much as other writes, and this number of nanoseconds, at least: sixteen pages and an erase.
 const SPIKE_LEAST: f64 = 15.0;
-/// The first latency spike may be smaller, by this factor, and so many writes off.
+/// The first latency spike may be smaller, by this factor, and this number of writes off.
 const SMALLER: f64 = 0.15;
 const NEAR: usize = 2;
-/// A period so many times as long, or as short, is another one.
+/// A period this many times as long, or as short, is another one.
 const ALIKE: f64 = 1.4;
 /// Distances are not believed to scatter less than this part of their median.
 const SCATTER_LEAST: f64 = 0.1;
-/// Reads of what was written last, and their size.
-const READS: u64 = 1024;
-const READ_SIZE: Bytes = Bytes::kib(4);
-/// SLC cells are read faster by a factor between these: a map that has to be read, too, makes more of a difference.
-const FASTER: [f64; 2] = [1.015, 1.5];
-const FASTER_P: f64 = 1e-6;
-
 /// What writes cost when the region is full.
 pub(super) struct Full {
     pub(super) spike: Spike,
@@ -64,7 +51,7 @@ pub(super) struct Full {
 }
 
 impl Full {
-    /// From what the fill took behind the place from which on the region is full, which held so many writes before it already.
+    /// From what the fill took behind the place from which on the region is full, which held `before` writes already.
     pub(super) fn after(costs: &[f64], place: usize, before: usize) -> Full {
         let (cheap, costs) = costs.split_at(place.min(costs.len()));
         let spike = spike_behind(cheap, costs);
@@ -83,7 +70,7 @@ impl Full {
         self.spike.excess > priors::RELOCATION_LEAST.max(SPIKE_LEAST * self.spike.usual)
     }
 
-    /// Whether there are so many latency spikes that they may be a region's, though nothing tells when they begin.
+    /// Whether there are enough latency spikes that they may be a region's, though nothing shows when they begin.
     pub(super) fn has_spikes(&self) -> bool {
         self.distances.len() >= DISTANCES_LEAST && self.moves_blocks()
     }
@@ -118,10 +105,8 @@ pub(super) struct Refill {
     pub(super) wait: usize,
     /// The same to the first one that is smaller, as a part of its block had to be moved by the rest.
     pub(super) until_any: usize,
-    /// The chance that they are so many without idle time.
+    /// The chance of this number without idle time.
     pub(super) p: f64,
-    /// The whole region, if something is still in it after idle time.
-    pub(super) whole: Option<usize>,
 }
 
 impl Refill {
@@ -190,34 +175,7 @@ pub(super) fn refilled(
         return Ok(None);
     }
     let (wait, until_any) = (median(&waits) as usize, median(&until_any) as usize);
-    let held = if p <= CLEAR_P { held(session, size, full, written)? } else { None };
-    // What idle time makes free, what is held, and what is left of the blocks that are begun: whole blocks.
-    let begun = last.map_or(0, |last| (written - last) % full.distance);
-    let blocks = held.map(|held| ((wait + held - begun.min(held)) as f64 / full.distance as f64).round());
-    let whole = blocks.map(|blocks| blocks as usize * full.distance);
-    Ok(Some(Refill { wait, until_any, p, whole }))
-}
-
-/// How many of the last writes are read faster than those before them, after idle time.
-fn held(
-    session: &mut Session<'_, '_>,
-    size: Bytes,
-    full: &Full,
-    written: usize,
-) -> Result<Option<usize>, Halt> {
-    session.idle(priors::BACKLOG_DONE)?;
-    let end = size * written as u64;
-    let length = end.min(size * 2 * full.most as u64);
-    let reads = ios(Mode::Read, Location::Random, READ_SIZE.max(session.block()), READS);
-    let mut samples = session.run("what-was-written-last", &reads.on_target(end - length, length))?;
-    samples.sort_by_key(|sample| sample.offset);
-    samples.reverse();
-    let slower = change(&responses(&samples), Direction::Up)
-        .filter(|slower| slower.p < FASTER_P && (FASTER[0]..FASTER[1]).contains(&slower.ratio()));
-    let place = slower.and_then(|slower| samples.get(slower.index));
-    let held = place.map(|sample| ((end - sample.offset.min(end)).0 / size.0) as usize);
-    // What a buffer keeps is less than a block of each die.
-    Ok(held.filter(|&held| 2 * held > full.distance))
+    Ok(Some(Refill { wait, until_any, p }))
 }
 
 /// Writes sequentially from `begin` on until there are latency spikes; how many writes were before the first one, if there is

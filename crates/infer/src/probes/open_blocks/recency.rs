@@ -10,10 +10,10 @@
 //!
 //! Each number of logs and either order says of each write whether it is a merge. Costs are slow or fast, and one in 25 is the
 //! other one for reasons of its own: that gives each number its likelihood. The first time up is not looked at: merges
-//! may be deferred until so many are deferred, and nobody knows which logs were open.
+//! may be deferred up to a limit, and nobody knows which logs were open.
 //!
 //! Behind a buffer a write waits for one that came as many writes earlier as the buffer holds: how many is one more unknown.
-//! Before and after, so many pages are written elsewhere that it is full; and between the two times up the last block is
+//! Before and after, enough pages are written elsewhere that it is full; and between the two times up the last block is
 //! written to again, which is fast however many logs there are: so it is seen how much later a write waits. After a write that
 //! takes much longer than any merge, a device that rested has done what it deferred, and writes say nothing until one is slow again.
 //!
@@ -22,10 +22,8 @@
 //! - each write is the next page of its block, so that logs that take pages in order only take it;
 //! - a number is found only if a pass that was made for it, and could have refuted it, agrees.
 
-mod picture;
-
 use flashlab_analysis::inference::{Parameter, Picture};
-use flashlab_analysis::signals::figures::median;
+use flashlab_analysis::signals::log_recency::{RecencyTrace, likeliest_logs};
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
@@ -38,7 +36,7 @@ use crate::session::Session;
 const PLACES: u64 = 40;
 const PLACES_MOST: u64 = 160;
 const PLACES_LEAST: u64 = 6;
-/// With so many logs less than places there are too few merges.
+/// With this number of logs less than places there are too few merges.
 const TOO_MANY: u64 = 3;
 /// Where the size of a unit is not known: no device has fewer units by much.
 const FEW: u64 = 21;
@@ -46,27 +44,17 @@ const FEW: u64 = 21;
 const ROUNDS: u64 = 4;
 /// Passes.
 const PASSES: usize = 6;
-/// Dear writes take this part of what merges take at least.
-const DEAR: f64 = 1.0 / 3.0;
-/// Merges take so many times what other writes take at least.
-const CONTRAST: f64 = 4.0;
-/// The shortest idle time, as a multiple of a merge.
-const IDLE_OF_MERGE: f64 = 4.0;
-/// ln of the odds that a write costs what it should.
-const RIGHT: f64 = 3.2;
 /// The log-likelihood ratio to any other number from which on a number is clear, and from which on it is likely.
 const CLEAR_RULE: f64 = 12.0;
 const LIKELY: f64 = 5.0;
-/// In a pass that tells a number so large a share of the writes may cost what they should not.
+/// In a pass that shows a number so large a share of the writes may cost what they should not.
 const WRONG: f64 = 0.12;
-/// So many of the writes that fill a buffer behind them are looked at, which are fast.
-const BEHIND: usize = 12;
-/// A buffer may hold so many times what is known of it: parts of pages wait, and those on their way to the flash.
+/// A buffer may hold this many times what is known of it: parts of pages wait, and those on their way to the flash.
 const HELD: f64 = 2.3;
 const FULL_MOST: u64 = 6000;
 
-/// What is told of the number of logs.
-pub(super) struct Told {
+/// What is known of the number of logs.
+pub(super) struct LogCount {
     pub logs: u64,
     /// So much likelier than any other number, as a log-likelihood ratio.
     pub margin: f64,
@@ -78,31 +66,12 @@ pub(super) struct Told {
     pub picture: Picture,
 }
 
-/// Which log reclaims blocks.
-#[derive(Clone, Copy)]
-enum Room {
-    OpenedFirst,
-    UsedFirst,
-}
-
 /// Writes to places in order.
 struct Run {
     from: u64,
     count: u64,
     up: bool,
     rounds: u64,
-}
-
-/// What writes cost, one after the other.
-#[derive(Default)]
-struct Trace {
-    /// The place of each; `None`: elsewhere, to fill a buffer.
-    places: Vec<Option<u64>>,
-    costs: Vec<f64>,
-    /// The first one that is looked at.
-    begin: usize,
-    /// How many may lie between a write and the one that waits for it.
-    latest: usize,
 }
 
 /// Places on one die.
@@ -120,27 +89,20 @@ struct Places {
     full: u64,
 }
 
-/// The number of logs; `None` where nothing tells it.
-pub(super) fn recency(session: &mut Session<'_, '_>) -> Result<Option<Told>, Halt> {
-    let mut most = PLACES;
-    let mut told = None;
-    if let Some(unit) = session.known().bytes(Parameter::EraseBlockSize) {
-        while let Some(places) = Places::new(session, most, Some(unit)) {
-            told = places.tell(session)?;
-            let more = told.as_ref().is_some_and(|told| 2 * told.logs > places.count);
-            if !more || places.count < most || 2 * most > PLACES_MOST {
-                break;
-            }
-            most *= 2;
+/// The number of logs; `None` where nothing shows it.
+pub(super) fn recency(session: &mut Session<'_, '_>) -> Result<Option<LogCount>, Halt> {
+    // Where the unit is not known, places are as far apart as the largest ones.
+    let unit = session.known().bytes(Parameter::EraseBlockSize);
+    let mut most = if unit.is_some() { PLACES } else { FEW };
+    loop {
+        let Some(places) = Places::new(session, most, unit) else { return Ok(None) };
+        let found = places.count_logs(session)?;
+        let more = found.as_ref().is_some_and(|found| 2 * found.logs > places.count);
+        if !more || places.count < most || 2 * most > PLACES_MOST {
+            return Ok(found);
         }
+        most *= 2;
     }
-    if told.as_ref().is_some_and(|told| told.confirmed) {
-        return Ok(told);
-    }
-    // The unit may be another one: places are as far apart as the largest ones.
-    let Some(places) = Places::new(session, FEW, None) else { return Ok(told) };
-    let again = places.tell(session)?;
-    Ok(again.or(told))
 }
 
 impl Places {
@@ -180,16 +142,16 @@ impl Places {
         })
     }
 
-    fn tell(&self, session: &mut Session<'_, '_>) -> Result<Option<Told>, Halt> {
+    fn count_logs(&self, session: &mut Session<'_, '_>) -> Result<Option<LogCount>, Halt> {
         let mut log_likelihoods = vec![0.0; self.count as usize];
-        let mut told = None;
+        let mut found = None;
         for pass in 0..PASSES {
-            let candidate =
-                likeliest(&log_likelihoods).map_or(1, |(logs, _)| (logs as u64).clamp(1, self.count - 2));
+            let candidate = likeliest_logs(&log_likelihoods)
+                .map_or(1, |(logs, _)| (logs as u64).clamp(1, self.count - 2));
             let trace = self.pass(session, pass as u64, candidate)?;
-            let Some(of_pass) = trace.log_likelihoods(self.count) else { return Ok(told) };
+            let Some(of_pass) = trace.log_likelihoods(self.count) else { return Ok(found) };
             log_likelihoods.iter_mut().zip(&of_pass).for_each(|(sum, of_pass)| *sum += of_pass);
-            let (logs, margin) = likeliest(&log_likelihoods).unwrap_or((0, 0.0));
+            let (logs, margin) = likeliest_logs(&log_likelihoods).unwrap_or((0, 0.0));
             if logs == 0 {
                 // What was deferred, or the device did meanwhile, may hide it once.
                 if pass > 0 {
@@ -197,26 +159,26 @@ impl Places {
                 }
                 continue;
             }
-            // Few of the places are not told from none.
+            // Few of the places are not distinguished from none.
             if logs as u64 + TOO_MANY > self.count {
-                return Ok(told);
+                return Ok(found);
             }
-            let wrong = -of_pass[logs] / RIGHT / (trace.looked_at() as f64).max(1.0);
+            let wrong = trace.wrong_share(&of_pass, logs);
             let confirmed = pass > 0 && logs as u64 == candidate && margin >= CLEAR_RULE && wrong <= WRONG;
             if margin >= LIKELY && wrong <= WRONG {
                 let (contrast, picture) = (trace.contrast(), trace.picture(logs));
                 let logs = logs as u64;
-                told = Some(Told { logs, margin, confirmed, contrast, places: self.count, picture });
+                found = Some(LogCount { logs, margin, confirmed, contrast, places: self.count, picture });
             }
             if confirmed {
                 break;
             }
         }
-        Ok(told)
+        Ok(found)
     }
 
     /// Up, the last block again, up again, down, and then blocks alternating: as many as the number that is looked at, and one more.
-    fn pass(&self, session: &mut Session<'_, '_>, pass: u64, candidate: u64) -> Result<Trace, Halt> {
+    fn pass(&self, session: &mut Session<'_, '_>, pass: u64, candidate: u64) -> Result<RecencyTrace, Halt> {
         let all = |up| Run { from: 0, count: self.count, up, rounds: 1 };
         let in_turns = |count: u64| Run { from: 1, count, up: false, rounds: ROUNDS };
         let last = (candidate + 1).min(self.count - 1);
@@ -224,7 +186,7 @@ impl Places {
         let turns = [candidate.min(last), last].map(in_turns);
         let runs = [all(true), again, all(true), all(false)].into_iter().chain(turns);
         let origin = self.origin(pass);
-        let mut trace = Trace { latest: self.full as usize, ..Trace::default() };
+        let mut trace = RecencyTrace { latest: self.full as usize, ..RecencyTrace::default() };
         self.fill_buffer(session, origin, &mut trace)?;
         trace.begin = trace.costs.len() + self.count as usize;
         let mut page = 1;
@@ -266,7 +228,7 @@ impl Places {
         &self,
         session: &mut Session<'_, '_>,
         origin: Bytes,
-        trace: &mut Trace,
+        trace: &mut RecencyTrace,
     ) -> Result<(), Halt> {
         let place = (origin + self.distance * self.count).round_down(self.page);
         let room = (session.capacity().0.saturating_sub(place.0)) / self.page.0;
@@ -282,114 +244,3 @@ impl Places {
         Ok(())
     }
 }
-
-/// The likeliest number of logs, and by how many log-likelihood ratios; 0 logs: all writes are alike.
-fn likeliest(log_likelihoods: &[f64]) -> Option<(usize, f64)> {
-    let best =
-        (0..log_likelihoods.len()).max_by(|&a, &b| log_likelihoods[a].total_cmp(&log_likelihoods[b]))?;
-    let second = (0..log_likelihoods.len())
-        .filter(|&logs| logs != best)
-        .map(|logs| log_likelihoods[logs])
-        .fold(f64::MIN, f64::max);
-    (log_likelihoods[best] - second > 0.0).then_some((best, log_likelihoods[best] - second))
-}
-
-impl Trace {
-    /// The writes that are looked at: not those that fill a buffer.
-    fn looked_at(&self) -> usize {
-        self.places[self.begin.min(self.places.len())..].iter().flatten().count()
-    }
-
-    /// What is slow: merges are by far the longest, and more of them are seen than places.
-    fn dear(&self) -> f64 {
-        let late = &self.costs[self.begin.min(self.costs.len())..];
-        let mut costs = late.to_vec();
-        costs.sort_by(|a, b| b.total_cmp(a));
-        costs.truncate((self.looked_at() / 2).max(1));
-        median(&costs) * DEAR
-    }
-
-    /// How many times as long as the others slow writes take.
-    fn contrast(&self) -> f64 {
-        let dear = self.dear();
-        let late = self.costs[self.begin.min(self.costs.len())..].iter().copied();
-        let (long, short): (Vec<f64>, Vec<f64>) = late.partition(|&cost| cost >= dear);
-        median(&long) / median(&short).max(1.0)
-    }
-
-    /// The writes behind one that took much longer than a merge, until one is slow again: what was deferred, or was in a buffer, was done
-    /// meanwhile.
-    fn silent(&self, dear: &[bool]) -> Vec<bool> {
-        let long: Vec<f64> =
-            self.costs.iter().zip(dear).filter(|&(_, &dear)| dear).map(|(&cost, _)| cost).collect();
-        let (rest, mut rested) = (median(&long) * IDLE_OF_MERGE, false);
-        let write = |(&cost, &dear): (&f64, &bool)| {
-            let silent = rested && !dear;
-            rested = cost > rest || silent;
-            silent
-        };
-        self.costs.iter().zip(dear).map(write).collect()
-    }
-
-    /// By the number of logs: the logarithm of its likelihood, but for a constant. The first one is that of writes that are all
-    /// alike. `None` if no writes are slow.
-    fn log_likelihoods(&self, most: u64) -> Option<Vec<f64>> {
-        let dear: Vec<bool> = {
-            let least = self.dear();
-            self.costs.iter().map(|&cost| cost >= least).collect()
-        };
-        let silent = self.silent(&dear);
-        let (seen, all) = (self.looked_at(), self.places.len());
-        if seen == 0 || self.contrast() < CONTRAST {
-            return None;
-        }
-        let wrong = |merges: &[bool]| {
-            let is_of_place = |at: &usize| self.places[*at].is_some();
-            let last = (self.begin..all).rfind(is_of_place).map_or(all, |last| last + 1);
-            let at: Vec<usize> =
-                (self.begin..last).filter(is_of_place).chain(last..all.min(last + BEHIND)).collect();
-            let of_shift = |shift: usize| {
-                let differs = |&&at: &&usize| match dear.get(at + shift) {
-                    Some(&dear) => dear != merges[at] && !silent[at + shift],
-                    None => true,
-                };
-                at.iter().filter(differs).count()
-            };
-            (0..=self.latest).map(of_shift).min().unwrap_or(seen)
-        };
-        // With fewer logs than places more writes are slow than places.
-        let none = vec![false; all];
-        let of_places: Vec<bool> = self.places.iter().map(Option::is_some).collect();
-        let dears = dear[self.begin.min(all)..].iter().filter(|dear| **dear).count() as u64;
-        let alike = wrong(if dears < most { &none } else { &of_places });
-        let of_logs = |logs: u64| {
-            let of_room = |room| wrong(&self.merges(logs as usize, room));
-            of_room(Room::OpenedFirst).min(of_room(Room::UsedFirst))
-        };
-        let wrong = std::iter::once(alike).chain((1..most).map(of_logs));
-        Some(wrong.map(|wrong| -(wrong as f64) * RIGHT).collect())
-    }
-
-    /// Which writes open a log, if there are so many.
-    fn merges(&self, logs: usize, room: Room) -> Vec<bool> {
-        let mut open: Vec<Option<u64>> = Vec::new();
-        let mut opens = |place: &Option<u64>| {
-            let has_log = open.iter().position(|other| other == place);
-            match (has_log, room) {
-                (Some(index), Room::UsedFirst) => open[index..].rotate_left(1),
-                (Some(_), Room::OpenedFirst) => {}
-                (None, _) => {
-                    if open.len() == logs {
-                        open.remove(0);
-                    }
-                    open.push(*place);
-                }
-            }
-            has_log.is_none() && place.is_some()
-        };
-        self.places.iter().map(&mut opens).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests;

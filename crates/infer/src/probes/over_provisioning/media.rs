@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //! - a rise is one that stays: [`RISEN`] readings one after the other;
-//! - nothing is said without as many readings before it as tell what is usual.
+//! - nothing is said without as many readings before it as show what is usual.
 
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_analysis::signals::figures::median;
@@ -127,7 +127,7 @@ fn rise(readings: &[Reading]) -> Option<Rise> {
     if risen.iter().any(|step| step.1 < RISE * before) {
         return None;
     }
-    // In the first of them it rises at a place that its own amplification tells.
+    // In the first of them it rises at a place that its own amplification shows.
     let length = (risen[1].0.host - risen[0].0.host).0 as f64;
     let usual_part = 1.0 - ((risen[0].1 - before) / (after - before)).clamp(0.0, 1.0);
     let place = risen[0].0.host + Bytes((usual_part * length) as u64);

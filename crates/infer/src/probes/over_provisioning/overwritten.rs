@@ -1,9 +1,8 @@
-//! What the overwritten device tells of its unit: the cycle that predicted itself, and the rows that all stalls tell.
+//! What the overwritten device shows of its unit: the cycle that predicted itself, and the rows that all stalls show.
 
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
-use flashlab_analysis::signals::copied::few_copied;
 use flashlab_analysis::signals::figures::{folded, slowest};
-use flashlab_analysis::signals::unit_rows::{UnitOfRows, unit_of_rows};
+use flashlab_analysis::signals::unit_rows::UnitOfRows;
 use flashlab_base::Bytes;
 
 use super::overwriting::Overwriting;
@@ -15,24 +14,21 @@ use crate::session::Session;
 const CLEAR_RULE: Rule = Rule::likely("collection from the first write");
 const LATER: Rule = Rule::strong("collection");
 const LATE: Rule = Rule::likely("late collection");
-/// That of so many units none was predicted, though there was time, speaks against it.
+/// That none of this number of units was predicted, though there was time, speaks against it.
 const LATE_MOST: u32 = 16;
 const NOT_PREDICTED: Rule = Rule::weak("collection not predicted");
-/// The rule where the rows tell the same, and where they tell another unit that is so much likelier, as a log-likelihood ratio.
+/// The rule where the rows show the same, and where they show another unit that is so much likelier, as a log-likelihood ratio.
 const SAME_ROWS: Rule = Rule::strong("collection and rows");
 const OTHER_ROWS: Rule = Rule::likely("collection and other rows");
 const LIKELIER: f64 = 8.0;
-/// More stalls from a place on are space that is reclaimed, if they are so much likelier than none, as a log-likelihood ratio.
-const RECLAIMED: f64 = 12.0;
-
 impl Overwriting {
-    /// The unit that comes back: the cycle, if stalls do not tell another number of rows much more clearly.
+    /// The unit that comes back: the cycle, if stalls do not show another number of rows much more clearly.
     pub(super) fn unit(&self) -> Option<ReclaimUnit> {
         let bytes = |writes: usize| self.size * writes as u64;
-        let all_of = |writes: usize| bytes(writes) * self.one_in;
-        let of_rows = self.of_rows.filter(|told| told.lead >= LIKELIER);
+        let all_of = |writes: usize| bytes(writes) * self.trace.one_in;
+        let of_rows = self.trace.of_rows.filter(|told| told.lead >= LIKELIER);
         let told = self.row.zip(of_rows).map(|(row, told)| (row * told.rows as u64, Some(told.from)));
-        let (size, onset, predicted, rightly) = match (self.seen, told, self.room_from) {
+        let (size, onset, predicted, rightly) = match (self.trace.seen, told, self.trace.room_from) {
             (None, Some((told, from)), Some(_)) => (told, from, 0, 0),
             (None, ..) => return None,
             (Some(seen), told, _) => {
@@ -43,26 +39,6 @@ impl Overwriting {
         };
         let onset = onset.map(bytes);
         Some(ReclaimUnit { size, onset, predictions: predicted as u32, correct: rightly as u32, logs: None })
-    }
-
-    /// What all stalls from where blocks are collected on say of the rows of a unit.
-    pub(super) fn look_at_rows(&mut self, pages: bool) {
-        let Some(row) = self.row else { return };
-        let more = self.more_stalls().filter(|stalls| stalls.gain >= RECLAIMED).map(|stalls| stalls.at);
-        // Where blocks are replaced as a whole, other things begin later.
-        self.room_from = more.filter(|_| pages);
-        let onset = self.seen.and_then(|seen| seen.onset);
-        let beginnings: Vec<usize> = more.into_iter().chain(onset).collect();
-        let cycle = self.seen.map(|seen| seen.cycle.period);
-        let rows = row.0 as f64 / self.size.0 as f64;
-        let told = unit_of_rows(&[&self.writes, &self.reads()], rows, &beginnings, cycle);
-        // Where the cycle is another one, it began at another place.
-        let begins = |told: UnitOfRows| {
-            let period = (told.rows as f64 * rows).round() as usize;
-            let found = few_copied(&self.both, &[period]).filter(|found| found.phase >= period);
-            UnitOfRows { from: found.map_or(told.from, |found| found.phase), ..told }
-        };
-        self.of_rows = told.map(begins);
     }
 
     /// What that says of the erase block.
@@ -84,7 +60,7 @@ impl Overwriting {
         };
         let same =
             |told: &UnitOfRows| onset.is_some() && self.row.map(|row| row * told.rows as u64) == Some(size);
-        let (rows, basis) = match self.of_rows.filter(same) {
+        let (rows, basis) = match self.trace.of_rows.filter(same) {
             Some(told) if told.lead >= LIKELIER => (told.gain, OTHER_ROWS),
             Some(told) => (told.gain, SAME_ROWS),
             None => (0.0, basis),
@@ -104,19 +80,24 @@ impl Overwriting {
     /// What was overwritten by its places in a unit, from where blocks are collected on.
     pub(super) fn picture_of_unit(&self, unit: &ReclaimUnit) -> Picture {
         let from = unit.onset.unwrap_or_default().0 as f64;
-        let mut points = slowest(self.size, &self.both);
+        let mut points = slowest(self.size, &self.trace.both);
         points.retain(|&(written, _)| written >= from);
         let title = format!(
             "The filled device, overwritten sequentially, {}, since garbage collection began: its slow IOs come back once per erase \
              block. Of neighbouring IOs the slowest is shown.",
             self.behind(),
         );
-        folded(&title, self.both_named(), Bytes(unit.size.0 / self.one_in), &[(self.both_named(), points)])
+        folded(
+            &title,
+            self.both_named(),
+            Bytes(unit.size.0 / self.trace.one_in),
+            &[(self.both_named(), points)],
+        )
     }
 
     /// Leaves what was seen to the groups behind.
     pub(super) fn tell(&self, session: &mut Session<'_, '_>) {
-        session.fill_mut().unit = self.unit();
+        session.set_reclaim_unit(self.unit());
         // What a SLC cache moves shows its blocks more clearly.
         if let Some(finding) = self.finding().filter(|_| !session.known().has_slc_cache()) {
             session.hand_in(finding);

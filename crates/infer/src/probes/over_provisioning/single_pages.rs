@@ -20,14 +20,13 @@
 //! - no page begins a block, as what begins one goes to a log of its own: its number on its die is odd;
 //! - before these pages no log was written to, but for a few pages: what was written since the device was filled was in order.
 
-use std::iter::successors;
-
 use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
 use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::{mean, median, over_bytes, quantile};
+use flashlab_analysis::signals::figures::{median, over_bytes};
 use flashlab_analysis::signals::full_logs::{
-    MANY, Regular, SLACK, Shared, is_on_grid, logs_of, regular, rise, waited_from, waits_at,
+    Regular, SLACK, Shared, is_on_grid, logs_of, rise, waited_from, waits_at,
 };
+use flashlab_analysis::signals::page_stalls::{LEVELS, PageStalls};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
@@ -43,31 +42,19 @@ use crate::session::Session;
 const PLACES: u64 = 24;
 const IN_TURNS: u64 = 3 * PLACES;
 const LATE: usize = 32;
-/// A merge takes so many times what a page takes on its die.
+/// A merge takes this many times what a page takes on its die.
 const MERGED: f64 = 6.0;
-/// Of one die's pages a sweep writes one in so many: blocks that are merged for each log. So many that a sweep fills some of the
+/// Of one die's pages a sweep writes one in this number: blocks that are merged for each log. It is so large that a sweep fills some of the
 /// largest logs.
 const ONE_IN: [u64; 2] = [8, 32];
 const LOGS_OF_SWEEP: u64 = 3;
 const ROWS_MOST: u64 = 512;
 const BLOCKS_LEAST: u64 = 24;
-/// How many more are written each time: so many at least, or this share.
+/// How many more are written each time: this number at least, or this share.
 const STEP: u64 = 128;
 const GROWTH: f64 = 0.2;
 /// The most writes.
 const MOST: u64 = 1 << 15;
-/// Emptying a log takes so many times what a write takes; no outlier is so far away.
-const RECLAIMED: f64 = 18.0;
-/// Other stalls may be as long as the shortest of these.
-const LEVELS: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
-/// These stalls take as long as copying this many blocks: more than a collection.
-const COPIED: f64 = 6.0;
-/// The first ones may take so large a part of what most take.
-const SHORTER: f64 = 16.0;
-/// Behind a buffer they may be off by this part of a log.
-const BUFFERED_SLACK: f64 = 0.03;
-/// This share of the writes is usual.
-const USUAL: f64 = 0.9;
 /// The most merges that a die defers.
 const PIECES: usize = 24;
 
@@ -110,7 +97,7 @@ impl SinglePages {
         let dies = known.count(Parameter::ParallelUnits)?.max(1);
         let stripe = known.whole_stripe(size)?;
         let chunk = Bytes(stripe.0 / dies);
-        // With chunks of one page the next page of a die is a stripe farther. If there are so many times as many dies, it is odd as
+        // With chunks of one page the next page of a die is a stripe farther. If there are `times` as many dies, it is odd as
         // well, and on one die, whatever the chunk.
         let grain = |times: u64| match (dies, chunk > size) {
             (1, _) => (size * (2 * times * times), size * (2 * times - 1)),
@@ -144,12 +131,12 @@ impl SinglePages {
         (self.size - self.io) * self.costs.len() as u64
     }
 
-    /// The blocks of all dies that are filled together, if a log takes so many pages.
+    /// The blocks of all dies that are filled together, if a log takes `shared.period` pages.
     pub(super) fn unit(&self, shared: &Shared) -> Bytes {
         self.size * (self.dies * shared.period as u64)
     }
 
-    /// Goes on until what is told by these pages is clear, or `most` of the flash is taken; more, and until `more` is written, where
+    /// Goes on until what shows in these pages is clear, or `most` of the flash is taken; more, and until `more` is written, where
     /// some of them were stalls.
     pub(super) fn look(
         &mut self,
@@ -173,11 +160,12 @@ impl SinglePages {
             return Ok(Logs::Merged);
         }
         loop {
-            if let Some(regular) = self.regular(session) {
+            if let Some(regular) = self.stalls(session).regular(|found| self.may_be_buffered(session, found))
+            {
                 return self.count(session, regular);
             }
             let known = self.costs.len() as u64;
-            let until = if self.stalls(LEVELS[1]).is_empty() { most } else { more };
+            let until = if self.stalls(session).stalls(LEVELS[1]).is_empty() { most } else { more };
             let count = STEP.max((known as f64 * GROWTH) as u64).min(until.saturating_sub(known));
             if count == 0 {
                 return Ok(Logs::Unclear);
@@ -245,70 +233,9 @@ impl SinglePages {
         .draw("single pages", Style::Line, over_bytes(self.size, &self.costs))
     }
 
-    /// The writes that took so many times what emptying a log takes at least.
-    fn stalls(&self, level: f64) -> Vec<usize> {
-        // Of a row that takes several pages the last one may wait for all.
-        let usual = &self.costs[self.costs.len() / 2..];
-        let most = quantile(usual, USUAL);
-        let usual: Vec<f64> = usual.iter().copied().filter(|&cost| cost <= most).collect();
-        let least = level * RECLAIMED * median(&self.costs).max(mean(&usual));
-        (0..self.costs.len()).filter(|&index| self.costs[index] > least).collect()
-    }
-
-    /// More than garbage collection takes that reclaims blocks for the pages of a window. The cost of a page comes from the faster
-    /// writes, in which no deferred work was done. Behind a buffer one write waits for many: there it is the mean of the writes that are
-    /// no stalls, or the cost of filling the device.
-    fn copied(&self, session: &Session<'_, '_>, found: &Regular) -> f64 {
-        let page = if self.buffer == Buffer::None {
-            let mut before = self.costs[..found.first].to_vec();
-            before.sort_by(f64::total_cmp);
-            before.truncate(before.len().div_ceil(2));
-            mean(&before)
-        } else {
-            let others = (0..self.costs.len()).filter(|&at| !is_on_grid(at, found.first, found.period));
-            mean(&others.map(|at| self.costs[at]).collect::<Vec<_>>()).min(page_on_die(session, self.size))
-        };
-        COPIED * page * found.period as f64 / planes(session) as f64
-    }
-
-    /// Regular stalls, if most of them, or the first one, take so long that several blocks as large as a log were copied, and if
-    /// they begin behind whole logs or go on for long.
-    fn regular(&self, session: &Session<'_, '_>) -> Option<Regular> {
-        let of_level = |level: &f64| {
-            let found = regular(&self.stalls(*level), *level, planes(session) as usize)?;
-            let on_grid = |level: f64| {
-                let stalls = self.stalls(level).into_iter();
-                stalls.filter(|&stall| is_on_grid(stall, found.first, found.period)).collect::<Vec<_>>()
-            };
-            let stalled: Vec<f64> = on_grid(*level).iter().map(|&stall| self.costs[stall]).collect();
-            let longest = median(&stalled).max(stalled.first().copied().unwrap_or(0.0));
-            let copied = self.copied(session, &found);
-            // The first ones may be shorter.
-            let is_one = |stall: &usize| SHORTER * self.costs[*stall] >= longest;
-            let stalls = on_grid((level / SHORTER).max(1.0));
-            let first = stalls.into_iter().find(is_one).unwrap_or(found.first);
-            let found = Regular { first: self.before(*level, first, found.period), ..found };
-            let logs = logs_of(&found, 0, &self.may_be_buffered(session, &found));
-            let clear = found.in_a_row >= MANY || logs.is_some_and(|logs| logs.whole);
-            (clear && longest >= copied).then_some(found)
-        };
-        LEVELS.iter().find_map(of_level)
-    }
-
-    /// The first of stalls that are a period apart up to this one: behind a buffer they may be a little early or late.
-    fn before(&self, level: f64, first: usize, period: usize) -> usize {
-        let slack = if self.buffer == Buffer::None {
-            SLACK
-        } else {
-            SLACK + (BUFFERED_SLACK * period as f64) as usize
-        };
-        let stalls = self.stalls((level / SHORTER).max(1.0));
-        let earlier = |first: &usize| {
-            let place = first.checked_sub(period)?;
-            let is_dear = |stall: &usize| SHORTER * self.costs[*stall] > self.costs[*first];
-            stalls.iter().copied().find(|stall| stall.abs_diff(place) <= slack && is_dear(stall))
-        };
-        successors(Some(first), earlier).last().unwrap_or(first)
+    fn stalls(&self, session: &Session<'_, '_>) -> PageStalls<'_> {
+        let buffered = (self.buffer != Buffer::None).then(|| page_on_die(session, self.size));
+        PageStalls { costs: &self.costs, buffered, planes: planes(session) as usize }
     }
 
     /// The logs that were full before the first of regular stalls, without those whose merges were deferred.
@@ -334,22 +261,6 @@ impl SinglePages {
         Ok(shared.map_or(Logs::Unclear, |shared| {
             Logs::Shared(Shared { whole: shared.whole && deferred.is_some() && of_some, deferred, ..shared })
         }))
-    }
-
-    /// The same logs if so many of them are reclaimed in batches. That what they take was seen elsewhere says that it is not what all of them
-    /// take; `None` if there is no such number of logs.
-    pub(super) fn log_batches(
-        &self,
-        session: &Session<'_, '_>,
-        shared: &Shared,
-        at_once: usize,
-    ) -> Option<Shared> {
-        let Shared { first, period, deferred, .. } = *shared;
-        let one = Regular { first, period: period / at_once, level: 0.0, in_a_row: 0 };
-        let buffered = self.may_be_buffered(session, &one);
-        let told = logs_of(&one, deferred.unwrap_or(0) * at_once, &buffered)?;
-        let may_be = told.logs as usize >= at_once;
-        may_be.then_some(Shared { whole: told.whole && deferred.is_some(), deferred, ..told })
     }
 
     /// How many pages a buffer may hold that wait for their rest: one that is reclaimed when it is full keeps the half of it for
@@ -391,7 +302,7 @@ impl SinglePages {
                 return Ok(None);
             }
             let is_next = |stall: &usize| *stall + SLACK >= opened && is_on_grid(*stall, first, period);
-            if let Some(stall) = self.stalls(level).into_iter().find(is_next) {
+            if let Some(stall) = self.stalls(session).stalls(level).into_iter().find(is_next) {
                 return Ok(Some((stall + SLACK - opened) / period));
             }
         }

@@ -9,7 +9,7 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_analysis::signals::figures::{median, ranked};
 use flashlab_base::{Bytes, Nanos};
 
-use super::repeated::Repeated;
+use super::Repeated;
 use crate::answers::no_cache::{is_faster, nothing};
 use crate::halt::Halt;
 use crate::patterns::reads::{Walk, how_many_times, in_order};
@@ -21,7 +21,7 @@ use crate::words::duration;
 const PIECE: Bytes = Bytes::kib(16);
 /// Places lie further apart than any row of pages.
 const APART: Bytes = Bytes::kib(128);
-/// Starts of so many sequential reads, as people name them, and the longest one.
+/// Starts of this number of sequential reads, as people name them, and the longest one.
 const STARTS: [u64; 4] = [1, 2, 4, START_MAX];
 const NAMES: [&str; 4] = ["after one read", "after two", "after four", "after eight"];
 const START_MAX: u64 = 8;
@@ -99,7 +99,7 @@ pub(super) fn probe(session: &mut Session<'_, '_>, repeated: &Repeated) -> Resul
 }
 
 impl CacheProbe {
-    /// Reads at distances behind so many sequential ones, alternating, each time elsewhere.
+    /// Reads at distances behind a number of sequential ones, alternating, each time elsewhere.
     fn behind<const N: usize>(
         &mut self,
         session: &mut Session<'_, '_>,

@@ -3,11 +3,34 @@
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_analysis::signals::figures::windows;
 use flashlab_analysis::signals::pass_level::SLOWED;
+use flashlab_analysis::signals::recovery::{After, Before, End};
 use flashlab_base::{Bytes, Nanos};
 
-use super::after::{After, BURST, Before, End, Sizes};
 use crate::rule::Rule;
 use crate::words::{duration, times};
+
+/// How long the burst takes.
+pub(super) const BURST: Nanos = Nanos::from_secs(5);
+/// A burst is as long as it should be if it is this part of it: its last piece has the length that the piece before it says, and one merge
+/// more or less changes that by a tenth.
+const LONG_ENOUGH: f64 = 0.9;
+
+/// What is written, and where.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    /// Writes of a pass of one region.
+    pub(super) pass: u64,
+    /// The most random writes of the burst.
+    pub(super) burst: u64,
+    pub(super) random: Bytes,
+    pub(super) sequential: Bytes,
+    /// Random writes go below this.
+    pub(super) span: Bytes,
+    /// Whether it is written in order before the burst.
+    pub(super) in_order: bool,
+    /// What is kept for rewriting all that was written randomly, where that is affordable.
+    pub(super) rewriting: Bytes,
+}
 
 /// The rule of a burst that is shorter than it should be.
 const SHORT_BURST: Rule = Rule::weak("short burst");
@@ -16,12 +39,12 @@ const SHORT_BURST: Rule = Rule::weak("short burst");
 pub(super) struct Experiment {
     pub(super) sizes: Sizes,
     pub(super) before: Before,
-    /// The bursts, the shortest first: one at least.
-    pub(super) bursts: Vec<After>,
-    /// Whether the level before the bursts was steady.
+    /// How long the burst took.
+    pub(super) burst: Nanos,
+    /// What followed it.
+    pub(super) after: After,
+    /// Whether the level before the burst was steady.
     pub(super) is_steady: bool,
-    /// The burst that the write budget does not allow, and what it would write.
-    pub(super) left_out: Option<(Nanos, Bytes)>,
     /// What the first region cost after everything was rewritten.
     pub(super) rewritten: Option<Vec<f64>>,
     /// What is left of the write budget.
@@ -32,10 +55,9 @@ pub(super) struct Experiment {
 
 /// The recovery time, whether the slowdown ends by itself, and whether rewriting ends it.
 pub(super) fn answers(seen: &Experiment) -> [Finding; 3] {
-    let (first, last) = (&seen.bursts[0], &seen.bursts[seen.bursts.len() - 1]);
     let mut evidence = figures(seen);
     // A longer burst may have an effect that a shorter one has not.
-    let is_short = !first.is_long_enough(BURST);
+    let is_short = (seen.burst.0 as f64) < LONG_ENOUGH * BURST.0 as f64;
     if is_short {
         evidence += " The write budget does not allow a longer burst.";
     }
@@ -43,7 +65,7 @@ pub(super) fn answers(seen: &Experiment) -> [Finding; 3] {
         evidence += " The level was not steady before the burst, after the writes that came earlier.";
     }
     let time = recovery_time(seen, is_short, &evidence);
-    let [ends, cures] = match last.end(&seen.before) {
+    let [ends, cures] = match seen.after.end(&seen.before) {
         End::NotSeen if !seen.merges => without_end(seen, evidence),
         end => with_end(seen, end, is_short, evidence),
     };
@@ -51,12 +73,12 @@ pub(super) fn answers(seen: &Experiment) -> [Finding; 3] {
 }
 
 fn recovery_time(seen: &Experiment, is_short: bool, evidence: &str) -> Finding {
-    let (parameter, first) = (Parameter::RecoveryTime, &seen.bursts[0]);
+    let (parameter, after) = (Parameter::RecoveryTime, &seen.after);
     let picture = picture(seen);
-    match first.end(&seen.before) {
-        End::ByItself if seen.is_steady && !is_short && first.is_as_before(&seen.before) => {
-            let found = Rule::found(parameter, first.time(), Rule::likely("ended by itself"), evidence);
-            found.with(picture.mark(first.time().0 as f64, "recovered"))
+    match after.end(&seen.before) {
+        End::ByItself if seen.is_steady && !is_short && after.is_as_before(&seen.before) => {
+            let found = Rule::found(parameter, after.time(), Rule::likely("ended by itself"), evidence);
+            found.with(picture.mark(after.time().0 as f64, "recovered"))
         }
         End::WhereRewritten => {
             Rule::not_identifiable(parameter, Rule::likely("ends where rewritten"), evidence).with(picture)
@@ -67,10 +89,10 @@ fn recovery_time(seen: &Experiment, is_short: bool, evidence: &str) -> Finding {
 
 /// Whether it ends, and whether rewriting helps, where an end was seen or has to come.
 fn with_end(seen: &Experiment, end: End, is_short: bool, mut evidence: String) -> [Finding; 2] {
-    let (level, last) = (&seen.before.first, &seen.bursts[seen.bursts.len() - 1]);
+    let level = &seen.before.first;
     let (ends, rule) = match end {
         End::ByItself if seen.is_steady && is_short => (true, SHORT_BURST),
-        End::ByItself if seen.is_steady && level.times(last.last(level.writes())).high < SLOWED => {
+        End::ByItself if seen.is_steady && level.times(seen.after.last(level.writes())).high < SLOWED => {
             (true, Rule::strong("as before"))
         }
         End::ByItself if seen.is_steady => (true, Rule::likely("nearly as before")),
@@ -122,61 +144,43 @@ fn without_end(seen: &Experiment, mut evidence: String) -> [Finding; 2] {
 }
 
 fn figures(seen: &Experiment) -> String {
-    let Experiment { sizes, before, bursts, left_out, .. } = seen;
-    let writes = before.first.writes();
+    let Experiment { sizes, before, burst, after, .. } = seen;
+    let passes = after.costs.chunks_exact(before.first.writes());
+    let ratios: Vec<_> = passes.map(|pass| before.first.times(pass)).collect();
+    let listed: Vec<String> = ratios.iter().map(|ratio| times(ratio.estimate)).collect();
+    let last = ratios[ratios.len() - 1];
     let mut figures = format!(
-        "Before the random writes, sequential writes of {} take {}.",
+        "Before the random writes, sequential writes of {} take {}. After {} of random writes of {} they take, pass by pass, {} that \
+         time; the last ratio is between {} and {}.",
         sizes.sequential,
-        duration(before.first.mean())
+        duration(before.first.mean()),
+        burst,
+        sizes.random,
+        listed.join(", "),
+        times(last.low),
+        times(last.high)
     );
-    for found in bursts {
-        let ratios: Vec<_> = found.costs.chunks_exact(writes).map(|pass| before.first.times(pass)).collect();
-        let listed: Vec<String> = ratios.iter().map(|ratio| times(ratio.estimate)).collect();
-        let last = ratios[ratios.len() - 1];
-        figures += &format!(
-            " After {} of random writes of {} they take, pass by pass, {} that time; the last ratio is between {} and {}.",
-            found.burst,
-            sizes.random,
-            listed.join(", "),
-            times(last.low),
-            times(last.high)
-        );
-        if found.slowed > 0 {
-            figures += &format!(" They are slower for {}.", duration(found.time().0 as f64));
-        }
-        if let Some(other) = &found.other {
-            let ratio = before.other.times(other).estimate;
-            figures += &format!(
-                " In a region that was not written to since, they take {} the time before.",
-                times(ratio)
-            );
-        }
+    if after.slowed > 0 {
+        figures += &format!(" They are slower for {}.", duration(after.time().0 as f64));
     }
-    if let Some((length, needed)) = left_out {
-        figures += &format!(
-            " Random writes for {length} and a pass after them need {needed} more, which the write budget does not allow."
-        );
+    if let Some(other) = &after.other {
+        let ratio = times(before.other.times(other).estimate);
+        figures += &format!(" In a region that was not written to since, they take {ratio} the time before.");
     }
     figures
 }
 
 fn picture(seen: &Experiment) -> Picture {
-    let Experiment { before, bursts: all, .. } = seen;
-    let width = before.first.width();
-    let level = before.first.mean();
-    let end = all.iter().filter_map(|found| found.done.last()).copied().fold(0.0, f64::max);
-    let empty = Picture::new(
-        "Sequential writes after bursts of random writes, as means of stretches, and their level before the bursts.",
+    let Experiment { before, after, .. } = seen;
+    let (width, level) = (before.first.width(), before.first.mean());
+    let end = after.done.last().copied().unwrap_or(0.0);
+    let done = after.done.chunks_exact(width).map(|part| part[width - 1]);
+    Picture::new(
+        "Sequential writes after a burst of random writes, as means of stretches, and their level before the burst.",
         Axis::linear("time since the burst", "ns"),
         Axis::linear("response time", "ns"),
-    );
-    let draw = |picture: Picture, found: &After| {
-        let done = found.done.chunks_exact(width).map(|part| part[width - 1]);
-        let points = done.zip(windows(&found.costs, width)).collect();
-        picture.draw(&format!("after {} of random writes", found.burst), Style::Line, points)
-    };
-    all.iter()
-        .fold(empty, draw)
-        .draw("mean before the bursts", Style::Fitted, vec![(0.0, level), (end, level)])
-        .draw("limit: slower by a tenth", Style::Fitted, vec![(0.0, SLOWED * level), (end, SLOWED * level)])
+    )
+    .draw("after the burst", Style::Line, done.zip(windows(&after.costs, width)).collect())
+    .draw("mean before the burst", Style::Fitted, vec![(0.0, level), (end, level)])
+    .draw("limit: slower by a tenth", Style::Fitted, vec![(0.0, SLOWED * level), (end, SLOWED * level)])
 }

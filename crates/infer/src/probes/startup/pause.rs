@@ -2,59 +2,30 @@
 //!
 //! # Model
 //! A device may do deferred work while the host is idle. With pauses as long as the writes themselves take it has half
-//! of the time for it; what a write costs then, relative to without pauses, is what they buy: 1 where it is idle, too.
-//! Runs with and without pauses take turns, each after idle time: with pauses just as long as the writes, a buffer that the
-//! other kind of run had filled would stay full for thousands of writes. The beginning of each does not count, as it is under
-//! the influence of the rest. That is a third of a run, or more where the level changes later than that.
-//!
-//! What is rare and slow makes the means uncertain: how much, batches of writes show. Outliers of the host are
-//! rare and slow as well: what takes several times as long as a latency spike does not count.
-//!
-//! Where nothing is deferred pauses buy nothing at all, so 1 is more likely than any other figure near it; how much more depends on
-//! whether there is memory for writes. What else is likely is a share of the cost. The two hypotheses are weighed by Bayes' rule, with Student's t for
-//! the error, as the batches are few: figures that neither explains leave what is likely beforehand.
-//!
-//! # Invariants
-//! - the mean counts, as latency spikes of work are what it is about;
-//! - the confidence is the chance that the value is as near as [`NEAR`].
+//! of the time for it; the cost of a write then, relative to that without pauses, is what pauses buy: 1 if it is idle, too.
+//! Runs with and without pauses alternate, each after idle time: with pauses just as long as the writes, a buffer that the
+//! other kind of run had filled would stay full for thousands of writes.
 
-use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::{mean, medians, windows};
-use flashlab_analysis::signals::steps::{Spike, spike};
+use flashlab_analysis::signals::figures::mean;
+use flashlab_analysis::signals::pause_benefit::{PauseBenefit, pause_benefit, settled};
 use flashlab_base::Nanos;
 use flashlab_plan::Time;
-use statrs::distribution::{Continuous, ContinuousCDF, StudentsT};
 
 use crate::halt::Halt;
-use crate::patterns::random_writes::{is_page_map, random_writes};
+use crate::patterns::random_writes::random_writes;
 use crate::patterns::responses;
-use crate::patterns::writes::{Buffer, buffer};
+use crate::patterns::writes::Buffer;
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
 
-/// The part of a run that is under the influence of what was before, at least and at most, and p of a level that changes
-/// later.
-const SETTLING: (f64, f64) = (0.3, 0.75);
-const P: f64 = 1e-4;
-/// Batches of a run.
-const BATCHES: usize = 4;
-/// Outliers are ten times and more as much as a latency spike; several latency spikes at once are not.
-const SPIKES_MOST: f64 = 4.0;
-/// A device whose answers jitter is still busy when it answers early: writes without pauses wait for that, by the part of
-/// their jitter that is on the early side. So much of the ratio is not the device's doing.
-const JITTER: f64 = 0.01;
-/// What is near enough to be right.
-const NEAR: f64 = 0.03;
 /// How likely it is that pauses buy nothing: without memory for writes, where that is not known, and with it.
 const NOTHING: [f64; 3] = [0.75, 0.4, 0.1];
 /// What else is likely is between 0 and this: where every page may lie anywhere pauses make no write slower, and where blocks
 /// are merged they may.
 const ELSE: [f64; 2] = [1.0, 1.5];
-/// As batches of one run are not independent, so many of them count for one more than the errors have degrees of freedom.
-const BATCHES_PER_DEGREE: f64 = 2.0;
 /// What is less likely right than this is not said, and nothing has a stronger rule than that.
 const SAID: f64 = 0.45;
 const STRONGEST: Rule = Rule::likely("mean of batches");
@@ -71,75 +42,16 @@ pub(super) fn run(session: &mut Session<'_, '_>, without: &[Vec<f64>], count: u6
     Ok(responses(&session.run("with-pauses", &paused)?))
 }
 
-/// What of each run is not under the influence of the rest before it, behind which writes become slower. The median over the
-/// runs shows from which write on.
-fn settled(runs: &[Vec<f64>]) -> Vec<&[f64]> {
-    let changes =
-        change(&medians(runs), Direction::Up).filter(|step| step.p < P).map_or(0, |step| step.index_high + 1);
-    let from = |run: &[f64]| {
-        let [least, most] = [SETTLING.0, SETTLING.1].map(|share| (run.len() as f64 * share) as usize);
-        changes.clamp(least, most.max(least))
-    };
-    runs.iter().map(|run| &run[from(run)..]).collect()
-}
-
-/// The means of batches of the costs that are no higher than `most`, so many of each run.
-fn batches(runs: &[&[f64]], most: f64) -> Vec<f64> {
-    let of_run = |run: &&[f64]| {
-        let costs: Vec<f64> = run.iter().copied().filter(|&cost| cost <= most).collect();
-        windows(&costs, costs.len() / BATCHES).into_iter().take(BATCHES).collect::<Vec<_>>()
-    };
-    runs.iter().flat_map(of_run).collect()
-}
-
-/// What no write costs that is not an outlier.
-fn most(spike: Spike) -> f64 {
-    SPIKES_MOST * (spike.usual + spike.excess)
-}
-
-/// The ratio of two means, and its standard error from that of batches.
-fn ratio(with: &[f64], without: &[f64]) -> (f64, f64) {
-    let relative = |batches: &[f64]| {
-        let (n, level) = (batches.len() as f64, mean(batches));
-        let squares: f64 = batches.iter().map(|batch| (batch - level).powi(2)).sum();
-        squares / (n * (n - 1.0)).max(1.0)
-    };
-    let (above, below) = (mean(with), mean(without).max(1.0));
-    let ratio = above / below;
-    let error = (relative(with) + ratio * ratio * relative(without)).sqrt() / below;
-    (ratio, error.max(1e-3))
-}
-
-/// The value to say and the chance that it is right, for a ratio with a standard error of so many degrees of freedom, where
-/// nothing being bought has the chance `nothing` beforehand, and else it is no more than `most`.
-fn weigh((ratio, error): (f64, f64), degrees: f64, nothing: f64, most: f64) -> (f64, f64) {
-    let Ok(scatter) = StudentsT::new(0.0, error.max(1e-6), degrees.max(1.0)) else { return (ratio, 0.0) };
-    let between = |low: f64, high: f64| scatter.cdf(high - ratio) - scatter.cdf(low - ratio);
-    let anything = between(0.0, most).max(f64::MIN_POSITIVE);
-    let (one, other) = (nothing * scatter.pdf(ratio - 1.0), (1.0 - nothing) / most * anything);
-    let one = one / (one + other);
-    let right = |value: f64| {
-        let is_one = if (value - 1.0).abs() <= NEAR { one } else { 0.0 };
-        is_one + (1.0 - one) * between((value - NEAR).max(0.0), (value + NEAR).min(most)) / anything
-    };
-    let value = if one >= 0.5 { 1.0 } else { ratio.min(most) };
-    (value, right(value))
-}
-
-/// Concludes from runs of both kinds.
-pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with: &[Vec<f64>]) {
-    let kinds = [with, without].map(settled);
-    let most = most(spike(&kinds.concat().concat()));
-    let [with, without] = kinds.map(|runs| batches(&runs, most));
-    let (ratio, error) = ratio(&with, &without);
-    let nothing = match buffer(session) {
+/// What pauses buy, from runs with and without them, by what is known of a write buffer.
+pub(super) fn benefit(runs: [&[Vec<f64>]; 2], buffer: Buffer, is_page_map: bool) -> Finding {
+    let nothing = match buffer {
         Buffer::None => NOTHING[0],
         Buffer::Unknown => NOTHING[1],
         Buffer::Holds(_) => NOTHING[2],
     };
-    let most = ELSE[usize::from(!is_page_map(session))];
-    let degrees = with.len().min(without.len()) as f64 / BATCHES_PER_DEGREE - 1.0;
-    let (value, right) = weigh((ratio, error.hypot(JITTER * ratio)), degrees, nothing, most);
+    let most = ELSE[usize::from(!is_page_map)];
+    let PauseBenefit { value, right, ratio: (ratio, error), batches: [with, without] } =
+        pause_benefit(runs, nothing, most);
     let points =
         |batches: &[f64]| batches.iter().enumerate().map(|(index, &cost)| (index as f64, cost)).collect();
     let picture = Picture::new(
@@ -156,50 +68,11 @@ pub(super) fn conclude(session: &mut Session<'_, '_>, without: &[Vec<f64>], with
         duration(mean(&without)),
         with.len(),
     );
-    let strongest = if is_page_map(session) && value < 1.0 { NOT_STEADY } else { STRONGEST };
+    let strongest = if is_page_map && value < 1.0 { NOT_STEADY } else { STRONGEST };
     let finding = if right >= SAID {
         Rule::found(Parameter::PauseBenefit, value, strongest.of_chance(right), evidence)
     } else {
         Finding::undetermined(Parameter::PauseBenefit, evidence)
     };
-    session.conclude(finding.with(picture));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_ratio_near_one_is_one_unless_it_is_known_to_be_another() {
-        assert_eq!(weigh((0.9, 0.06), 7.0, NOTHING[0], ELSE[0]).0, 1.0);
-        assert_eq!(weigh((0.9, 0.01), 7.0, NOTHING[0], ELSE[0]).0, 0.9);
-        let (value, right) = weigh((0.5, 0.01), 7.0, NOTHING[1], ELSE[1]);
-        assert!(value == 0.5 && right > 0.95, "{value} {right}");
-        // Nothing is known of it.
-        assert!(weigh((0.8, 0.2), 7.0, NOTHING[2], ELSE[1]).1 < SAID);
-        // It says nothing, and no figure beyond what is likely is one.
-        let (value, right) = weigh((4.5, 2.3), 7.0, NOTHING[0], ELSE[1]);
-        assert!(value == 1.0 && right < 0.9, "{value} {right}");
-        assert_eq!(weigh((2.0, 0.15), 7.0, NOTHING[0], ELSE[0]).0, 1.0);
-        assert!(weigh((f64::INFINITY, 0.0), 0.0, NOTHING[0], ELSE[0]).1 <= 1.0);
-    }
-
-    #[test]
-    fn a_beginning_that_is_longer_than_usual_does_not_count() {
-        let run = [vec![1.0; 60], vec![9.0; 40]].concat();
-        let late = settled(std::slice::from_ref(&run));
-        assert!((39..=41).contains(&late[0].len()), "{}", late[0].len());
-        let down = [vec![9.0; 60], vec![1.0; 40]].concat();
-        assert_eq!(settled(std::slice::from_ref(&down))[0].len(), 70);
-        assert!(settled(&[vec![]])[0].is_empty());
-    }
-
-    #[test]
-    fn the_error_of_a_ratio_comes_from_batches() {
-        let (value, error) = ratio(&[1.0, 1.2, 0.8, 1.0], &[2.0, 2.0, 2.0, 2.0]);
-        assert!((value - 0.5).abs() < 1e-9);
-        // The batches scatter by 0.163, their mean by half of that.
-        assert!((error - 0.0816 / 2.0).abs() < 1e-3, "{error}");
-        assert_eq!(ratio(&[], &[]).0, 0.0);
-    }
+    finding.with(picture)
 }

@@ -7,7 +7,7 @@
 //! one die, and then pages of the same die are read, until they take what they took before. What all of this took longer is
 //! what the writes cost: a few pages each where every page may lie anywhere, even if blocks are collected later, and a merge each where not.
 //!
-//! Pages at one place, and the device's first page, are looked at in the same way then: what they defer tells the families apart as in
+//! Pages at one place, and the device's first page, are looked at in the same way then: what they defer distinguishes the families as in
 //! [`crate::probes::translation`].
 //!
 //! A map of which only a part is in memory is written back when reads reclaim blocks for other parts of it. So a few places only are read,
@@ -22,7 +22,6 @@ use flashlab_analysis::signals::figures::{mean, median};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 
-use super::merges::{MERGE, MERGING};
 use crate::halt::{Halt, if_affordable};
 use crate::patterns::writes::{apart, page_takes, page_to_write, place, shifted, writes};
 use crate::patterns::{ios, responses};
@@ -66,14 +65,14 @@ pub(super) fn deferred(session: &mut Session<'_, '_>, alone: f64) -> Result<Opti
     let Some(first) = cost(session, "deferred-first", &again(Bytes::ZERO), Bytes::ZERO)? else {
         return Ok(None);
     };
-    let is_merge = |cost: f64| cost >= priors::MERGE_LEAST && cost >= MERGING * page_takes;
+    let is_merge = |cost: f64| cost >= priors::MERGE_LEAST && cost >= priors::BLOCK_MERGE_RATIO * page_takes;
     let seen = |family, rule| {
         let relative = [anywhere, first].map(|cost| cost / page_takes);
         Ok(Some(Deferred { anywhere: relative[0], first: relative[1], family, rule }))
     };
     if !is_merge(anywhere) {
         // Where all pages cost about as much, it is collecting.
-        return match is_merge(first) && first >= MERGE * anywhere {
+        return match is_merge(first) && first >= priors::MERGE_RATIO * anywhere {
             true => seen(Some(Family::SharedLogBlock), CLEAR),
             false => seen(None, UNCLEAR),
         };

@@ -1,7 +1,7 @@
 //! What single pages cost in the patterns by which the families of translation layers differ ([`crate::probes::translation`]).
 //!
 //! # Model
-//! Without a write buffer the median tells what the usual write costs. Behind one only the pace does, after as many writes as it
+//! Without a write buffer the median shows what the usual write costs. Behind one only the pace does, after as many writes as it
 //! holds; what is then compared with writes in sequence, which keep all dies busy, is on one die. A buffer that
 //! keeps what it holds is shown more pages near each other than it can keep, repeatedly: at first logs are opened for them.
 //!
@@ -17,7 +17,6 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern};
 use flashlab_samples::Sample;
 
-use super::merges::MERGE;
 use crate::halt::Halt;
 use crate::patterns::responses;
 use crate::patterns::writes::{Buffer, apart, buffer, pace, pace_of_groups, page_to_write, place, writes};
@@ -27,18 +26,18 @@ use crate::session::Session;
 const SHARE: f64 = 0.12;
 /// Writes that are looked at.
 const WRITES: u64 = 64;
-/// More than a device has log blocks, and so many of the writes after them are looked at.
+/// More than a device has log blocks, and this number of the writes after them is looked at.
 const OPENED: u64 = 1024;
 const LATE: u64 = 256;
 /// IOs in flight that keep all dies busy.
 const DEPTH: u32 = 32;
-/// How far apart places are, where there are so many of them: more than a die has log blocks.
+/// How far apart places are, where there are enough of them: more than a die has log blocks.
 const FAR: [Bytes; 5] = [Bytes::mib(24), Bytes::mib(12), Bytes::mib(6), Bytes::mib(3), Bytes::kib(1536)];
 const PLACES: u64 = 32;
 /// More writes than the merges that are deferred.
 const DEFERRED: u64 = 48;
-/// A page repeatedly that takes no more than so many times what it takes in sequence may be kept in a buffer, which
-/// holds up to so many times as much as it takes at first without anybody's waiting: a part is for what is on its way.
+/// A page repeatedly that takes no more than this many times what it takes in sequence may be kept in a buffer, which
+/// holds up to this many times as much as it takes at first without anybody's waiting: a part is for what is on its way.
 const KEPT: f64 = 1.5;
 const KEEPS: u64 = 3;
 /// A page on one die takes so large a part at least of what it takes in sequence by as many dies.
@@ -188,7 +187,7 @@ impl Probing<'_, '_, '_> {
             loop {
                 let samples = session.run(name, &Pattern { queue_depth: depth, ..pattern(done) })?;
                 done += late;
-                // Merges of seconds each need not be so many.
+                // Of merges of seconds each fewer are enough.
                 if done >= most || begin.since(session.time_left()) > longest {
                     let together = if session.looks_through() { depth } else { 1 };
                     return Ok::<_, Halt>(pace_of_groups(&samples, late, together));
@@ -245,7 +244,7 @@ impl Probing<'_, '_, '_> {
 /// Whether a page takes less in sequence than large requests in the end, which nothing undercuts for long: then a buffer takes it, though none
 /// was found, or SLC cells.
 fn undercuts(session: &Session<'_, '_>, size: Bytes, base: f64) -> bool {
-    base < HIDDEN * session.fill().nanos_per_byte * size.0 as f64
+    base < HIDDEN * session.fill_nanos_per_byte() * size.0 as f64
 }
 
 /// What may be written: no more than the group's own share, which others left or not.
@@ -270,9 +269,9 @@ impl FamilyCosts {
         let mut base = probing.sequence(0.31)?;
         if buffer != Buffer::None {
             // What large requests took in the end cannot be undercut for long.
-            base = base.max(probing.session.fill().nanos_per_byte * size.0 as f64);
+            base = base.max(probing.session.fill_nanos_per_byte() * size.0 as f64);
         }
-        probing.merge = 2.0 * MERGE * dies * base;
+        probing.merge = 2.0 * priors::MERGE_RATIO * dies * base;
         let mut in_place = probing.again_at([0.53, 0.73])?;
         let mut first = probing.again("first-page", Bytes::ZERO)?;
         first = first.min(probing.again("first-page", Bytes::ZERO)?);

@@ -9,7 +9,7 @@
 //!
 //! # Invariants
 //! - a unit has two of its multiples slow at least, and few pages elsewhere are;
-//! - nothing is told behind a write buffer.
+//! - nothing is concluded behind a write buffer.
 
 use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
 use flashlab_analysis::priors;
@@ -26,8 +26,6 @@ use crate::session::Session;
 /// Stripes that are looked at each time, and the most.
 const STRIPES: u64 = 32;
 const STRIPES_MOST: u64 = 2048;
-/// A merge takes so many times what a page takes.
-const MERGE: f64 = 5.0;
 /// Multiples of a unit that have to be seen, and the share of them that is slow.
 const MULTIPLES: usize = 2;
 const DEAR: f64 = 0.75;
@@ -112,7 +110,7 @@ impl Turns {
     /// What takes longer begins a block, if the first page takes as long as merges do.
     fn level(&self) -> Option<f64> {
         let (merge, page) = (median(&self.merges), median(&self.costs));
-        (merge >= MERGE * page).then_some((merge / 2.0).max((merge * page).sqrt()))
+        (merge >= priors::MERGE_RATIO * page).then_some((merge / 2.0).max((merge * page).sqrt()))
     }
 
     /// Whether pages at other multiples of a unit are slow again, and those a stripe before them and half-way are not.

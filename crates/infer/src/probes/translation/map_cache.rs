@@ -6,16 +6,14 @@
 //! where they lie is forgotten, and so is what any buffer holds; then they are cached. The same pages lie at the same
 //! places both times: what the second time takes more is looking them up.
 //!
-//! A page is brought to mind by writing it, which also makes a buffer for reads forget it. But what lies in SLC cells is
-//! found by another map, and is forgotten when it is moved from there. So other pages are only read, and then as many as a
-//! read buffer holds, which are fewer than any such map remembers.
+//! A page is brought to mind by writing it, which also makes a buffer for reads forget it.
 //!
 //! # Invariants
 //! - what a write buffer may keep is pushed out of it before the first time;
 //! - two rounds, at different places, have to agree.
 
 use flashlab_analysis::decide::ranks::{mann_whitney, ratio};
-use flashlab_analysis::inference::{Family, Parameter};
+use flashlab_analysis::inference::Family;
 use flashlab_analysis::priors;
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
@@ -42,74 +40,37 @@ const P: f64 = 1e-6;
 const LOOK_UP: f64 = 1.15;
 /// A difference whose upper end is smaller than this is none.
 const NONE: f64 = 1.1;
-/// Pages that a buffer for reads holds at most, and the share of a device that a map certainly remembers.
-const READ_BUFFER: u64 = 640;
-const READ_SHARE: u64 = 60;
 /// Reads of the whole device.
 const LARGE: Bytes = Bytes::mib(1);
 
-/// Compares reads of a few pages before and after the whole device was read.
+/// Compares reads of a few pages before and after the whole device was read. The pages are written before, and what pushes them out of a
+/// write buffer.
 pub(super) fn look_for_map_cache(
     session: &mut Session<'_, '_>,
     size: Bytes,
 ) -> Result<(MapCache, String), Halt> {
     let held = known_buffer(session).most(session).round_up(size);
-    let affordable = (size * PAGES + held) * ROUNDS <= session.writes_left();
-    let (written, figures) = match affordable {
-        true => compare(session, size, Mode::Write, held)?,
-        false => (
-            MapCache::Unclear(Family::Page),
-            "The write budget was too small to write a few pages and look for a map on the flash.".to_owned(),
-        ),
-    };
-    if matches!(written, MapCache::Found) {
-        return Ok((written, figures));
+    if (size * PAGES + held) * ROUNDS > session.writes_left() {
+        let why = "The write budget was too small to write a few pages and look for a map on the flash.";
+        return Ok((MapCache::Unclear(Family::Page), why.to_owned()));
     }
-    let few = Bytes(session.capacity().0 / READ_SHARE);
-    let held = match session.known().bytes(Parameter::ReadBufferSize) {
-        Some(size) => Bytes(size.0 * 5 / 4),
-        None => size * READ_BUFFER,
-    };
-    if held > few {
-        let unclear =
-            if matches!(written, MapCache::None) { MapCache::Unclear(Family::Page) } else { written };
-        return Ok((unclear, figures));
-    }
-    let (read, more) = compare(session, size, Mode::Read, held)?;
-    let both = match (written, read) {
-        (MapCache::None, other) => other,
-        (unclear, MapCache::None) => unclear,
-        (_, other) => other,
-    };
-    Ok((both, format!("{figures} {more}")))
-}
-
-/// Brings pages to mind by reading or writing them and `held` others, and reads them before and after all else.
-fn compare(
-    session: &mut Session<'_, '_>,
-    size: Bytes,
-    by: Mode,
-    held: Bytes,
-) -> Result<(MapCache, String), Halt> {
     let capacity = session.capacity().round_down(size);
     let slot = Bytes(capacity.0 / (PAGES + 1)).round_down(size);
-    let held = held.round_up(size);
     let origin = place(session, 0.4, Bytes::mib(1));
     let (mut known, mut forgotten) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        let offset = size * (5 + 2 * round + if by.is_write() { 0 } else { 2 * ROUNDS });
+        let offset = size * (5 + 2 * round);
         let few = |mode| {
             let pattern = ios(mode, Location::Sequential, size, PAGES).on_target(offset, slot * PAGES);
             apart(pattern, slot)
         };
-        session.run("few-pages", &few(by))?;
+        session.run("few-pages", &few(Mode::Write))?;
         if held > Bytes::ZERO {
-            let others = ios(by, Location::Sequential, size, held.0 / size.0).on_target(origin, held);
+            let others =
+                ios(Mode::Write, Location::Sequential, size, held.0 / size.0).on_target(origin, held);
             session.run("push-out", &others)?;
         }
-        if by.is_write() {
-            session.idle(priors::BUFFER_DRAINED)?;
-        }
+        session.idle(priors::BUFFER_DRAINED)?;
         known.extend(responses(&session.run("few-pages-read", &few(Mode::Read))?));
         let large = LARGE.min(capacity);
         let all = ios(Mode::Read, Location::Sequential, large, capacity.0 / large.0);
@@ -122,7 +83,7 @@ fn compare(
         return Ok((MapCache::Unclear(Family::Page), String::new()));
     };
     let figures = format!(
-        "After a {by} of {PAGES} pages, reading them takes {} the time if the whole device was read in between ({} to {}).",
+        "After a write of {PAGES} pages, reading them takes {} the time if the whole device was read in between ({} to {}).",
         times(more.estimate),
         times(more.low),
         times(more.high)

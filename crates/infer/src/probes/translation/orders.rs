@@ -13,7 +13,7 @@
 //! The block of the second pattern begins with the device, as a block certainly does; elsewhere the pages may belong to two.
 //!
 //! # Invariants
-//! - nothing is told behind a write buffer, which puts pages in order.
+//! - nothing is concluded behind a write buffer, which puts pages in order.
 
 use flashlab_analysis::inference::Parameter;
 use flashlab_analysis::priors;
@@ -21,7 +21,6 @@ use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
-use super::merges::{CHEAP, MERGE};
 use crate::halt::{Halt, if_affordable};
 use crate::patterns::writes::{apart, page_to_write, place, writes};
 use crate::patterns::{in_turn, responses};
@@ -93,13 +92,14 @@ impl Orders {
     /// Whether pages of one block have to be in order: against the order they cost a merge, and one of them repeatedly does not.
     pub(super) fn need_order(&self, in_place: f64) -> bool {
         self.downwards.is_some_and(|downwards| {
-            downwards * self.base >= priors::MERGE_LEAST && downwards >= MERGE * in_place.max(1.0)
+            downwards * self.base >= priors::MERGE_LEAST
+                && downwards >= priors::MERGE_RATIO * in_place.max(1.0)
         })
     }
 
     /// Whether what is so slow far apart, relative to pages in sequence, may be going there only.
     pub(super) fn is_going(&self, dear: f64) -> bool {
-        self.turns > CHEAP && self.turns * CHEAP > dear
+        self.turns > priors::NO_MERGE_RATIO && self.turns * priors::NO_MERGE_RATIO > dear
     }
 
     /// What was seen.

@@ -7,10 +7,10 @@
 //! shared logs, where some pay for many. What a page takes on its die is at most what filling the
 //! device took for as much, times the dies and planes that it kept busy.
 //!
-//! Whether merges copy what lies before the page only, or all alike, tells a block map from logs (`depths`).
+//! Whether merges copy what lies before the page only, or all alike, distinguishes a block map from logs (`depths`).
 //!
 //! # Invariants
-//! - nothing is told where the dies are not known: pages of several dies would not wait for each other.
+//! - nothing is concluded where the dies are not known: pages of several dies would not wait for each other.
 
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_analysis::priors;
@@ -35,7 +35,7 @@ const ROUND: u64 = 32;
 const DEFERRED: u64 = 32;
 /// From round to round pages are so much further on: no neighbours, which leave a buffer together.
 const APART: u64 = 3;
-/// The addresses lie in so many of the shortest units; and in so many where the dies are not known.
+/// The addresses lie in this number of the shortest units; and in this number where the dies are not known.
 const UNITS: u64 = 2048;
 const UNITS_UNKNOWN: u64 = 8192;
 /// Merges, relative to what a page takes on its die at most: a merge copies sixteen pages or more, but the link or a
@@ -65,7 +65,7 @@ pub(super) struct Sustained {
     trace: DepthTrace,
 }
 
-/// Writes them; none where there is no budget for as many as tell, or the dies are not known. `alone` is what a page takes in
+/// Writes them; none where there is no budget for as many as show, or the dies are not known. `alone` is what a page takes in
 /// sequence, where no buffer hides it.
 pub(super) fn sustained(
     session: &mut Session<'_, '_>,
@@ -147,7 +147,7 @@ impl Sustained {
         )
     }
 
-    /// What it says of the erase block, where depths tell one.
+    /// What it says of the erase block, where depths show one.
     pub(super) fn unit(&self) -> Option<Finding> {
         let Depths { unit, gain, beyond, delay } = self.depths?;
         let evidence = format!(

@@ -15,22 +15,26 @@
 
 use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::Picture;
-use flashlab_analysis::signals::bursts::SMALL;
+use flashlab_analysis::priors;
 use flashlab_analysis::signals::figures::{median, ranked};
-use flashlab_base::{Bytes, Mode};
+use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Pattern};
 
-use super::bursts::{idle_after, write_behind, write_one};
 use crate::halt::Halt;
+use crate::patterns::writes::{costs_of, writes};
 use crate::patterns::{ios, responses};
 use crate::session::Session;
 use crate::words::duration;
 
 /// The sizes of the writes: whole pages, and whole rows of the most planes.
-const SIZES: [Bytes; 2] = [Bytes::kib(16), Bytes::kib(64)];
+pub(super) const SIZES: [Bytes; 2] = [Bytes::kib(16), Bytes::kib(64)];
+/// The size of the reads that compare what was just written with what was written before.
+const SMALL: Bytes = Bytes::kib(4);
+/// The idle time after writes, as a multiple of their time.
+const REST_FACTOR: u64 = 3;
 /// Trials of each size.
 const TRIALS: usize = 40;
-/// With fewer of each nothing can be told.
+/// With fewer of each nothing can be concluded.
 const TRIALS_LEAST: usize = 16;
 /// p that reads take as long as others.
 const P: f64 = 1e-4;
@@ -57,9 +61,6 @@ pub(super) struct Landed {
     pub(super) landing: Landing,
     pub(super) evidence: String,
     pub(super) picture: Picture,
-    /// Reads of [`SMALL`] of what was written last, after idle time, and of what was written before.
-    pub(super) rested: Vec<f64>,
-    pub(super) older: Vec<f64>,
     /// Writes of the smaller of the sizes after idle time, and reads of as much.
     pub(super) writes: Vec<f64>,
     pub(super) reads: Vec<f64>,
@@ -99,11 +100,11 @@ impl Trials {
                 }
                 // The last page of a piece is the last to leave.
                 let last = |place: Bytes| read(place + size - small, small);
-                let place = session.fill().until;
+                let place = session.filled_until();
                 let cost = write_one(session, "piece", size)?;
                 let now = responses(&session.run("read-at-once", &last(place))?);
                 seen.at_once[index].extend(now.first().map(|&now| (cost, now)));
-                let place = session.fill().until;
+                let place = session.filled_until();
                 write_one(session, "piece", size)?;
                 session.idle(idle_after(cost))?;
                 seen.rested.extend(responses(&session.run("read-after-a-rest", &last(place))?));
@@ -171,14 +172,14 @@ impl Trials {
             duration(median(&rested)),
             duration(median(&older)),
         );
-        Landed { landing, evidence, picture, rested, older, writes, reads }
+        Landed { landing, evidence, picture, writes, reads }
     }
 }
 
 /// Reads of what was written first, after more was written than is held.
 fn displaced(session: &mut Session<'_, '_>) -> Result<Vec<f64>, Halt> {
     let (size, small) = (Bytes::kib(128).max(session.block()), SMALL.max(session.block()));
-    let end = session.fill().until;
+    let end = session.filled_until();
     let more = MORE.min(Bytes(session.capacity().0 / 50)).min(session.writes_left()).0 / size.0;
     if more > 0 {
         write_behind(session, "more", size, more)?;
@@ -204,6 +205,32 @@ fn no_sooner(seen: &[(f64, f64)]) -> Vec<f64> {
     let mut seen = seen.to_vec();
     seen.sort_by(|a, b| a.0.total_cmp(&b.0));
     seen[seen.len() * 3 / 4..].iter().map(|&(_, read)| read).collect()
+}
+
+/// The idle time after writes that took `cost` nanoseconds.
+fn idle_after(cost: f64) -> Nanos {
+    priors::PROGRAMMED.max(Nanos(cost as u64) * REST_FACTOR)
+}
+
+/// `count` writes of `size` behind what was written, as a part of filling the device: what they took.
+fn write_behind(
+    session: &mut Session<'_, '_>,
+    name: &str,
+    size: Bytes,
+    count: u64,
+) -> Result<Vec<f64>, Halt> {
+    let (place, length) = (session.filled_until(), size * count);
+    if place + length > session.capacity() {
+        return Err(Halt::Misfit(format!("it has no space for bursts of {length}")));
+    }
+    let costs = costs_of(session, name, &writes(Location::Sequential, size, count, place, length))?;
+    session.filled(length);
+    Ok(costs)
+}
+
+/// One write behind what was written: what it took.
+fn write_one(session: &mut Session<'_, '_>, name: &str, size: Bytes) -> Result<f64, Halt> {
+    Ok(write_behind(session, name, size, 1)?.first().copied().unwrap_or(0.0))
 }
 
 fn read(place: Bytes, size: Bytes) -> Pattern {
