@@ -16,7 +16,7 @@ use flashlab_plan::{Location, ModeRule};
 use flashlab_repair::policy_named;
 
 use crate::append_and_pack::layer::AppendLayer;
-use crate::iodrive::{self, DAY, MIB, NAME, PAGE, THREADS};
+use crate::iodrive::{self, DAY, MIB, MIXED, NAME, PAGE, THREADS};
 use crate::lab::{Result, numbered, on_all_processors, run};
 use crate::papers::Measurement;
 use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Scale, SeriesStyle};
@@ -32,8 +32,6 @@ pub(crate) const TABLES: Reproduction = Reproduction {
 
 /// A superblock of the drive: a block of 64 pages on each of 16 dies.
 const SEGMENT: Bytes = Bytes::mib(8);
-/// The IOs of a measurement: 25 times what the layer's buffers take.
-const IOS: u64 = 200_000;
 /// Looks at a drive with the layer in Figure 4b, the IOs of each, and the part of the drive that is written between them.
 const LOOKS: u64 = 24;
 const LOOK_IOS: u64 = 40_000;
@@ -125,7 +123,7 @@ fn layer_values(reads: u32, alpha: u32, seed: Seed) -> Result<Measured> {
     let mut layer = layer(alpha, seed)?;
     age(&mut layer, 2.0, numbered(seed, 20))?;
     let mark = layer.placer().mark();
-    let rate = timed(&mut layer, reads, IOS, numbered(seed, 21))?;
+    let rate = timed(&mut layer, reads, MIXED, numbered(seed, 21))?;
     let status = layer.placer().status_since(&mark);
     let hot = status.logs.first();
     let value = |name: &str, unit, value: Option<f64>| {

@@ -29,6 +29,8 @@ pub(crate) const DAY: u64 = 16;
 /// The number of measurements in a day, and the IOs that each of them times.
 const MEASUREMENTS: u64 = 48;
 const TIMED: u64 = 10_000;
+/// The IOs of a mix, also with Append and Pack: two thirds of the drive.
+pub(crate) const MIXED: u64 = 200_000;
 const HOUR: f64 = 3600.0;
 pub(crate) const MIB: f64 = (1 << 20) as f64;
 
@@ -249,7 +251,7 @@ fn threads(seed: Seed) -> Result<Measured> {
 /// Random reads and writes after a day of random writes.
 pub(crate) fn mix(writes: f64, seed: Seed) -> Result<Measurement> {
     let mode = ModeRule::WriteProbability(writes);
-    let mixed = pattern(mode, Location::Random, PAGE, THREADS, 60_000);
+    let mixed = pattern(mode, Location::Random, PAGE, THREADS, MIXED);
     let rate = mib_s(&run(&mut aged(DAY, numbered(seed, 10))?, &mixed, numbered(seed, 11))?);
     let (read, write) = (100.0 - 100.0 * writes, 100.0 * writes);
     Ok(value(format!("baseline_mib_s {read:.0}/{write:.0}"), "MiB/s", rate))

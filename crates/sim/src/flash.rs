@@ -17,6 +17,7 @@
 //! - no decision of a translation layer depends on the timing: both timings leave the same blocks and counts;
 //! - with a [`Ledger`], every read is checked to return the most recent write of its page.
 
+mod collection_pauses;
 mod content;
 mod counts;
 mod geometry;

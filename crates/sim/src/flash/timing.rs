@@ -13,11 +13,14 @@
 //! 1. while it is idle;
 //! 2. in slices, before each operation of the host;
 //! 3. in the foreground, when the backlog has more merges than the array has spare blocks for.
+//!
+//! Collections may give way to reads ([`CollectionPauses`]).
 
 use std::collections::VecDeque;
 
 use flashlab_base::Nanos;
 
+use super::collection_pauses::CollectionPauses;
 use super::{Die, EraseBlock, FlashGeometry};
 
 /// A run of consecutive pages of one block.
@@ -170,6 +173,8 @@ pub struct Times {
     pub copy_back: bool,
     /// The controller's time for each page that is copied, while the die waits.
     pub copy: Nanos,
+    /// How long collections pause after a read. `None`: a read waits while its die collects.
+    pub collection_pause: Option<Nanos>,
     /// The cells.
     pub cells: CellTimes,
     /// The cells of the SLC cache.
@@ -199,6 +204,7 @@ struct DieState {
     worked: Nanos,
     /// The times of its deferred work, the oldest first.
     backlog: VecDeque<Nanos>,
+    pauses: CollectionPauses,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -294,6 +300,61 @@ impl Resources {
     }
 
     #[inline]
+    fn read_in_order(&mut self, run: PageRun, at: Nanos) -> Nanos {
+        let (first, count) = self.multi_plane_pages(run);
+        let times = self.times;
+        let array = self.cells(run.slc).read;
+        let transfer = times.transfer * u64::from(run.pages);
+        let start = self.begin(run.die, true, at);
+        let state = &mut self.dies[run.die.index()];
+        let is_in_register = times.reuses_page_register && state.in_register == Some((run.block, first));
+        let sense = if is_in_register { Nanos::ZERO } else { array.sum(first, 1) };
+        let sensed = start + times.command + sense;
+        let leaves = sensed.max(self.channel_free(run.die));
+        let others = array.sum(first + 1, count - 1);
+        let end = if times.cache_mode && count > 1 {
+            let one = transfer.0 / u64::from(count);
+            leaves + times.register_move * u64::from(count) + Nanos(others.0.max(transfer.0 - one) + one)
+        } else {
+            leaves + others + transfer
+        };
+        self.occupy_channel(run.die, leaves, transfer);
+        self.occupy_die(run.die, start, end);
+        self.dies[run.die.index()].in_register = Some((run.block, first + count - 1));
+        end
+    }
+
+    /// A read that does not wait while its die collects. Collections pause after it.
+    fn read_before_collections(&mut self, run: PageRun, pause: Nanos, at: Nanos) -> Nanos {
+        let end = if self.dies[run.die.index()].pauses.is_collecting(at) {
+            let (first, count) = self.multi_plane_pages(run);
+            let array = self.cells(run.slc).read.sum(first, count);
+            let transfer = self.times.transfer * u64::from(run.pages);
+            let length = self.times.command + array + transfer;
+            self.channels[self.attached[run.die.index()] as usize].worked += transfer;
+            let state = &mut self.dies[run.die.index()];
+            let start = state.pauses.pass(at, length);
+            state.free += length;
+            state.worked += length;
+            start + length
+        } else {
+            self.read_in_order(run, at)
+        };
+        for die in &mut self.dies {
+            die.free += die.pauses.pause(at, pause);
+        }
+        end
+    }
+
+    /// Notes that a die copied pages. What is deferred gives way anyway.
+    #[inline]
+    fn note_collection(&mut self, die: Die, from: Nanos, until: Nanos) {
+        if self.times.collection_pause.is_some() && !self.defers {
+            self.dies[die.index()].pauses.collect(from, until);
+        }
+    }
+
+    #[inline]
     fn occupy_channel(&mut self, die: Die, from: Nanos, time: Nanos) {
         let channel = &mut self.channels[self.attached[die.index()] as usize];
         channel.free = from + time;
@@ -354,27 +415,10 @@ impl DieState {
 impl Timing for Resources {
     #[inline]
     fn read(&mut self, run: PageRun, at: Nanos) -> Nanos {
-        let (first, count) = self.multi_plane_pages(run);
-        let times = self.times;
-        let array = self.cells(run.slc).read;
-        let transfer = times.transfer * u64::from(run.pages);
-        let start = self.begin(run.die, true, at);
-        let state = &mut self.dies[run.die.index()];
-        let is_in_register = times.reuses_page_register && state.in_register == Some((run.block, first));
-        let sense = if is_in_register { Nanos::ZERO } else { array.sum(first, 1) };
-        let sensed = start + times.command + sense;
-        let leaves = sensed.max(self.channel_free(run.die));
-        let others = array.sum(first + 1, count - 1);
-        let end = if times.cache_mode && count > 1 {
-            let one = transfer.0 / u64::from(count);
-            leaves + times.register_move * u64::from(count) + Nanos(others.0.max(transfer.0 - one) + one)
-        } else {
-            leaves + others + transfer
-        };
-        self.occupy_channel(run.die, leaves, transfer);
-        self.occupy_die(run.die, start, end);
-        self.dies[run.die.index()].in_register = Some((run.block, first + count - 1));
-        end
+        match self.times.collection_pause {
+            None => self.read_in_order(run, at),
+            Some(pause) => self.read_before_collections(run, pause, at),
+        }
     }
 
     #[inline]
@@ -419,9 +463,12 @@ impl Timing for Resources {
     #[inline]
     fn relocate(&mut self, source: PageRun, target: PageRun, scale: f32, at: Nanos) -> Nanos {
         if source.die != target.die || !self.times.copy_back || source.slc != target.slc {
-            let read = self.read(source, at);
+            let from = at.max(self.dies[target.die.index()].free);
+            let read = self.read_in_order(source, at);
             let end = self.program(target, scale, read);
-            return self.handle_copied(target, end);
+            let end = self.handle_copied(target, end);
+            self.note_collection(target.die, from, end);
+            return end;
         }
         let times = self.times;
         let (first, count) = self.multi_plane_pages(target);
@@ -433,7 +480,9 @@ impl Timing for Resources {
         let start = self.begin(target.die, false, at);
         let end = start + times.command * u64::from(count) + reads + programs;
         self.occupy_die(target.die, start, end);
-        self.handle_copied(target, end)
+        let end = self.handle_copied(target, end);
+        self.note_collection(target.die, start, end);
+        end
     }
 
     #[inline]

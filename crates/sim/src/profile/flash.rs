@@ -88,6 +88,10 @@ pub struct FlashSection {
     pub copy_back: bool,
     /// The controller's time for each copied page, for instance to correct its errors. The die waits for it.
     pub copy: Nanos,
+    /// Garbage collection gives way to reads: a read does not wait while its die copies pages, and after each read the collections of
+    /// all dies pause for this time, but not longer in sum than they work. Default: a read waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub collection_pause: Option<Nanos>,
     /// The share of the program time that a page of zeros takes.
     pub zeros_program_share: f64,
     /// The share of the program time that a page of ones takes.
@@ -164,6 +168,7 @@ impl Default for FlashSection {
             reuses_page_register: false,
             copy_back: false,
             copy: Nanos::ZERO,
+            collection_pause: None,
             zeros_program_share: 1.0,
             ones_program_share: 1.0,
             slc_cache: None,
@@ -185,6 +190,7 @@ impl FlashSection {
             reuses_page_register: self.reuses_page_register,
             copy_back: self.copy_back,
             copy: self.copy,
+            collection_pause: self.collection_pause,
             cells: self.cells(),
             slc_cells: self.slc_cells(),
         }

@@ -27,6 +27,7 @@ const CHOICES: &[(&str, &[Key])] = &[
             ("channel_bandwidth", &["\"1KB/s\"", "\"40MB/s\"", "\"1B/s\"", "\"999GB/s\""]),
             ("cache_mode", &["true", "false"]),
             ("copy_back", &["true", "false"]),
+            ("collection_pause", &["\"0s\"", "\"1ms\"", "\"1000s\""]),
             ("zeros_program_share", &["0.0", "1.0", "10.0", "11.0"]),
             ("slc_cache", &["{ size = \"1MiB\", read = \"1us\", program = \"1us\", erase = \"1us\" }"]),
             (

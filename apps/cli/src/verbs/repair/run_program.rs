@@ -146,7 +146,7 @@ fn listen(caretaker: &Caretaker, server: &Arc<FilesServer>) -> Result<PathBuf> {
 /// Waits for the program and for all processes that use the files. Passes signals on to the program.
 fn wait(mut program: Child, counts: &FileCounts, signals: &mut Signals) -> Result<ExitStatus> {
     let mut status = None;
-    let mut is_said = false;
+    let mut looks_since_end = 0_u32;
     loop {
         if status.is_none() {
             status = program.try_wait().context("cannot wait for the program")?;
@@ -156,14 +156,17 @@ fn wait(mut program: Child, counts: &FileCounts, signals: &mut Signals) -> Resul
             if left == 0 {
                 return Ok(status);
             }
-            if !is_said {
-                tell!("the program has ended; {left} processes that it started still use the files");
-                is_said = true;
+            // The connection of a program that has just ended may still be open at the first look.
+            looks_since_end = looks_since_end.saturating_add(1);
+            if looks_since_end == 2 {
+                tell!(
+                    "the program has ended; processes that it started and that still use the files: {left}"
+                );
             }
         }
         if let Some(signal) = signals.pending().next() {
             if status.is_some() {
-                bail!("{left} processes still used the files: what they have not synced may be lost");
+                bail!("processes that still used the files: {left}; what they have not synced may be lost");
             }
             let process = Pid::from_raw(program.id() as i32);
             let passed = if signal == SIGHUP { Signal::HUP } else { Signal::TERM };
