@@ -176,6 +176,12 @@ impl SequenceWriter {
         (self.count / 2).max(1) * self.block.0 as usize - self.filled
     }
 
+    /// Whether [`SequenceWriter::batch`] bytes can be prepared without waiting for a write.
+    pub fn is_batch_free(&self, machine: &mut Machine<'_>) -> bool {
+        let needed = (self.count / 2).max(1).saturating_sub(self.filling.len() + self.free.len());
+        self.written.iter().take(needed).all(|&ticket| machine.is_done(ticket))
+    }
+
     /// Space for the next `length` bytes, at most [`SequenceWriter::batch`], in one span for each block.
     ///
     /// # Errors

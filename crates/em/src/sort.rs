@@ -13,9 +13,11 @@
 
 mod batch;
 mod block;
+mod distribution;
 mod form;
 mod heap;
 mod merge;
+mod parallel;
 mod plan;
 mod tree;
 

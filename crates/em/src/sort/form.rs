@@ -2,7 +2,7 @@
 //!
 //! # Method
 //! - [`by_sorting`] reads one half of the memory while it sorts the other: each block when it arrives, then all of them
-//!   are merged to the run.
+//!   are merged to the run. While the run's blocks are being written, those of the next one are sorted.
 //! - [`by_replacement`] is replacement selection (Knuth, TAOCP 3, 5.4.1): the smallest record of a heap goes to the run, and
 //!   the next record takes its place if it still fits into this run, or waits behind the heap for the next one.
 //! - [`by_scans`] forms a run of s memories by s scans: each scan keeps the smallest records that are greater than those of
@@ -94,23 +94,27 @@ pub(super) fn by_sorting(machine: &mut Machine<'_>, formation: &Formation<'_>) -
     let mut writer = formation.writer(machine)?;
     let mut reader = formation.reader(machine, (Bytes(0), task.length), buffers - 1)?;
     let (mut runs, mut checksum) = (Vec::new(), RecordChecksum::default());
+    let mut sort_arrived = |machine: &mut Machine<'_>, reader: &mut SequenceReader, sorted: &mut Vec<_>| {
+        let most = (load - sorted.len()).min(sorters.len());
+        let fresh = sorted_blocks(machine, formation.format(), reader, &mut sorters[..most], &mut checksum)?;
+        let is_end = fresh.is_empty();
+        sorted.extend(fresh);
+        Ok::<bool, EmError>(is_end)
+    };
+    let mut blocks: Vec<(Buffer, usize)> = Vec::new();
     loop {
-        let mut blocks = Vec::with_capacity(load);
-        while blocks.len() < load {
-            let most = (load - blocks.len()).min(sorters.len());
-            let fresh =
-                sorted_blocks(machine, formation.format(), &mut reader, &mut sorters, most, &mut checksum)?;
-            if fresh.is_empty() {
-                break;
-            }
-            blocks.extend(fresh);
-        }
+        while blocks.len() < load && !sort_arrived(machine, &mut reader, &mut blocks)? {}
         if blocks.is_empty() {
             break;
         }
         let from = writer.position();
+        let mut following = Vec::new();
         let mut sources: Vec<&[u8]> = blocks.iter().map(|(block, length)| &block[..*length]).collect();
         while sources.iter().any(|source| !source.is_empty()) {
+            // The device writes slower than a run is merged, and faster than blocks are sorted.
+            while following.len() < load && !writer.is_batch_free(machine) && reader.is_next_there(machine) {
+                sort_arrived(machine, &mut reader, &mut following)?;
+            }
             let counts = merge_batch(machine, formation.format(), &sources, &mut writer, task.threads)?;
             for (source, count) in sources.iter_mut().zip(counts) {
                 *source = &source[count * formation.format().size()..];
@@ -119,6 +123,7 @@ pub(super) fn by_sorting(machine: &mut Machine<'_>, formation: &Formation<'_>) -
         runs.push(formation.run(from, writer.position()));
         blocks.into_iter().for_each(|(block, _)| reader.give_back(block));
         reader.prefetch(machine);
+        blocks = following;
     }
     writer.finish(machine)?;
     Ok((runs, checksum))
@@ -129,17 +134,16 @@ pub(super) fn tables(sources: usize) -> Bytes {
     Bytes(sources as u64 * crate::sort::plan::SOURCE_TABLES)
 }
 
-/// Up to `most` blocks, sorted: the next one, and those that have arrived by then.
+/// Up to one block for each sorter, sorted: the next one, and those that have arrived by then.
 fn sorted_blocks(
     machine: &mut Machine<'_>,
     format: &RecordFormat,
     reader: &mut SequenceReader,
     sorters: &mut [BlockSorter],
-    most: usize,
     checksum: &mut RecordChecksum,
 ) -> Result<Vec<(Buffer, usize)>, EmError> {
-    let mut fresh = Vec::with_capacity(most);
-    while fresh.len() < most && (fresh.is_empty() || reader.is_next_there(machine)) {
+    let mut fresh = Vec::with_capacity(sorters.len());
+    while fresh.len() < sorters.len() && (fresh.is_empty() || reader.is_next_there(machine)) {
         match reader.take(machine)? {
             Some(block) => fresh.push(block),
             None => break,
