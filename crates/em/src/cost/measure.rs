@@ -2,12 +2,12 @@
 //!
 //! # Method
 //! 1. The region is written once from its beginning to its end, so that reads find data.
-//! 2. For each direction, sequentially and at random offsets within the region, IOs of a small and a large size are issued
+//! 2. For each direction, sequentially and at random offsets within the region, IOs of a large and a small size are issued
 //!    with one in flight. The line through the two mean times is the cost. Writes end with a flush, whose time counts: a
 //!    write cache only defers what it takes.
-//! 3. The first half of the region is read and the second half written, alternating, one read and one write in flight.
+//! 3. Right after them, IOs of the small size with as many in flight as the algorithm has give the parallelism.
 //! 4. What the host does meanwhile but wait is the cost of submitting an IO: on a real device, with random reads.
-//! 5. IOs of the small size with as many in flight as the algorithm has give the parallelism.
+//! 5. The first half of the region is read and the second half written, alternating, one read and one write in flight.
 //! 6. The first half of the region is read and the second half written with those depths, first apart and then at the same
 //!    time: how much longer that takes than the slower direction alone is what mixing costs.
 //!
@@ -34,13 +34,15 @@ const REAL_TIMES: u64 = 8;
 /// The bytes that more IOs on a real device cover at most.
 const REAL_MOST: Bytes = Bytes::mib(128);
 
-/// With several IOs in flight, at least this many full queues: their ends then take less than 7 % of the time.
-const QUEUES: u64 = 16;
+/// With several IOs in flight, at least this many full queues: their ends, where the queue is not full, then take less than
+/// 2 % of the time. On a real device a quarter of them.
+const QUEUES: u64 = 64;
+const REAL_QUEUES: u64 = 16;
 
 /// More than switching between reads and writes costs on any device of the zoo; an outlier does not count for more.
 const MIXING_MAX: f64 = 4.0;
 
-/// The most that the sequential IOs of one size cover: a slow device is not kept busy for minutes.
+/// The most that the sequential IOs of one size cover on a real device: a slow one is not kept busy for minutes.
 const MOST: Bytes = Bytes::mib(64);
 
 /// With which sizes costs are measured.
@@ -102,45 +104,50 @@ pub fn measure(
     let mut lab = Lab { machine, region, sizes, prng: Prng::new(seed.derive("costs", 0)) };
     lab.run(Operation::Write, sizes.large, (0..slots).collect(), 1)?;
     // Before anything is overwritten: a flash layer then has the blocks on the dies that writing in order gave them.
-    let halving_reads = sizes.in_flight.halving_reads;
-    let halving_read = lab.parallelism(Mode::Read, AccessPattern::Halving, halving_reads)?;
-    let mut lines = |mode: Mode, pattern| -> Result<[LinearCost; 2], EmError> {
-        let small = lab.mean(mode, pattern, sizes.small)?;
-        let large = lab.mean(mode, pattern, sizes.large)?;
-        let line = |small, large| LinearCost::through((sizes.small, small), (sizes.large, large));
-        Ok([line(small.time, large.time), line(small.submission, large.submission)])
-    };
-    let [sequential_read, _] = lines(Mode::Read, AccessPattern::Sequential)?;
-    let [random_read, submission] = lines(Mode::Read, AccessPattern::Random)?;
-    let [sequential_write, _] = lines(Mode::Write, AccessPattern::Sequential)?;
-    let [random_write, _] = lines(Mode::Write, AccessPattern::Random)?;
+    let InFlight { random_reads, sequential_reads, sequential_writes, halving_reads } = sizes.in_flight;
+    let halving_read = lab.at_once(Mode::Read, AccessPattern::Halving, halving_reads)?;
+    let (sequential, random) = (AccessPattern::Sequential, AccessPattern::Random);
+    let sequential_read = lab.class(Mode::Read, sequential, sequential_reads)?;
+    let sequential_write = lab.class(Mode::Write, sequential, sequential_writes)?;
     let small = lab.alternating(sizes.small)?;
     let large = lab.alternating(sizes.large)?;
     let alternating = LinearCost::through((sizes.small, small), (sizes.large, large));
-    let InFlight { random_reads, sequential_reads, sequential_writes, .. } = sizes.in_flight;
-    let parallelism = Parallelism {
-        sequential_read: lab.parallelism(Mode::Read, AccessPattern::Sequential, sequential_reads)?,
-        sequential_write: lab.parallelism(Mode::Write, AccessPattern::Sequential, sequential_writes)?,
-        random_read: lab.parallelism(Mode::Read, AccessPattern::Random, random_reads)?,
-        halving_read,
-    };
+    let random_read = lab.class(Mode::Read, random, random_reads)?;
     let mixing = match sequential_writes {
         0 | 1 => Mixing::SERIAL,
         writes => Mixing {
-            sequential_reads: lab.mixing(AccessPattern::Sequential, (sequential_reads, writes))?,
-            random_reads: lab.mixing(AccessPattern::Random, (random_reads, writes))?,
+            sequential_reads: lab.mixing(sequential, (sequential_reads, writes))?,
+            random_reads: lab.mixing(random, (random_reads, writes))?,
         },
     };
+    // At the end, because a flash layer collects garbage after them.
+    let random_write = lab.class(Mode::Write, random, 1)?;
     Ok(DeviceCosts {
-        sequential_read,
-        sequential_write,
-        random_read,
-        random_write,
+        sequential_read: sequential_read.line,
+        sequential_write: sequential_write.line,
+        random_read: random_read.line,
+        random_write: random_write.line,
         alternating,
-        parallelism,
+        parallelism: Parallelism {
+            sequential_read: sequential_read.parallelism,
+            sequential_write: sequential_write.parallelism,
+            random_read: random_read.parallelism,
+            // A search alone pays for a random read. A block that all searches read is served by one die, so that their
+            // rate can fall below that of one read alone.
+            halving_read: halving_read.map_or(1.0, |time| (random_read.small / time).max(0.1)),
+        },
         mixing,
-        submission,
+        submission: random_read.submission,
     })
+}
+
+/// What IOs of one kind cost.
+struct ClassCosts {
+    line: LinearCost,
+    submission: LinearCost,
+    parallelism: f64,
+    /// The mean time of a small IO, in nanoseconds.
+    small: f64,
 }
 
 /// Means of IOs of one kind and size, in nanoseconds.
@@ -166,10 +173,23 @@ impl Lab<'_, '_> {
         }
     }
 
+    /// The most sequential IOs of this size.
+    fn most(&self, size: Bytes) -> u64 {
+        match self.machine.is_virtual() {
+            true => u64::MAX,
+            false => (MOST.0 / size.0).max(2),
+        }
+    }
+
+    /// How many full queues there are at least.
+    fn queues(&self) -> u64 {
+        if self.machine.is_virtual() { QUEUES } else { REAL_QUEUES }
+    }
+
     /// The mean times of IOs, one in flight.
     fn mean(&mut self, mode: Mode, pattern: AccessPattern, size: Bytes) -> Result<MeanTimes, EmError> {
         let (slots, ios) = (self.region.size().0 / size.0, self.ios(size));
-        let sequential = ios.min(slots).min((MOST.0 / size.0).max(2));
+        let sequential = ios.min(slots).min(self.most(size));
         let indices: Vec<u64> = match pattern {
             AccessPattern::Sequential => {
                 let first = self.prng.below(slots - sequential + 1);
@@ -187,7 +207,7 @@ impl Lab<'_, '_> {
     /// The mean time of an IO while a sequence is read and another one written, in nanoseconds.
     fn alternating(&mut self, size: Bytes) -> Result<f64, EmError> {
         let half = self.region.size().0 / size.0 / 2;
-        let pairs = (self.ios(size) / 2).min(half).min((MOST.0 / size.0).max(2));
+        let pairs = (self.ios(size) / 2).min(half).min(self.most(size));
         let (mut free, _lease) = self.machine.budget().buffers(2, size, "measuring costs")?;
         let begin = self.machine.now();
         let mut in_flight: [Option<crate::Ticket>; 2] = [None, None];
@@ -221,10 +241,10 @@ impl Lab<'_, '_> {
     /// The offsets of IOs of the small size, enough that the ends of the run, where the queue is not full, weigh little.
     fn offsets(&mut self, pattern: AccessPattern, in_flight: u32) -> Vec<u64> {
         let slots = self.region.size().0 / self.sizes.small.0;
-        let wanted = self.ios(self.sizes.small).max(QUEUES * u64::from(in_flight));
+        let wanted = self.ios(self.sizes.small).max(self.queues() * u64::from(in_flight));
         match pattern {
             AccessPattern::Sequential => {
-                let count = wanted.min(slots).min((MOST.0 / self.sizes.small.0).max(2));
+                let count = wanted.min(slots).min(self.most(self.sizes.small));
                 let first = self.prng.below(slots - count + 1);
                 (first..first + count).collect()
             }
@@ -252,9 +272,10 @@ impl Lab<'_, '_> {
         let writes_in_flight = depths.1.min(most / 2).max(1);
         let reads_in_flight = depths.0.min(most - writes_in_flight).max(1);
         let half = self.region.size().0 / small.0 / 2;
-        let most = half.min((MOST.0 / small.0).max(2));
+        let most = half.min(self.most(small));
         let ios = self.ios(small);
-        let count = |depth: u32| ios.max(QUEUES * u64::from(depth)).min(most);
+        let queues = self.queues();
+        let count = |depth: u32| ios.max(queues * u64::from(depth)).min(most);
         let mut reads: Vec<u64> = match pattern {
             AccessPattern::Sequential => (0..count(reads_in_flight)).collect(),
             _ => self.random(half, count(reads_in_flight)),
@@ -303,24 +324,36 @@ impl Lab<'_, '_> {
         Ok(self.machine.now().since(begin))
     }
 
-    /// How many times the rate of one IO in flight is reached with this many.
-    fn parallelism(&mut self, mode: Mode, pattern: AccessPattern, in_flight: u32) -> Result<f64, EmError> {
-        let in_flight = in_flight.max(1);
-        if in_flight == 1 {
-            return Ok(1.0);
+    /// What IOs of one kind cost: one in flight, and right after these as many as the algorithm has, so that both are of the
+    /// same state of the device.
+    fn class(&mut self, mode: Mode, pattern: AccessPattern, in_flight: u32) -> Result<ClassCosts, EmError> {
+        let CostSizes { small: small_io, large: large_io, .. } = self.sizes;
+        let large = self.mean(mode, pattern, large_io)?;
+        let small = self.mean(mode, pattern, small_io)?;
+        let at_once = self.at_once(mode, pattern, in_flight)?;
+        let line = |small, large| LinearCost::through((small_io, small), (large_io, large));
+        Ok(ClassCosts {
+            line: line(small.time, large.time),
+            submission: line(small.submission, large.submission),
+            parallelism: at_once.map_or(1.0, |time| (small.time / time).max(1.0)),
+            small: small.time,
+        })
+    }
+
+    /// The time for each small IO with this many in flight, in nanoseconds; `None` for one.
+    fn at_once(
+        &mut self,
+        mode: Mode,
+        pattern: AccessPattern,
+        in_flight: u32,
+    ) -> Result<Option<f64>, EmError> {
+        if in_flight <= 1 {
+            return Ok(None);
         }
-        let mut time = |in_flight, pattern| {
-            let offsets = self.offsets(pattern, in_flight);
-            let count = offsets.len() as f64;
-            let took = self.run(mode.into(), self.sizes.small, offsets, in_flight)?;
-            Ok::<f64, EmError>(took.0 as f64 / count)
-        };
-        // A search alone pays for a random read.
-        let alone = if pattern == AccessPattern::Halving { AccessPattern::Random } else { pattern };
-        let (one, several) = (time(1, alone)?, time(in_flight, pattern)?);
-        // A block that all searches read is served by one die, so that its rate can fall below that of one read alone.
-        let least = if pattern == AccessPattern::Halving { 0.1 } else { 1.0 };
-        Ok((one / several.max(1.0)).max(least))
+        let offsets = self.offsets(pattern, in_flight);
+        let count = offsets.len() as f64;
+        let took = self.run(mode.into(), self.sizes.small, offsets, in_flight)?;
+        Ok(Some((took.0 as f64 / count).max(1.0)))
     }
 
     /// Issues IOs of one size at these multiples of it; from the first submission to the end of the last one.

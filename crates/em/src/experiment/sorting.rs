@@ -170,10 +170,8 @@ pub fn run_sort(machine: &mut Machine<'_>, options: &SortOptions) -> Result<Expe
         return Err(EmError::Wrong("the sort did not read what was generated".to_owned()));
     }
     verify_sorted(machine, &task, &plan, &output, made)?;
-    if !machine.is_virtual() {
-        times = times.mean(SequenceTimes::measure(machine, &mut free, &task.tuning, regions)?);
-        costs = mean_costs(&costs, &costs_of_all(machine, &mut free, on, sizes, options.seed)?);
-    }
+    times = times.mean(SequenceTimes::measure(machine, &mut free, &task.tuning, regions)?);
+    costs = mean_costs(&costs, &costs_of_all(machine, &mut free, on, sizes, options.seed)?);
     Ok(ExperimentOutcome {
         algorithm: "sort",
         elements: options.elements,
