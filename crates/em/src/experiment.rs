@@ -284,12 +284,31 @@ fn ios_of(machine: &Machine<'_>, name: &str) -> PhaseIos {
     phase.cloned().unwrap_or_default()
 }
 
-/// The IOs of the phases from `first` on.
-fn ios_since(machine: &Machine<'_>, first: usize) -> (IoCounts, IoCounts) {
+/// What an algorithm did between its begin and its end.
+struct TimedRun {
+    planned: IoCounts,
+    issued: IoCounts,
+    /// The issued IOs of each device.
+    issued_on: Vec<IoCounts>,
+    time: Nanos,
+    host: Nanos,
+}
+
+/// Runs an algorithm, which begins a phase or several.
+fn timed<'m, R>(
+    machine: &mut Machine<'m>,
+    algorithm: impl FnOnce(&mut Machine<'m>) -> Result<R, EmError>,
+) -> Result<(R, TimedRun), EmError> {
+    let first = machine.ledger().phases().len();
+    let (begin, host) = (machine.now(), machine.host_time());
+    let result = algorithm(machine)?;
+    let (time, host) = (machine.now().since(begin), machine.host_time().since(host));
     let (mut planned, mut issued) = (IoCounts::default(), IoCounts::default());
+    let mut issued_on = vec![IoCounts::default(); machine.device_count()];
     for phase in &machine.ledger().phases()[first..] {
         planned.merge(&phase.planned);
         issued.merge(&phase.issued);
+        issued_on.iter_mut().zip(&phase.issued_on).for_each(|(all, one)| all.merge(one));
     }
-    (planned, issued)
+    Ok((result, TimedRun { planned, issued, issued_on, time, host }))
 }

@@ -24,6 +24,7 @@ pub use tree::StaticTree;
 
 use crate::error::EmError;
 use crate::extent::Region;
+use crate::ledger::IoCounts;
 use crate::machine::{Machine, Ticket};
 use crate::record_format::RecordFormat;
 
@@ -187,12 +188,14 @@ fn read<S: SearchStructure>(
     machine.submit(device, Operation::Read, offset, structure.block_size(), buffer)
 }
 
-/// Plans the reads of a search that finds these ranks.
+/// Plans the reads of a search that finds these ranks, and returns them.
 pub fn plan_search<S: SearchStructure>(
     machine: &mut Machine<'_>,
     structure: &S,
     ranks: impl Iterator<Item = u64>,
-) {
-    let reads = ranks.map(|rank| structure.planned_reads(rank)).sum();
-    machine.ledger_mut().current().planned.add(Mode::Read, structure.block_size(), reads);
+) -> IoCounts {
+    let mut planned = IoCounts::default();
+    planned.add(Mode::Read, structure.block_size(), ranks.map(|rank| structure.planned_reads(rank)).sum());
+    machine.ledger_mut().current().planned.merge(&planned);
+    planned
 }

@@ -147,15 +147,6 @@ impl SequenceTimes {
     }
 }
 
-/// The IOs that were issued to each device since the phase `first`.
-pub(super) fn issued_on_since(machine: &Machine<'_>, first: usize) -> Vec<IoCounts> {
-    let mut issued = vec![IoCounts::default(); machine.device_count()];
-    for phase in &machine.ledger().phases()[first..] {
-        issued.iter_mut().zip(&phase.issued_on).for_each(|(all, one)| all.merge(one));
-    }
-    issued
-}
-
 /// Reads as they were issued to each device.
 pub(super) fn reads_of_each(issued_on: &[IoCounts], class: IoClass) -> Vec<IoClass> {
     let working = issued_on.iter().filter(|ios| ios.total() > 0).count().max(1) as u32;

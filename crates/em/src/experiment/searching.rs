@@ -3,10 +3,9 @@
 use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
 
 use super::placement::{
-    SequencePlacement, SequenceTimes, costs_of_all, issued_on_since, mean_costs, on_each, reads_of_each,
-    tuning_of,
+    SequencePlacement, SequenceTimes, costs_of_all, mean_costs, on_each, reads_of_each, tuning_of,
 };
-use super::{ExperimentOutcome, generate, ios_since, sequence_block_of};
+use super::{ExperimentOutcome, generate, sequence_block_of, timed};
 use crate::budget::MemoryBudget;
 use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
 use crate::error::EmError;
@@ -89,14 +88,10 @@ pub fn run_scan(
     let on = (placement, length);
     let mut costs = costs_of_all(machine, &mut free, on, (block, in_flight), seed)?;
     let mut times = SequenceTimes::measure(machine, &mut free, &tuning, (&input, None))?;
-    let first = machine.ledger().phases().len();
-    let (begin, host) = (machine.now(), machine.host_time());
-    let seen = scan(machine, format, &input, length, block, ahead)?;
-    let (time, host) = (machine.now().since(begin), machine.host_time().since(host));
+    let (seen, run) = timed(machine, |machine| scan(machine, format, &input, length, block, ahead))?;
     if seen != made {
         return Err(EmError::Wrong("the scan did not see what was generated".to_owned()));
     }
-    let (planned, issued) = ios_since(machine, first);
     if !machine.is_virtual() {
         times = times.mean(SequenceTimes::measure(machine, &mut free, &tuning, (&input, None))?);
         costs = mean_costs(&costs, &costs_of_all(machine, &mut free, on, (block, in_flight), seed)?);
@@ -105,18 +100,18 @@ pub fn run_scan(
         device: 0,
         mode: Mode::Read,
         pattern: AccessPattern::Sequential,
-        count: issued.total() as f64,
+        count: run.issued.total() as f64,
         bytes: length.0 as f64,
         in_flight: ahead as u32 + 1,
     };
     Ok(ExperimentOutcome {
         algorithm: "scan",
         elements,
-        planned,
-        bound: times.bound(&issued_on_since(machine, first)),
-        issued,
-        time,
-        host,
+        planned: run.planned,
+        bound: times.bound(&run.issued_on),
+        issued: run.issued,
+        time: run.time,
+        host: run.host,
         ios: AlgorithmIos::overlapped(vec![on_each(data, machine.device_count(), class)]),
         block,
         costs,
@@ -235,43 +230,40 @@ impl SearchJob<'_> {
         let SearchOptions { elements, queries, seed, .. } = *self.options;
         let key = |query: u64| Prng::new(seed.derive("queries", query)).below(2 * elements + 1);
         let rank = |key: u64| key.div_ceil(2).min(elements);
-        let first = machine.ledger().phases().len();
-        let (begin, host) = (machine.now(), machine.host_time());
         let (mut answered, mut wrong) = (0, None);
-        search(machine, structure, (0..queries).map(key), self.in_flight as usize, |query, found| {
-            answered += 1;
-            if found != rank(key(query)) {
-                wrong = Some((query, found));
-            }
+        let ((), run) = timed(machine, |machine| {
+            search(machine, structure, (0..queries).map(key), self.in_flight as usize, |query, found| {
+                answered += 1;
+                if found != rank(key(query)) {
+                    wrong = Some((query, found));
+                }
+            })
         })?;
-        let (time, host) = (machine.now().since(begin), machine.host_time().since(host));
         if let Some((query, found)) = wrong {
             return Err(EmError::Wrong(format!("query {query} found the rank {found}")));
         }
         if answered != queries {
             return Err(EmError::Wrong(format!("{answered} of {queries} queries were answered")));
         }
-        plan_search(machine, structure, (0..queries).map(|query| rank(key(query))));
-        let (planned, issued) = ios_since(machine, first);
-        let issued_on = issued_on_since(machine, first);
-        let rate = issued.total() as f64 / time.as_secs_f64().max(1e-9);
+        let planned = plan_search(machine, structure, (0..queries).map(|query| rank(key(query))));
+        let rate = run.issued.total() as f64 / run.time.as_secs_f64().max(1e-9);
         let class = IoClass {
             device: 0,
             mode: Mode::Read,
             pattern: self.pattern,
-            count: issued.total() as f64,
-            bytes: issued.bytes().0 as f64,
+            count: run.issued.total() as f64,
+            bytes: run.issued.bytes().0 as f64,
             in_flight: self.in_flight,
         };
         Ok(ExperimentOutcome {
             algorithm: "search",
             elements,
             planned,
-            bound: self.times.bound(&issued_on),
-            issued,
-            time,
-            host,
-            ios: AlgorithmIos::overlapped(vec![reads_of_each(&issued_on, class)]),
+            bound: self.times.bound(&run.issued_on),
+            issued: run.issued,
+            time: run.time,
+            host: run.host,
+            ios: AlgorithmIos::overlapped(vec![reads_of_each(&run.issued_on, class)]),
             block: self.block,
             costs: self.costs,
             choices: vec![
@@ -279,7 +271,7 @@ impl SearchJob<'_> {
                 ("block", self.block.to_string()),
                 ("queries", queries.to_string()),
                 ("queries in flight", self.in_flight.to_string()),
-                ("time of a query", Nanos(time.0 / queries.max(1)).to_string()),
+                ("time of a query", Nanos(run.time.0 / queries.max(1)).to_string()),
                 (
                     "share of the device's random-read IOPS",
                     format!("{:.3}", rate / self.saturation.ios_per_s),

@@ -2,10 +2,8 @@
 
 use flashlab_base::{Bytes, Mode, Seed};
 
-use super::placement::{
-    SequencePlacement, SequenceTimes, costs_of_all, issued_on_since, mean_costs, on_each, tuning_of,
-};
-use super::{ExperimentOutcome, generate, ios_since};
+use super::placement::{SequencePlacement, SequenceTimes, costs_of_all, mean_costs, on_each, tuning_of};
+use super::{ExperimentOutcome, generate, timed};
 use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Region};
@@ -159,13 +157,9 @@ pub fn run_sort(machine: &mut Machine<'_>, options: &SortOptions) -> Result<Expe
     let mut costs = costs_of_all(machine, &mut free, on, sizes, options.seed)?;
     let regions = (&input, Some(&output));
     let mut times = SequenceTimes::measure(machine, &mut free, &task.tuning, regions)?;
-    let first = machine.ledger().phases().len();
-    let (begin, host) = (machine.now(), machine.host_time());
     let mut temporary = TemporarySpace { free: &mut free, spread: temporary };
-    let outcome = sort(machine, &task, &plan, &input, &output, &mut temporary)?;
-    let (time, host) = (machine.now().since(begin), machine.host_time().since(host));
-    let (planned, issued) = ios_since(machine, first);
-    let issued_on = issued_on_since(machine, first);
+    let (outcome, run) =
+        timed(machine, |machine| sort(machine, &task, &plan, &input, &output, &mut temporary))?;
     if outcome.input != made {
         return Err(EmError::Wrong("the sort did not read what was generated".to_owned()));
     }
@@ -175,11 +169,11 @@ pub fn run_sort(machine: &mut Machine<'_>, options: &SortOptions) -> Result<Expe
     Ok(ExperimentOutcome {
         algorithm: "sort",
         elements: options.elements,
-        planned,
-        bound: times.bound(&issued_on),
-        issued,
-        time,
-        host,
+        planned: run.planned,
+        bound: times.bound(&run.issued_on),
+        issued: run.issued,
+        time: run.time,
+        host: run.host,
         ios: ios(&task, &plan, options.placement, machine.device_count()),
         block: plan.block,
         costs,
