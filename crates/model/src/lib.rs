@@ -45,7 +45,7 @@ mod tune;
 pub mod twin;
 
 pub use broken_line::BrokenLine;
-pub use check::{CheckRow, CheckSummary, CheckedParameter, ModelCheck};
+pub use check::{CheckRow, CheckSummary, CheckedParameter, Drift, ModelCheck};
 pub use class_model::{ClassModel, LineParameters, SizeModel};
 pub use device_model::{
     DepthModel, DeviceModel, FilledModel, MODEL_VERSION, MixedModel, ModelSource, Prediction, WorkloadRequest,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use flashlab_base::{Bytes, Identity, Seed};
+use flashlab_base::{Bytes, Identity, Nanos, Seed};
 use flashlab_bench::{BenchManifest, Settings, Silent, State, Thoroughness};
 use flashlab_device::Device;
 use flashlab_model::{
@@ -123,6 +123,34 @@ fn a_class_whose_line_does_not_hold_is_checked_apart() {
         "{:?}",
         report.apart
     );
+    assert!(report.goal_met(), "{report:?}");
+}
+
+#[test]
+fn a_device_that_changed_since_the_fit_is_asked_for_no_more_than_its_drift() {
+    let model = fitted(&zeus(""));
+    // Reads take a quarter longer now.
+    let mut slower = zeus("");
+    let lines = slower.throughput.as_mut().unwrap();
+    for line in [&mut lines.sequential_read, &mut lines.random_read] {
+        line.a = Nanos(line.a.0 * 5 / 4);
+        line.b_us_per_kb *= 1.25;
+    }
+    let mut device = slower.device().unwrap();
+    let extraction = extraction(&mut device);
+    let step = extraction.size_steps()[0];
+    let check = extraction.check_sizes().into_iter().map(|size| extraction.check_size_plan(step, size));
+    let checked: Vec<Plan> = check.flat_map(|plan| [plan.clone(), plan]).collect();
+    let again = vec![extraction.size_plan(step, Bytes::kib(16))];
+    let report = ModelCheck::new(&model, "real", false, &measured(&mut device, &checked));
+    assert!(
+        !report.goal_met() && report.summaries.iter().all(|summary| summary.drift.is_none()),
+        "{report:?}"
+    );
+    let report = ModelCheck::new(&model, "real", false, &measured(&mut device, &[again, checked].concat()));
+    assert!(report.rows.iter().all(|row| row.size_bytes != 16 << 10), "what was fitted is no row");
+    let drift = report.summaries.last().unwrap().drift.unwrap();
+    assert!((drift.throughput - 0.25).abs() < 0.01 && (drift.p50 - 0.2).abs() < 0.01, "{drift:?}");
     assert!(report.goal_met(), "{report:?}");
 }
 
