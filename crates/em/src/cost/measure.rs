@@ -6,7 +6,8 @@
 //!    with one in flight. The line through the two mean times is the cost. Writes end with a flush, whose time counts: a
 //!    write cache only defers what it takes.
 //! 3. Right after them, IOs of the small size with as many in flight as the algorithm has give the parallelism.
-//! 4. What the host does meanwhile but wait is the cost of submitting an IO: on a real device, with random reads.
+//! 4. What the host does meanwhile but wait is the cost of submitting an IO: on a real device, with random reads, as many in
+//!    flight as the algorithm has.
 //! 5. The first half of the region is read and the second half written, alternating, one read and one write in flight.
 //! 6. The first half of the region is read and the second half written with those depths, first apart and then at the same
 //!    time: how much longer that takes than the slower direction alone is what mixing costs.
@@ -134,7 +135,7 @@ pub fn measure(
             random_read: random_read.parallelism,
             // A search alone pays for a random read. A block that all searches read is served by one die, so that their
             // rate can fall below that of one read alone.
-            halving_read: halving_read.map_or(1.0, |time| (random_read.small / time).max(0.1)),
+            halving_read: halving_read.map_or(1.0, |times| (random_read.small / times.time).max(0.1)),
         },
         mixing,
         submission: random_read.submission,
@@ -197,11 +198,22 @@ impl Lab<'_, '_> {
             }
             _ => self.random(slots, ios),
         };
+        self.means(mode, size, indices, 1)
+    }
+
+    /// The mean times of IOs at these multiples of their size.
+    fn means(
+        &mut self,
+        mode: Mode,
+        size: Bytes,
+        indices: Vec<u64>,
+        in_flight: u32,
+    ) -> Result<MeanTimes, EmError> {
         let count = indices.len() as f64;
         let host = self.machine.host_time();
-        let took = self.run(mode.into(), size, indices, 1)?;
+        let took = self.run(mode.into(), size, indices, in_flight)?;
         let submitting = self.machine.host_time().since(host);
-        Ok(MeanTimes { time: took.0 as f64 / count, submission: submitting.0 as f64 / count })
+        Ok(MeanTimes { time: (took.0 as f64 / count).max(1.0), submission: submitting.0 as f64 / count })
     }
 
     /// The mean time of an IO while a sequence is read and another one written, in nanoseconds.
@@ -332,28 +344,29 @@ impl Lab<'_, '_> {
         let small = self.mean(mode, pattern, small_io)?;
         let at_once = self.at_once(mode, pattern, in_flight)?;
         let line = |small, large| LinearCost::through((small_io, small), (large_io, large));
+        // Whoever has one IO in flight is woken for each, which is not what several cost; their bytes cost the same.
+        let submitting = at_once.as_ref().map_or(small.submission, |times| times.submission);
+        let large_submitting = submitting + (large.submission - small.submission).max(0.0);
         Ok(ClassCosts {
             line: line(small.time, large.time),
-            submission: line(small.submission, large.submission),
-            parallelism: at_once.map_or(1.0, |time| (small.time / time).max(1.0)),
+            submission: line(submitting, large_submitting),
+            parallelism: at_once.map_or(1.0, |times| (small.time / times.time).max(1.0)),
             small: small.time,
         })
     }
 
-    /// The time for each small IO with this many in flight, in nanoseconds; `None` for one.
+    /// The times of small IOs with this many in flight; `None` for one.
     fn at_once(
         &mut self,
         mode: Mode,
         pattern: AccessPattern,
         in_flight: u32,
-    ) -> Result<Option<f64>, EmError> {
+    ) -> Result<Option<MeanTimes>, EmError> {
         if in_flight <= 1 {
             return Ok(None);
         }
         let offsets = self.offsets(pattern, in_flight);
-        let count = offsets.len() as f64;
-        let took = self.run(mode.into(), self.sizes.small, offsets, in_flight)?;
-        Ok(Some((took.0 as f64 / count).max(1.0)))
+        self.means(mode, self.sizes.small, offsets, in_flight).map(Some)
     }
 
     /// Issues IOs of one size at these multiples of it; from the first submission to the end of the last one.
