@@ -78,7 +78,7 @@ impl<const SIZE: usize> Desk<SIZE> {
         let prefix = |record: &[u8; SIZE]| format.prefix(record);
         let low = sources.iter().filter_map(|source| source.first()).map(prefix).min()?;
         let high = sources.iter().filter_map(|source| source.last()).map(prefix).max()?;
-        distribute(format, &sources, (low, high), &mut self.ends, to).then(|| to.as_flattened())
+        distribute(format, &sources, (low, high), &mut self.ends, to).then_some(to.as_flattened())
     }
 }
 
