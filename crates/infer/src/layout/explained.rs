@@ -96,8 +96,8 @@ pub(crate) fn explained(
             && likely.margin(|layout| layout.dies, &likely.best().dies) > MARGIN_CLEAR
     };
     let knows_buffer = session.known().bytes(Parameter::WriteBufferSize).is_some();
-    let told = if is_clear(&both) { None } else { both.with_writes(row_writes, knows_buffer) };
-    let (written, both) = match told {
+    let with_writes = if is_clear(&both) { None } else { both.with_writes(row_writes, knows_buffer) };
+    let (written, both) = match with_writes {
         Some((alone, all)) => (Some(Written { alone, reads: both }), all),
         None => (None, both),
     };

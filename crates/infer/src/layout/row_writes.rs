@@ -105,6 +105,6 @@ fn with_flushes(session: &mut Session<'_, '_>, size: Bytes, count: u64) -> Resul
     let write_through = session.flush()?.is_some();
     let samples = session.run("rows", &Pattern { write_through, ..pattern })?;
     session.filled(length);
-    let tells = write_through && samples.iter().all(|sample| sample.errno == 0);
-    Ok(if tells { run(&samples) } else { TimedRun::new() })
+    let is_flushed = write_through && samples.iter().all(|sample| sample.errno == 0);
+    Ok(if is_flushed { run(&samples) } else { TimedRun::new() })
 }

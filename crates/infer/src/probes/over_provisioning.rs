@@ -80,48 +80,35 @@ const CLEAR: f64 = 12.0;
 const MERGES: Rule = Rule::strong("merges from the first write");
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     slc_cache::conclude_provisional(session);
-    // Blocks that can be erased at once are not, as long as there are others.
-    let since_fill =
-        |session: &Session<'_, '_>| Ok::<_, Halt>(session.written_since_fill()? + session.written_in_place());
     if session.media_written().is_some() {
         return counted(session);
     }
     session.look_through();
     let [enough, few] = [ENOUGH, FEW].map(|share| Bytes((session.capacity().0 as f64 * share) as u64));
     let mut pages = SinglePages::new(session);
-    let mut told = Logs::Unclear;
+    let mut logs_seen = Logs::Unclear;
     if !session.known().is_likely_to_map_pages() {
-        told = look(session, &mut pages, few)?;
-        if hand_in_logs(session, &pages, told)? {
+        logs_seen = look(session, &mut pages, few)?;
+        if hand_in_logs(session, &pages, logs_seen)? {
             return Ok(());
         }
     }
-    let mut before = Before::new(since_fill(session)?, pages.as_ref());
-    let mut overwriting = begin_usual(session);
-    overwrite(session, &mut overwriting, Some(enough))?;
-    if overwriting.trace.one_in > 1
-        && overwriting.trace.is_slow(session.fill_nanos_per_byte() * overwriting.size.0 as f64)
-    {
-        // Blocks are replaced.
-        before = Before::new(since_fill(session)?, pages.as_ref());
-        overwriting = begin(session);
-        overwrite(session, &mut overwriting, Some(enough))?;
-    }
+    let (mut overwriting, mut before) = overwrite_first(session, enough, pages.as_ref())?;
     let early = overwriting.unit();
     // Where pages are likely to lie anywhere, what comes back from the beginning on are rows: single pages would use up the space
     // of one die.
     if !session.known().is_likely_to_map_pages()
-        && told == Logs::Unclear
+        && logs_seen == Logs::Unclear
         && early.is_some_and(|unit| unit.onset.is_none())
     {
-        told = look(session, &mut pages, session.capacity())?;
+        logs_seen = look(session, &mut pages, session.capacity())?;
         before.and(overwriting.written(), pages.as_ref());
     }
-    if told != Logs::Unclear {
-        overwriting.tell(session);
+    if logs_seen != Logs::Unclear {
+        overwriting.hand_in(session);
         session.set_reclaim_unit(overwriting.unit().map(|unit| ReclaimUnit { onset: None, ..unit }));
         session.wrote_in_place(overwriting.written());
-        hand_in_logs(session, &pages, told)?;
+        hand_in_logs(session, &pages, logs_seen)?;
         return Ok(());
     }
     if early.is_none_or(|unit| unit.onset.is_none()) {
@@ -129,7 +116,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let seen = overwriting.unit();
     if !overwriting.is_doubtful() {
-        overwriting.tell(session);
+        overwriting.hand_in(session);
     }
     if let Some(unit @ ReclaimUnit { onset: Some(onset), .. }) = seen {
         return collection(session, &overwriting, &mut pages, (unit, onset), &before);
@@ -145,6 +132,28 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
+/// Overwrites a first part of the device, as it is usual for it, and in order if blocks are replaced.
+fn overwrite_first(
+    session: &mut Session<'_, '_>,
+    enough: Bytes,
+    pages: Option<&SinglePages>,
+) -> Result<(Overwriting, Before), Halt> {
+    // Blocks that can be erased at once are not, as long as there are others.
+    let since_fill =
+        |session: &Session<'_, '_>| Ok::<_, Halt>(session.written_since_fill()? + session.written_in_place());
+    let before = Before::new(since_fill(session)?, pages);
+    let mut overwriting = begin_usual(session);
+    overwrite(session, &mut overwriting, Some(enough))?;
+    let usual = session.fill_nanos_per_byte() * overwriting.size.0 as f64;
+    if overwriting.trace.one_in == 1 || !overwriting.trace.is_slow(usual) {
+        return Ok((overwriting, before));
+    }
+    let before = Before::new(since_fill(session)?, pages);
+    let mut overwriting = begin(session);
+    overwrite(session, &mut overwriting, Some(enough))?;
+    Ok((overwriting, before))
+}
+
 /// Hands in what the first collection means, which came after `onset`.
 fn collection(
     session: &mut Session<'_, '_>,
@@ -155,13 +164,13 @@ fn collection(
 ) -> Result<(), Halt> {
     // Where blocks are copied, it may be the logs that are full for the first time.
     if overwriting.trace.copies() && look(session, pages, Bytes::ZERO)? == Logs::Merged {
-        overwriting.tell(session);
+        overwriting.hand_in(session);
         session.set_reclaim_unit(Some(ReclaimUnit { onset: None, ..seen }));
         hand_in_logs(session, pages, Logs::Merged)?;
         return Ok(());
     }
     if overwriting.is_doubtful() {
-        overwriting.tell_unit_of_halves(session);
+        overwriting.hand_in_unit_of_halves(session);
     }
     // A cycle may be seen late, or another one be taken for it: more stalls from the same place on confirm it.
     let place = onset.0 / overwriting.size.0;
@@ -221,10 +230,10 @@ fn look(session: &mut Session<'_, '_>, pages: &mut Option<SinglePages>, most: By
 fn hand_in_logs(
     session: &mut Session<'_, '_>,
     pages: &Option<SinglePages>,
-    told: Logs,
+    logs_seen: Logs,
 ) -> Result<bool, Halt> {
     let Some(pages) = pages else { return Ok(false) };
-    match told {
+    match logs_seen {
         Logs::Unclear => return Ok(false),
         Logs::Merged => merged(session, pages),
         Logs::Shared(shared) => {

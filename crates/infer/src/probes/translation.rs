@@ -50,7 +50,6 @@ mod sustained;
 
 use flashlab_analysis::inference::{Family, Finding, Parameter};
 use flashlab_analysis::priors;
-use flashlab_base::Bytes;
 
 use crate::answers::read_buffer::conclude_buffer;
 use crate::caps;
@@ -94,7 +93,7 @@ const BEGINNINGS_SEEN: Rule = Rule::strong("first pages of blocks");
 /// And where only the device's first page was.
 const FIRST_ALONE: Rule = Rule::likely("first page alone");
 /// The rule of merges that log-block allocations show as well.
-const TOLD: Rule = Rule::likely("log-block allocations");
+const SHOWN: Rule = Rule::likely("log-block allocations");
 /// The rule of a block map whose writes cost the more, the deeper they lie in their block.
 const IN_ORDER: Rule = Rule::strong("depth in block");
 /// The rules of logs if nearly each page costs a merge, and all of them copy alike: if the other patterns say so as well, if
@@ -118,8 +117,6 @@ const GOING: Rule = Rule::weak("seek");
 const UNSEEN: Rule = Rule::weak("first look");
 /// The rule of anything that SLC cells may have taken: what lies behind them may be mapped in another way.
 const FAST: Rule = Rule::likely("SLC cache");
-/// A unit that is a segment group's span up to this part of it.
-const SPAN: f64 = 0.03;
 
 /// A level: as fast as in sequence, or a merge, and whether that is clear.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -189,29 +186,28 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let may_go;
     (family, basis, may_go) = look_at_orders(session, &seen, dear, (family, basis), &mut evidence)?;
     // One log on each die takes two places alternating for what openings cost.
-    let told = if may_go && family == Family::LogBlock { before } else { TOLD };
-    basis = look_at_units(session, (family, basis), told)?.min(most);
+    let shown = if may_go && family == Family::LogBlock { before } else { SHOWN };
+    basis = look_at_units(session, (family, basis), shown)?.min(most);
     session.conclude(found(session, &seen, (family, basis), evidence, map_cache).with(seen.picture()));
     Ok(())
 }
 
 /// The rule of a family after a look at what shows its units: the first pages of blocks where logs are shared, log-block allocations
-/// where each belongs to one block, by which it is `told`.
+/// where each belongs to one block, by which it is `shown`.
 fn look_at_units(
     session: &mut Session<'_, '_>,
     (family, basis): (Family, Rule),
-    told: Rule,
+    shown: Rule,
 ) -> Result<Rule, Halt> {
     match family {
         // The first page's die may be collecting for another reason.
         Family::SharedLogBlock if hand_in_unit(session)? => Ok(basis.max(BEGINNINGS_SEEN)),
         Family::SharedLogBlock => Ok(basis.min(FIRST_ALONE)),
         Family::Block | Family::LogBlock => {
-            let seen = openings(session)?.filter(|seen| !is_segment(session, seen.unit));
-            let Some(seen) = seen else { return Ok(basis) };
+            let Some(seen) = openings(session)? else { return Ok(basis) };
             let finding = seen.finding(session);
             session.hand_in(finding);
-            Ok(basis.max(told))
+            Ok(basis.max(shown))
         }
         _ => Ok(basis),
     }
@@ -303,12 +299,6 @@ impl Sustained {
             _ => seen,
         }
     }
-}
-
-/// Whether openings are those of segment groups, to which switching costs.
-fn is_segment(session: &Session<'_, '_>, unit: Bytes) -> bool {
-    let span = session.known().number(Parameter::SegmentGroupSpan);
-    span.is_some_and(|span| (unit.0 as f64 / span - 1.0).abs() <= SPAN)
 }
 
 impl FamilyCosts {

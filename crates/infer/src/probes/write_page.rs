@@ -177,7 +177,7 @@ fn conclude_page(session: &mut Session<'_, '_>, seen: &[Timed], fall: Option<(us
         seen.iter().map(|timed| format!("{} in {}", timed.size, duration(median(&timed.times)))).collect();
     let figures = figures.join(", ");
     let merges = fall.is_some_and(|(at, _)| is_merge(session, &seen[at]));
-    let told = fall.filter(|_| read.is_none() || !merges).map(|(at, again)| {
+    let seen_to_fall = fall.filter(|_| read.is_none() || !merges).map(|(at, again)| {
         let (part, whole) = (&seen[at - 1], &seen[at]);
         let evidence = format!(
             "Sequential writes of {} take {:.3} x the time of writes of {}: smaller writes make the device read first. No other size \
@@ -188,7 +188,7 @@ fn conclude_page(session: &mut Session<'_, '_>, seen: &[Timed], fall: Option<(us
         );
         (whole.size, again, evidence)
     });
-    let finding = match (told, read) {
+    let finding = match (seen_to_fall, read) {
         // No less than a page is read, and what is written in less than that costs more for another reason.
         (Some((page, true, evidence)), read) if read.is_none_or(|read| read <= page) => {
             let basis = if read.is_none_or(|read| read == page) {

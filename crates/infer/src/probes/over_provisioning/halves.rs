@@ -63,7 +63,7 @@ impl Overwriting {
     }
 
     /// Hands in the unit that was seen by halves.
-    pub(super) fn tell_unit_of_halves(&self, session: &mut Session<'_, '_>) {
+    pub(super) fn hand_in_unit_of_halves(&self, session: &mut Session<'_, '_>) {
         let (Some(seen), Some(row)) = (self.unit(), self.row) else { return };
         let comes_back = Bytes(seen.size.0 / self.trace.one_in);
         let apart = comes_back >= row * priors::ROWS_LEAST;

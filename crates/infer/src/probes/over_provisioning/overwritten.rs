@@ -26,14 +26,14 @@ impl Overwriting {
     pub(super) fn unit(&self) -> Option<ReclaimUnit> {
         let bytes = |writes: usize| self.size * writes as u64;
         let all_of = |writes: usize| bytes(writes) * self.trace.one_in;
-        let of_rows = self.trace.of_rows.filter(|told| told.lead >= LIKELIER);
-        let told = self.row.zip(of_rows).map(|(row, told)| (row * told.rows as u64, Some(told.from)));
-        let (size, onset, predicted, rightly) = match (self.trace.seen, told, self.trace.room_from) {
-            (None, Some((told, from)), Some(_)) => (told, from, 0, 0),
+        let of_rows = self.trace.of_rows.filter(|shown| shown.lead >= LIKELIER);
+        let shown = self.row.zip(of_rows).map(|(row, shown)| (row * shown.rows as u64, Some(shown.from)));
+        let (size, onset, predicted, rightly) = match (self.trace.seen, shown, self.trace.room_from) {
+            (None, Some((shown, from)), Some(_)) => (shown, from, 0, 0),
             (None, ..) => return None,
-            (Some(seen), told, _) => {
+            (Some(seen), shown, _) => {
                 let of_cycle = (all_of(seen.cycle.period), seen.onset);
-                let (size, onset) = told.filter(|_| seen.onset.is_some()).unwrap_or(of_cycle);
+                let (size, onset) = shown.filter(|_| seen.onset.is_some()).unwrap_or(of_cycle);
                 (size, onset, seen.windows, seen.stalled)
             }
         };
@@ -53,16 +53,16 @@ impl Overwriting {
             Some(onset) => (format!("after {onset}"), LATER),
             None => ("with the first writes".to_owned(), CLEAR_RULE),
         };
-        let told = match (predictions, correct) {
+        let shown = match (predictions, correct) {
             (0, 0) => "The slow writes of all multi-plane pages of a block show it.".to_owned(),
             (_, 0) => format!("It was seen {predictions} times before the write budget ended."),
             _ => format!("This period predicted {correct} of {predictions} later collections correctly."),
         };
         let same =
-            |told: &UnitOfRows| onset.is_some() && self.row.map(|row| row * told.rows as u64) == Some(size);
+            |shown: &UnitOfRows| onset.is_some() && self.row.map(|row| row * shown.rows as u64) == Some(size);
         let (rows, basis) = match self.trace.of_rows.filter(same) {
-            Some(told) if told.lead >= LIKELIER => (told.gain, OTHER_ROWS),
-            Some(told) => (told.gain, SAME_ROWS),
+            Some(shown) if shown.lead >= LIKELIER => (shown.gain, OTHER_ROWS),
+            Some(shown) => (shown.gain, SAME_ROWS),
             None => (0.0, basis),
         };
         let rows = if rows > 0.0 {
@@ -72,7 +72,7 @@ impl Overwriting {
         };
         let evidence = format!(
             "When the filled device is overwritten sequentially, garbage collection runs once per {size} and begins {from}. \
-             {told}{rows}"
+             {shown}{rows}"
         );
         Some(Rule::found(Parameter::EraseBlockSize, size, basis, evidence).with(self.picture_of_unit(&unit)))
     }
@@ -96,7 +96,7 @@ impl Overwriting {
     }
 
     /// Leaves what was seen to the groups behind.
-    pub(super) fn tell(&self, session: &mut Session<'_, '_>) {
+    pub(super) fn hand_in(&self, session: &mut Session<'_, '_>) {
         session.set_reclaim_unit(self.unit());
         // What a SLC cache moves shows its blocks more clearly.
         if let Some(finding) = self.finding().filter(|_| !session.known().has_slc_cache()) {

@@ -38,7 +38,7 @@ const FRESH: u64 = 6;
 /// More merges than a device defers.
 const DEFERRED: u64 = 32;
 /// The rule.
-const TOLD: Rule = Rule::strong("first pages of blocks");
+const SHOWN: Rule = Rule::strong("first pages of blocks");
 
 /// Looks for the unit by pages that begin a block, and hands in it; whether there is one.
 pub(super) fn hand_in_unit(session: &mut Session<'_, '_>) -> Result<bool, Halt> {
@@ -163,7 +163,7 @@ fn conclude(session: &mut Session<'_, '_>, unit: Bytes, costs: &[f64], stripe: B
         Axis::linear("address", "bytes"),
         Axis::logarithmic("response time", "ns"),
     );
-    let finding = Rule::found(Parameter::EraseBlockSize, unit, TOLD, evidence);
+    let finding = Rule::found(Parameter::EraseBlockSize, unit, SHOWN, evidence);
     session.hand_in(
         finding.with(picture.draw("writes", Style::Dots, points).mark(unit.0 as f64, "erase block")),
     );

@@ -29,11 +29,13 @@ const BUFFERED_MOST: u64 = 512;
 /// The first step is this part of the device; the last one this number of pages.
 const FIRST_PART: u64 = 24;
 const LAST_PAGES: u64 = 2;
+/// A unit that is a segment group's span up to this part of it.
+const SPAN: f64 = 0.03;
 /// With this number of steps that show a block no further one is done.
 const ENOUGH: usize = 3;
 /// The rules of a unit that log-block allocations show, and that overwriting shows as well.
-const TOLD: Rule = Rule::strong("log-block allocations");
-const TOLD_TWICE: Rule = Rule::strong("log-block allocations and overwriting");
+const SHOWN: Rule = Rule::strong("log-block allocations");
+const SHOWN_TWICE: Rule = Rule::strong("log-block allocations and overwriting");
 
 /// A unit that several steps showed.
 pub(super) struct Openings {
@@ -69,19 +71,19 @@ pub(super) fn openings(session: &mut Session<'_, '_>) -> Result<Option<Openings>
         let settled = costs.len().min(buffered as usize);
         steps.push(SteppedWrites::new(size, &costs[settled..], capacity));
         found = likeliest_block(&steps, shortest);
-        let told_by = |(unit, _)| steps.iter().filter(|step| step.gain(unit) >= GAIN_OF_STEP).count();
-        if found.map_or(0, told_by) >= ENOUGH {
+        let shown_by = |(unit, _)| steps.iter().filter(|step| step.gain(unit) >= GAIN_OF_STEP).count();
+        if found.map_or(0, shown_by) >= ENOUGH {
             break;
         }
         size = Bytes(size.0 / 2).round_down(page);
     }
     let step = Bytes(steps.last().map_or(0.0, |step| step.size) as u64);
-    let told = |(unit, gain)| {
-        let telling = steps.iter().filter(|step| step.shows(unit)).flat_map(|step| &step.costs);
-        let costs = telling.map(|&(address, time)| (address, time.exp())).collect();
+    let shown = |(unit, gain)| {
+        let showing = steps.iter().filter(|step| step.shows(unit)).flat_map(|step| &step.costs);
+        let costs = showing.map(|&(address, time)| (address, time.exp())).collect();
         Openings { unit: priors::whole_block(Bytes(unit as u64).round_down(page), page), step, gain, costs }
     };
-    Ok(found.map(told))
+    Ok(found.map(shown).filter(|seen| !is_segment(session, seen.unit)))
 }
 
 impl Openings {
@@ -103,9 +105,15 @@ impl Openings {
             self.unit,
             &[("writes", self.costs.clone())],
         );
-        let basis = if same { TOLD_TWICE } else { TOLD };
+        let basis = if same { SHOWN_TWICE } else { SHOWN };
         Rule::found(Parameter::EraseBlockSize, self.unit, basis, evidence).with(picture)
     }
+}
+
+/// Whether openings are those of segment groups, to which switching costs.
+fn is_segment(session: &Session<'_, '_>, unit: Bytes) -> bool {
+    let span = session.known().number(Parameter::SegmentGroupSpan);
+    span.is_some_and(|span| (unit.0 as f64 / span - 1.0).abs() <= SPAN)
 }
 
 /// Single pages down the addresses, each read at once, which takes longer while its die is busy: the address of each and what

@@ -44,9 +44,9 @@ const MERGED: f64 = 3.0;
 /// A sawtooth counts where writes are as slow as this, as what copies makes them.
 const COPIES: f64 = 2.0;
 /// The rule of a unit that the depths of pages in it show.
-const TOLD: Rule = Rule::strong("depth in block");
+const SHOWN: Rule = Rule::strong("depth in block");
 /// The same of a unit whose half or double is nearly as likely.
-const HARDLY_TOLD: Rule = Rule::likely("depth in block, little");
+const HARDLY_SHOWN: Rule = Rule::likely("depth in block, little");
 
 /// What single pages on one die cost in the end.
 pub(super) struct Sustained {
@@ -162,7 +162,7 @@ impl Sustained {
             Axis::linear("response time", "ns"),
         )
         .draw("writes", Style::Dots, points);
-        let basis = if beyond >= GAIN_LEAST { TOLD } else { HARDLY_TOLD };
+        let basis = if beyond >= GAIN_LEAST { SHOWN } else { HARDLY_SHOWN };
         Some(Rule::found(Parameter::EraseBlockSize, Bytes(unit as u64), basis, evidence).with(picture))
     }
 }
