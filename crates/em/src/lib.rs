@@ -50,5 +50,8 @@ pub use search::{
     BinarySearch, SearchStep, SearchStructure, SortedSequence, StaticTree, plan_search, search,
 };
 pub use sequence::{SequenceReader, SequenceWriter};
-pub use sort::{SortMethod, SortOutcome, SortPlan, SortRates, SortTask, TemporarySpace, sort, verify_sorted};
+pub use sort::{
+    SortMethod, SortOutcome, SortPlan, SortRates, SortTask, TemporarySpace, sort, verify_sorted,
+    work_on_this_thread,
+};
 pub use tuning::{BandwidthCurve, DEPTH_MAX, ProbeOrder, SEQUENTIAL_IO, Saturation, Tuning, saturating_rate};

@@ -19,10 +19,12 @@ mod heap;
 mod merge;
 mod parallel;
 mod plan;
+mod slices;
 mod tree;
 
 use flashlab_base::{Bytes, Mode};
 
+pub use parallel::work_on_this_thread;
 pub use plan::{SortMethod, SortPlan, SortRates, SortTask};
 
 use crate::error::EmError;

@@ -167,8 +167,14 @@ struct Run {
 
 impl ModelCheck {
     /// Compares predictions with points that were measured afterwards. Requests that were fitted are no rows: they tell the
-    /// device's drift.
-    pub fn new(model: &DeviceModel, device: &str, is_simulated: bool, points: &[RunPoint]) -> ModelCheck {
+    /// device's drift, if it is the device that the model was fitted to.
+    pub fn new(
+        model: &DeviceModel,
+        device: &str,
+        is_simulated: bool,
+        is_fitted_device: bool,
+        points: &[RunPoint],
+    ) -> ModelCheck {
         let (mut rows, mut left_out) = (Vec::new(), Vec::new());
         let mut fitted = kinds(&model.fitted_to.points);
         fitted.retain(|kind, _| kind.varied == CheckedParameter::Size);
@@ -193,7 +199,7 @@ impl ModelCheck {
                 Ok(predicted) => {
                     let holds = kind.varied != CheckedParameter::Size
                         || model.class(kind.class).is_ok_and(|class| class.parameters.is_ok());
-                    let drift = drift_of(kind.class, &fitted, &again);
+                    let drift = drift_of(kind.class, &fitted, &again).filter(|_| is_fitted_device);
                     rows.push(CheckRow { holds, drift, ..row(kind, write_share, &runs, predicted) });
                 }
                 Err(error) => {

@@ -12,7 +12,7 @@ use crate::single_log::SingleLog;
 /// Makes a policy for a volume with this number of segments.
 pub type MakePolicy = fn(u32) -> Box<dyn Policy>;
 
-/// Every policy by its name, with its source.
+/// Every policy by its name, with what makes it.
 pub const POLICIES: &[(&str, MakePolicy)] = &[
     // Logs by update frequency (Stoica and Ailamaki, PVLDB 2013), packed by minimum declining cost.
     (DEFAULT_POLICY, |segments| Box::new(MultiLog::new(segments))),

@@ -37,6 +37,7 @@ enum EmAction {
 impl Em {
     /// Does what the action says.
     pub fn run(self) -> Result<()> {
+        flashlab_em::work_on_this_thread(options::cores());
         match self.action {
             EmAction::Sort(sort) => sort.run(),
             EmAction::Run(run) => run.run(),

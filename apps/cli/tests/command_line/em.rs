@@ -46,6 +46,22 @@ fn a_file_is_sorted_with_and_without_runs_whatever_its_length() {
     }
 }
 
+/// Passes that leave some runs where they are need space for three copies.
+#[test]
+fn a_file_is_sorted_in_several_passes() {
+    let directory = Directory::new();
+    let input = records(400_000);
+    directory.write("in", &input);
+    for (memory, least) in [("44KiB", 3), ("64KiB", 3), ("128KiB", 2)] {
+        let arguments =
+            ["em", "sort", "in", "out", "--record", "16B", "--key", "0..8", "--memory", memory, "--json"];
+        let document: Value = serde_json::from_str(&directory.succeeds(&arguments).out).unwrap();
+        assert!(document["merge_passes"].as_u64() >= Some(least), "{document}");
+        assert!(fs::read(directory.path("out")).unwrap() == sorted(&input), "in {memory}");
+        fs::remove_file(directory.path("out")).unwrap();
+    }
+}
+
 #[test]
 fn what_cannot_be_sorted_is_refused_and_leaves_everything_as_it_was() {
     let directory = Directory::new();

@@ -1,16 +1,17 @@
 //! Measures on a device what it charges for IOs.
 //!
 //! # Method
-//! 1. The region is written once from its beginning to its end, so that reads find data.
-//! 2. For each direction, sequentially and at random offsets within the region, IOs of a large and a small size are issued
-//!    with one in flight. The line through the two mean times is the cost. Writes end with a flush, whose time counts: a
-//!    write cache only defers what it takes.
-//! 3. Right after them, IOs of the small size with as many in flight as the algorithm has give the parallelism.
-//! 4. What the host does meanwhile but wait is the cost of submitting an IO: on a real device, with random reads, as many in
-//!    flight as the algorithm has.
-//! 5. The first half of the region is read and the second half written, alternating, one read and one write in flight.
-//! 6. The first half of the region is read and the second half written with those depths, first apart and then at the same
+//! 1. The region is written once from its beginning to its end, so that reads find data. Reads of ever smaller halves come
+//!    first, before anything is overwritten.
+//! 2. IOs of a large and a small size are issued with one in flight; the line through the two mean times is the cost. Right
+//!    after them, IOs of the small size with as many in flight as the algorithm has give the parallelism. Writes end with
+//!    a flush, whose time counts: a write cache only defers what it takes.
+//! 3. So sequential reads, sequential writes, a read and a write of two sequences in turns, and random reads are measured.
+//! 4. The first half of the region is read and the second half written with the algorithm's depths, first apart and then at the same
 //!    time: how much longer that takes than the slower direction alone is what mixing costs.
+//! 5. Random writes come last, because a flash layer collects garbage after them.
+//! 6. The cost of submitting an IO is the time in which the host does not wait, on a real device, with as many random reads in
+//!    flight as the algorithm has.
 //!
 //! # Invariants
 //! - It writes to the region and nowhere else.
@@ -282,7 +283,7 @@ impl Lab<'_, '_> {
         let small = self.sizes.small;
         let most = (self.machine.budget().left().0 / crate::MemoryBudget::buffer_size(small).0) as u32;
         let writes_in_flight = depths.1.min(most / 2).max(1);
-        let reads_in_flight = depths.0.min(most - writes_in_flight).max(1);
+        let reads_in_flight = depths.0.min(most.saturating_sub(writes_in_flight)).max(1);
         let half = self.region.size().0 / small.0 / 2;
         let most = half.min(self.most(small));
         let ios = self.ios(small);

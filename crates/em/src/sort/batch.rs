@@ -7,7 +7,8 @@ use crate::error::EmError;
 use crate::machine::Machine;
 use crate::record_format::RecordFormat;
 use crate::sequence::SequenceWriter;
-use crate::sort::parallel::{cut, merge_parallel};
+use crate::sort::parallel::merge_parallel;
+use crate::sort::slices::cut;
 
 /// The share of the capacity that the first cut aims at: cuts follow one source, and the others vary about it.
 const AIM: f64 = 0.95;

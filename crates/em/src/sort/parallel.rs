@@ -11,14 +11,19 @@
 
 use crate::record_format::RecordFormat;
 use crate::sort::distribution::merge_by_distribution;
+use crate::sort::slices::{Spans, cut, split};
 use crate::sort::tree::Tree;
 
 /// Below this number of records, two threads take longer than one: handing over costs some microseconds, merging a record
 /// some tens of nanoseconds.
 const PARALLEL_MIN: usize = 4096;
 
-/// Where merged records go: spans that are filled one after the other. Each holds whole records.
-pub type Spans<'o> = Vec<&'o mut [u8]>;
+/// Makes the calling thread one of the `threads` that sort and merge, for the whole process: what it waits for, it then does
+/// itself, and nobody has to be woken first. Later calls change nothing.
+pub fn work_on_this_thread(threads: usize) {
+    // An error says that the threads exist already.
+    let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).use_current_thread().build_global();
+}
 
 /// Merges `sources` into `out`, which has exactly their length, with `parts` threads or fewer.
 pub fn merge_parallel(format: &RecordFormat, sources: &[&[u8]], out: Spans<'_>, parts: usize) {
@@ -40,42 +45,6 @@ pub fn merge_parallel(format: &RecordFormat, sources: &[&[u8]], out: Spans<'_>, 
         || merge_parallel(format, &low, low_out, parts / 2),
         || merge_parallel(format, &high, high_out, parts - parts / 2),
     );
-}
-
-/// Where to cut each source, so that everything before the cuts goes before everything after them, and about this share of
-/// the records is before them. `None` where the cut makes no two parts.
-pub fn cut(format: &RecordFormat, sources: &[&[u8]], share: f64) -> Option<Vec<usize>> {
-    let largest = (0..sources.len()).max_by_key(|&index| sources[index].len())?;
-    let last = format.count(sources[largest]).checked_sub(1)?;
-    let middle = (last as f64 * share) as usize;
-    let pivot = format.key(format.at(sources[largest], middle));
-    let cuts: Vec<usize> = sources
-        .iter()
-        .enumerate()
-        .map(|(index, source)| match index.cmp(&largest) {
-            std::cmp::Ordering::Less => format.rank(source, pivot, true),
-            std::cmp::Ordering::Equal => middle + 1,
-            std::cmp::Ordering::Greater => format.rank(source, pivot, false),
-        })
-        .collect();
-    let is_everything = sources.iter().zip(&cuts).all(|(source, &cut)| cut == format.count(source));
-    (!is_everything).then_some(cuts)
-}
-
-/// The first `length` bytes of the spans, and the others.
-pub fn split(spans: Spans<'_>, mut length: usize) -> (Spans<'_>, Spans<'_>) {
-    let (mut low, mut high) = (Vec::new(), Vec::new());
-    for span in spans {
-        let (now, later) = span.split_at_mut(length.min(span.len()));
-        length -= now.len();
-        if !now.is_empty() {
-            low.push(now);
-        }
-        if !later.is_empty() {
-            high.push(later);
-        }
-    }
-    (low, high)
 }
 
 /// Merges `sources` into `out`, which has exactly their length.

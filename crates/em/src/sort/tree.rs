@@ -11,7 +11,7 @@
 use std::hint::select_unpredictable;
 
 use crate::record_format::RecordFormat;
-use crate::sort::parallel::Spans;
+use crate::sort::slices::Spans;
 
 /// A contender: the key's first eight bytes, then the source's index. A source that has ended loses against all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -113,7 +113,7 @@ fn a_class_whose_line_does_not_hold_is_checked_apart() {
     let step = extraction.size_steps().into_iter().last().unwrap();
     let plans: Vec<Plan> =
         extraction.check_sizes().into_iter().map(|size| extraction.check_size_plan(step, size)).collect();
-    let report = ModelCheck::new(&model, "sim:test", true, &measured(&mut device, &plans));
+    let report = ModelCheck::new(&model, "sim:test", true, true, &measured(&mut device, &plans));
     let names: Vec<&str> = report.summaries.iter().map(|summary| summary.name).collect();
     assert_eq!(names, ["sw", "rw", "apart", "all"]);
     let [sw, rw, apart, all] = &report.summaries[..] else { panic!("{report:?}") };
@@ -142,16 +142,20 @@ fn a_device_that_changed_since_the_fit_is_asked_for_no_more_than_its_drift() {
     let check = extraction.check_sizes().into_iter().map(|size| extraction.check_size_plan(step, size));
     let checked: Vec<Plan> = check.flat_map(|plan| [plan.clone(), plan]).collect();
     let again = vec![extraction.size_plan(step, Bytes::kib(16))];
-    let report = ModelCheck::new(&model, "real", false, &measured(&mut device, &checked));
+    let report = ModelCheck::new(&model, "real", false, true, &measured(&mut device, &checked));
     assert!(
         !report.goal_met() && report.summaries.iter().all(|summary| summary.drift.is_none()),
         "{report:?}"
     );
-    let report = ModelCheck::new(&model, "real", false, &measured(&mut device, &[again, checked].concat()));
+    let all = [again, checked].concat();
+    let report = ModelCheck::new(&model, "real", false, true, &measured(&mut device, &all));
     assert!(report.rows.iter().all(|row| row.size_bytes != 16 << 10), "what was fitted is no row");
     let drift = report.summaries.last().unwrap().drift.unwrap();
     assert!((drift.throughput - 0.25).abs() < 0.01 && (drift.p50 - 0.2).abs() < 0.01, "{drift:?}");
     assert!(report.goal_met(), "{report:?}");
+    // Of another device it is no drift.
+    let other = ModelCheck::new(&model, "other", false, false, &measured(&mut device, &all));
+    assert!(!other.goal_met() && other.rows.iter().all(|row| row.drift.is_none()), "{other:?}");
 }
 
 #[test]
@@ -165,7 +169,7 @@ fn what_was_never_fitted_is_predicted() {
         extraction.check_sizes().into_iter().map(move |size| extraction.check_size_plan(step, size))
     });
     let plans: Vec<Plan> = sizes.chain(extraction.check_queue_plans()).collect();
-    let report = ModelCheck::new(&model, "sim:test", true, &measured(&mut device, &plans));
+    let report = ModelCheck::new(&model, "sim:test", true, true, &measured(&mut device, &plans));
     assert!(report.goal_met(), "{report:?}");
     assert_eq!(report.left_out, Vec::<String>::new());
     let all = report.summaries.last().unwrap();

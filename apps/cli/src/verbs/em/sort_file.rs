@@ -305,15 +305,15 @@ fn sort_small(files: &Files, format: &RecordFormat, output: &ScratchFile) -> Res
     }
 }
 
-/// The space for the runs of a task: all records, once, or twice if there is more than one merge pass; each run begins a
-/// block of its own.
+/// The space for the runs of a task: all records, once for each merge pass but at most three times, because the first pass leaves
+/// some runs where they are, and the second one reads these and those of the first; each run begins a block of its own.
 fn runs_space(task: &SortTask) -> Result<Bytes> {
     let plan = task.plan(None)?;
-    let copies = if plan.merge_passes > 1 { 2 } else { 1 };
+    let copies = u64::from(plan.merge_passes.clamp(1, 3));
     let runs = task.length.0 / plan.load.0.max(1) + 3;
     // Tuning may choose another block, at most as large as the memory allows.
     let blocks = (runs * plan.block.0).max(task.memory.0);
-    Ok(Bytes(task.length.round_up(plan.block).0 * copies + 2 * blocks))
+    Ok(Bytes((task.length.round_up(plan.block).0 + blocks) * copies + blocks))
 }
 
 fn open_scratch(scratch: &ScratchFile) -> Result<Box<dyn Device>> {

@@ -139,6 +139,8 @@ fn of_runs(runs: &[Vec<f64>]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use flashlab_base::{Prng, Seed};
+
     use super::*;
 
     #[test]
@@ -153,8 +155,8 @@ mod tests {
 
     /// Four runs, of which each write takes what `cost` says of its number in the run.
     fn runs(cost: impl Fn(usize) -> f64) -> RandomWrites {
-        let run =
-            (0..1024).map(|write| cost(write) * (1.0 + 0.001 * (write * write * 31 % 97) as f64)).collect();
+        let mut random = Prng::new(Seed(1));
+        let run = (0..1024).map(|write| cost(write) * (1.0 + 0.01 * random.unit())).collect();
         RandomWrites { without: vec![run; RUNS], slc_writes: 0.0, is_page_map: false }
     }
 
