@@ -19,7 +19,7 @@ use crate::header_cache::KnownHeader;
 use crate::map::Location;
 use crate::recovery::{Recovered, recover};
 use crate::segment_table::SegmentState;
-use crate::superblock_io::read_superblock;
+use crate::superblock_io::{damaged_copies, read_superblock};
 
 /// A page that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +58,8 @@ pub struct CheckReport {
     pub right_pages: u64,
     /// Pages that are not.
     pub damaged: Vec<DamagedPage>,
+    /// Where copies of the superblock are damaged. A crash can leave two so, which the next mounts write again.
+    pub damaged_superblocks: Vec<u64>,
 }
 
 /// Describes a volume without opening it for writing.
@@ -78,7 +80,12 @@ pub fn check<D: Device>(device: D, progress: &mut dyn FnMut(u64)) -> Result<Chec
     let mut io = DeviceIo::new(device, Bytes::ZERO, 0);
     let superblock = read_superblock(&mut io)?;
     let recovered = recover(&mut io, superblock, None)?;
-    let mut report = CheckReport { summary: summary(&recovered), right_pages: 0, damaged: Vec::new() };
+    let mut report = CheckReport {
+        summary: summary(&recovered),
+        right_pages: 0,
+        damaged: Vec::new(),
+        damaged_superblocks: damaged_copies(&mut io, &recovered.superblock),
+    };
     // In the order of the device: each header is read once, and reads are sequential.
     let mut places: Vec<(Location, u64)> = (0..recovered.map.pages())
         .filter_map(|page| recovered.map.get(page).map(|location| (location, page)))

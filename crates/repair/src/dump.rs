@@ -1,7 +1,7 @@
 //! Gets the data out of a volume that cannot be opened.
 //!
 //! # Method
-//! 1. The geometry is taken from any copy of the superblock. The map, its image and the checkpoints are not needed.
+//! 1. The geometry is taken from any copy of the superblock, also where the device has lost its end. The map, its image and the checkpoints are not needed.
 //! 2. All segments are searched for record headers of the volume.
 //! 3. The records are applied in the order of their epochs and sequences: of each logical page the newest version whose
 //!    checksum is right remains, unless a newer discard covers it.
@@ -19,7 +19,7 @@ use crate::device_io::{DeviceIo, ReadRange};
 use crate::error::RepairError;
 use crate::format::record::{Entry, RecordHeader, page_checksum};
 use crate::layout::VolumeLayout;
-use crate::superblock_io::read_superblock;
+use crate::superblock_io::newest_superblock;
 
 /// What a dump found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub fn dump<D: Device, E: From<RepairError>>(
     mut page: impl FnMut(u64, &[u8]) -> Result<(), E>,
 ) -> Result<DumpReport, E> {
     let mut io = DeviceIo::new(device, Bytes::ZERO, 0);
-    let superblock = read_superblock(&mut io)?;
+    let superblock = newest_superblock(&mut io)?;
     let layout = superblock.layout.clone();
     let page_size = layout.options.page;
     let mut report =
@@ -84,12 +84,16 @@ fn find_headers<D: Device>(
 ) -> Result<BTreeMap<(u64, u64), RecordHeader>, RepairError> {
     let mut headers = BTreeMap::new();
     let positions = layout.pages_per_segment();
+    let capacity = io.device().geometry().capacity;
     let mut range = [ReadRange::new(0, layout.options.page)];
     for segment in 0..layout.segment_count {
         let mut at = 0;
         while at < positions {
             let position = segment * positions + at;
             range[0].offset = layout.offset(position);
+            if range[0].offset + layout.options.page.0 > capacity.0 {
+                return Ok(headers);
+            }
             let header = match io.read(&mut range) {
                 Ok(()) => RecordHeader::decode(superblock.uuid, range[0].bytes()),
                 Err(_) => None,

@@ -63,11 +63,34 @@ pub(crate) fn write_superblock<D: Device>(
     io.flush()
 }
 
-/// Reads the superblock.
+/// Reads the superblock of a volume that is whole.
 ///
 /// # Errors
 /// See [`RepairError`].
 pub(crate) fn read_superblock<D: Device>(io: &mut DeviceIo<D>) -> Result<Superblock, RepairError> {
+    let (superblock, device) = (newest_superblock(io)?, io.device().geometry().capacity);
+    let volume = superblock.layout.options.capacity;
+    if volume > device {
+        return Err(RepairError::Truncated { volume, device });
+    }
+    Ok(superblock)
+}
+
+/// Where copies of this volume's superblock are damaged. A crash can tear those of one pair; the next mount writes them again.
+pub(crate) fn damaged_copies<D: Device>(io: &mut DeviceIo<D>, superblock: &Superblock) -> Vec<u64> {
+    let mut is_damaged = |offset: u64| {
+        let mut block = [ReadRange::new(offset, BLOCK)];
+        let decoded = io.read(&mut block).and_then(|()| Superblock::decode(block[0].bytes(), offset));
+        !decoded.is_ok_and(|found| found.is_some_and(|found| found.uuid == superblock.uuid))
+    };
+    copies(superblock.layout.options.capacity).filter(|&offset| is_damaged(offset)).collect()
+}
+
+/// Reads the newest superblock that a device has, also of a volume of which it has only a part.
+///
+/// # Errors
+/// See [`RepairError`].
+pub(crate) fn newest_superblock<D: Device>(io: &mut DeviceIo<D>) -> Result<Superblock, RepairError> {
     let capacity = io.device().geometry().capacity;
     if capacity.0 < 4 * BLOCK.0 {
         return Err(RepairError::NoVolume);
@@ -98,10 +121,5 @@ pub(crate) fn read_superblock<D: Device>(io: &mut DeviceIo<D>) -> Result<Superbl
         }
         at += 1;
     }
-    let Some(superblock) = newest else { return Err(other.unwrap_or(RepairError::NoVolume)) };
-    let volume = superblock.layout.options.capacity;
-    if volume > capacity {
-        return Err(RepairError::Truncated { volume, device: capacity });
-    }
-    Ok(superblock)
+    newest.ok_or_else(|| other.unwrap_or(RepairError::NoVolume))
 }

@@ -40,6 +40,17 @@ fn a_volume_is_made_once_and_described() {
 }
 
 #[test]
+fn a_volume_that_lost_its_end_is_dumped_and_not_opened() {
+    let directory = Directory::new();
+    let volume = new_volume(&directory, "64MiB");
+    fs::OpenOptions::new().write(true).open(&volume).unwrap().set_len(60 << 20).unwrap();
+    let status = directory.flashlab(&["repair", "status", &volume]);
+    assert_eq!(status.code, Some(2), "{}", status.err);
+    assert!(status.err.contains("the volume takes 64 MiB, but the device has 60 MiB"), "{}", status.err);
+    directory.succeeds(&["repair", "dump", &volume, "-o", "dumped"]);
+}
+
+#[test]
 fn nothing_writes_over_a_volume_until_it_is_erased() {
     let directory = Directory::new();
     let volume = new_volume(&directory, "64MiB");
@@ -72,6 +83,10 @@ fn nothing_writes_over_a_volume_until_it_is_erased() {
     }
     drop(file);
     all_refused();
+    let checked = directory.flashlab(&["repair", "check", &volume]);
+    assert_eq!(checked.code, Some(1), "{}", checked.err);
+    assert!(checked.err.contains("3 of 4 copies of the superblock"), "{}", checked.err);
+    assert!(checked.out.contains("superblock at byte 65536 of the device is damaged"), "{}", checked.out);
     let unasked = directory.flashlab(&["repair", "erase", &volume]);
     assert_eq!(unasked.code, Some(3), "{}", unasked.err);
     let uuid = json(&directory.succeeds(&["repair", "status", &volume, "--json"]).out)["uuid"].clone();

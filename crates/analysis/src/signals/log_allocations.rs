@@ -37,7 +37,7 @@ const SLOW: f64 = 0.65;
 const FAST: f64 = 0.35;
 /// A shorter block is believed instead of one that long steps may look like, if it has this part of its likelihood ratio.
 const SHORTER_GAIN: f64 = 0.3;
-/// Of sizes that differ by less than this, and are less likely by no more than [`AS_GOOD`], the roundest is taken.
+/// Of sizes that differ by less than this, and are less likely by no more than `AS_GOOD`, the roundest is taken.
 pub const AGREES: f64 = 0.03;
 const AS_GOOD: f64 = 0.15;
 /// The scatter of costs in any case, as a logarithm.

@@ -27,6 +27,7 @@ pub struct Check {
 struct Checked {
     right_pages: u64,
     damaged: Vec<Damaged>,
+    damaged_superblocks: Vec<u64>,
     volume: VolumeStatus,
 }
 
@@ -37,6 +38,9 @@ struct Damaged {
     why: String,
 }
 
+/// How many copies of the superblock a crash can leave damaged: those of a pair, which are written together.
+const CRASHED_COPIES: usize = 2;
+
 /// Damaged pages that are printed one by one.
 const PRINTED: usize = 20;
 
@@ -45,6 +49,7 @@ impl Check {
     pub fn run(self) -> Result<()> {
         let report = check(opened::for_reading(&self.volume)?, &mut |_| {})?;
         let damaged = report.damaged.len();
+        let superblocks = report.damaged_superblocks.len();
         let volume = VolumeStatus::of(&report.summary);
         if self.json {
             let pages = report.damaged.into_iter();
@@ -57,6 +62,7 @@ impl Check {
                         why: damaged.why,
                     })
                     .collect(),
+                damaged_superblocks: report.damaged_superblocks,
                 volume,
             })?;
         } else {
@@ -64,10 +70,18 @@ impl Check {
             for page in report.damaged.iter().take(PRINTED) {
                 text += &format!("page {} at byte {} of the device: {}\n", page.page, page.offset, page.why);
             }
+            for offset in &report.damaged_superblocks {
+                text += &format!("the copy of the superblock at byte {offset} of the device is damaged\n");
+            }
             text += &format!("{} pages are right, {damaged} are damaged\n", report.right_pages);
             output::text(&text)?;
         }
         match damaged {
+            0 if superblocks > CRASHED_COPIES => bail!(
+                "{superblocks} of 4 copies of the superblock of {} are damaged, more than a crash leaves: mount it twice, which \
+                 writes all of them again",
+                self.volume.display()
+            ),
             0 => Ok(()),
             _ => bail!(
                 "{damaged} pages of {} are damaged: reading them is an error until they are overwritten; `flashlab \
