@@ -57,6 +57,10 @@ const IN_TURN: u64 = 8;
 /// may be drift between the two kinds of runs.
 const BUFFERED_SHARE: f64 = 0.98;
 const P: f64 = 1e-3;
+/// Pages whose parts are rewritten at once and after idle time, and by how much the latter takes longer if it reads from the flash: a
+/// read takes a third of a buffered write or more.
+const LEAVES_OF: u64 = 24;
+const LEAVES_SLOWER: f64 = 1.15;
 /// What was found before is the same if it is so near.
 const NEAR: f64 = 0.03;
 
@@ -71,6 +75,9 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         session.hand_in(before);
     }
     if page < session.block() * 2 {
+        return Ok(());
+    }
+    if leaves_when_idle(session, page)? {
         return Ok(());
     }
     let mut held = Held { page, curve: Vec::new(), buffered: Vec::new() };
@@ -94,6 +101,23 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let Some(pages) = held.most(session, before.as_ref().and_then(Finding::number))? else { return Ok(()) };
     conclude(session, held, pages, before);
     Ok(())
+}
+
+/// Whether a part of a page leaves the buffer when the device is idle: then the next part makes the device read the page, and how
+/// many pages are rewritten without that says how long they stay, and not how many there is space for.
+fn leaves_when_idle(session: &mut Session<'_, '_>, page: Bytes) -> Result<bool, Halt> {
+    let (at, part) = (place(session, 0.29, Bytes::mib(1)), session.block());
+    let (mut at_once, mut later) = (Vec::new(), Vec::new());
+    for index in 0..LEAVES_OF {
+        let parts = writes(Location::Sequential, part, 1, at + page * (2 * index), part);
+        session.idle(priors::PROGRAMMED)?;
+        costs_of(session, "part", &parts)?;
+        at_once.extend(costs_of(session, "part", &parts)?);
+        session.idle(priors::PROGRAMMED)?;
+        later.extend(costs_of(session, "part", &parts)?);
+    }
+    let is_slower = median(&later) > LEAVES_SLOWER * median(&at_once);
+    Ok(is_slower && mann_whitney(&later, &at_once).p_above < P)
 }
 
 /// Concludes how much is held: these pages, compared with what was found before.
