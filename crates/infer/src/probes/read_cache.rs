@@ -35,6 +35,7 @@ use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::{duration, times};
 use footprints::{FootprintEnd, Footprints};
+use read_ahead::{Kept, Repeated};
 
 pub(crate) const PROBE: Probe = Probe {
     name: "read-cache",
@@ -60,24 +61,6 @@ const TIME_SHARE: f64 = 0.15;
 const SAVED_MORE: Rule = Rule::strong("more saved than left");
 /// And where no more is saved than is left.
 const NOT_MUCH_SAVED: Rule = Rule::likely("little saved");
-
-/// What reading again showed.
-struct Repeated {
-    /// The fastest reads known to come from the flash.
-    flash: Vec<f64>,
-    kept: Option<Kept>,
-}
-
-/// What is answered without the flash.
-#[derive(Clone, Copy)]
-struct Kept {
-    /// What is kept at once.
-    granule: Option<Bytes>,
-    /// What a read of it takes, in nanoseconds.
-    time: f64,
-    /// The rule that it is kept.
-    rule: Rule,
-}
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let least = session.known().bytes(Parameter::ReadPageSize).unwrap_or(Bytes::kib(16)).max(session.block());

@@ -9,13 +9,30 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_analysis::signals::figures::{median, ranked};
 use flashlab_base::{Bytes, Nanos};
 
-use super::Repeated;
 use crate::answers::no_cache::{is_faster, nothing};
 use crate::halt::Halt;
 use crate::patterns::reads::{Walk, how_many_times, in_order};
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
+
+/// What reading again showed.
+pub(super) struct Repeated {
+    /// The fastest reads known to come from the flash.
+    pub flash: Vec<f64>,
+    pub kept: Option<Kept>,
+}
+
+/// What is answered without the flash.
+#[derive(Clone, Copy)]
+pub(super) struct Kept {
+    /// What is kept at once.
+    pub granule: Option<Bytes>,
+    /// What a read of it takes, in nanoseconds.
+    pub time: f64,
+    /// The rule that it is kept.
+    pub rule: Rule,
+}
 
 /// Read at once where the page is not known: whole pages of nearly any flash.
 const PIECE: Bytes = Bytes::kib(16);
