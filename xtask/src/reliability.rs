@@ -6,10 +6,10 @@
 //!    the share of right answers is the mean confidence (DeGroot and Fienberg 1983, "The comparison and evaluation of
 //!    forecasters").
 
-use flashlab_analysis::inference::Verdict;
+use flashlab_analysis::inference::{CONFIDENT, Verdict};
 use serde_json::{Value, json};
 
-use crate::score::{CONFIDENT, JudgedAnswer, ProbeOutcome};
+use crate::score::{JudgedAnswer, ProbeOutcome};
 
 /// The ends of the bins. They are finer where answers are many.
 const EDGES: [f64; 9] = [0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 1.0];

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
+use flashlab_analysis::inference::{CONFIDENT, Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::Device;
 use flashlab_infer::{
@@ -33,9 +33,6 @@ pub struct TimeLimits {
 
 /// Those of devices in virtual time.
 pub const VIRTUAL: TimeLimits = TimeLimits { reading: None, writing: Nanos::from_secs(4 * 3600) };
-
-/// The confidence from which on a wrong answer is confidently wrong.
-pub const CONFIDENT: f64 = 0.95;
 
 /// One parameter of one device.
 #[derive(Debug)]

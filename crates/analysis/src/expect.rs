@@ -24,10 +24,8 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::compare::{ComparedRun, Comparison, Estimate, ExperimentKey, RatioVerdict, Statistic};
-use crate::inference::{Inference, Parameter, Unit, Value, Verdict};
+use crate::inference::{CONFIDENT, Inference, Parameter, Unit, Value, Verdict};
 
-/// The confidence from which an inferred value counts as known.
-const CONFIDENCE: f64 = 0.95;
 /// The name of the baselines among the micro-benchmarks.
 const BASELINE: &str = "baseline";
 
@@ -290,8 +288,8 @@ impl Expectation {
             _ => None,
         });
         let outcome = match holds {
-            Some(true) if finding.confidence >= CONFIDENCE => Outcome::Met,
-            Some(false) if finding.confidence >= CONFIDENCE => Outcome::NotMet,
+            Some(true) if finding.confidence >= CONFIDENT => Outcome::Met,
+            Some(false) if finding.confidence >= CONFIDENT => Outcome::NotMet,
             _ => Outcome::CannotBeTold,
         };
         let (value, confidence, verdict) = (finding.value_in_words(), finding.confidence, finding.verdict);

@@ -14,7 +14,7 @@ mod finding;
 mod parameter;
 mod picture;
 
-pub use calibration::{CalibrationTable, RuleCount};
+pub use calibration::{CONFIDENT, CalibrationTable, RuleCount};
 pub use check::check_findings;
 pub use family::Family;
 pub use finding::{

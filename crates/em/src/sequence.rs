@@ -173,12 +173,16 @@ impl SequenceWriter {
 
     /// How many bytes can be prepared at a time while half of the blocks are in flight. At least the rest of a block.
     pub fn batch(&self) -> usize {
-        (self.count / 2).max(1) * self.block.0 as usize - self.filled
+        self.batch_blocks() * self.block.0 as usize - self.filled
+    }
+
+    fn batch_blocks(&self) -> usize {
+        (self.count / 2).max(1)
     }
 
     /// Whether [`SequenceWriter::batch`] bytes can be prepared without waiting for a write.
     pub fn is_batch_free(&self, machine: &mut Machine<'_>) -> bool {
-        let needed = (self.count / 2).max(1).saturating_sub(self.filling.len() + self.free.len());
+        let needed = self.batch_blocks().saturating_sub(self.filling.len() + self.free.len());
         self.written.iter().take(needed).all(|&ticket| machine.is_done(ticket))
     }
 

@@ -1,7 +1,8 @@
 //! Gets the data out of a volume that cannot be opened.
 //!
 //! # Method
-//! 1. The geometry is taken from any copy of the superblock, also where the device has lost its end. The map, its image and the checkpoints are not needed.
+//! 1. The geometry is taken from any copy of the superblock, also where the device has lost its end. The map, its image and the
+//!    checkpoints are not needed.
 //! 2. All segments are searched for record headers of the volume.
 //! 3. The records are applied in the order of their epochs and sequences: of each logical page the newest version whose
 //!    checksum is right remains, unless a newer discard covers it.

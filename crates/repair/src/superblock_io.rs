@@ -63,6 +63,13 @@ pub(crate) fn write_superblock<D: Device>(
     io.flush()
 }
 
+/// Reads one copy; `None` where none is.
+fn read_copy<D: Device>(io: &mut DeviceIo<D>, offset: u64) -> Result<Option<Superblock>, RepairError> {
+    let mut block = [ReadRange::new(offset, BLOCK)];
+    io.read(&mut block)?;
+    Superblock::decode(block[0].bytes(), offset)
+}
+
 /// Reads the superblock of a volume that is whole.
 ///
 /// # Errors
@@ -79,9 +86,7 @@ pub(crate) fn read_superblock<D: Device>(io: &mut DeviceIo<D>) -> Result<Superbl
 /// Where copies of this volume's superblock are damaged. A crash can tear those of one pair; the next mount writes them again.
 pub(crate) fn damaged_copies<D: Device>(io: &mut DeviceIo<D>, superblock: &Superblock) -> Vec<u64> {
     let mut is_damaged = |offset: u64| {
-        let mut block = [ReadRange::new(offset, BLOCK)];
-        let decoded = io.read(&mut block).and_then(|()| Superblock::decode(block[0].bytes(), offset));
-        !decoded.is_ok_and(|found| found.is_some_and(|found| found.uuid == superblock.uuid))
+        !read_copy(io, offset).is_ok_and(|found| found.is_some_and(|found| found.uuid == superblock.uuid))
     };
     copies(superblock.layout.options.capacity).filter(|&offset| is_damaged(offset)).collect()
 }
@@ -99,9 +104,7 @@ pub(crate) fn newest_superblock<D: Device>(io: &mut DeviceIo<D>) -> Result<Super
     let mut offsets: Vec<u64> = copies(capacity).collect();
     let mut at = 0;
     while at < offsets.len() {
-        let mut block = [ReadRange::new(offsets[at], BLOCK)];
-        let decoded = io.read(&mut block).and_then(|()| Superblock::decode(block[0].bytes(), offsets[at]));
-        match decoded {
+        match read_copy(io, offsets[at]) {
             Ok(Some(found)) => {
                 // A volume that is smaller than its device has its last copies before the device's end.
                 let own = copies(found.layout.options.capacity);

@@ -61,7 +61,7 @@ pub fn beyond(differences: &[TwinDifference]) -> TwinDifference {
     let mut found = first.clone();
     for micro in &mut found.micro_benchmarks {
         micro.points.retain_mut(|point| {
-            let key = (micro.name.as_str(), point.experiment.as_str(), point.label.as_str());
+            let key = key(&micro.name, point);
             let more: Option<Vec<&TwinPoint>> = others.iter().map(|other| other.get(&key).copied()).collect();
             let Some(more) = more else { return false };
             let device = |figure: fn(&TwinFigures) -> f64| {
@@ -90,11 +90,15 @@ fn distance(value: f64, (least, most): (f64, f64)) -> f64 {
     (value / value.clamp(least, most).max(1.0) - 1.0).abs()
 }
 
+fn key<'a>(micro: &'a str, point: &'a TwinPoint) -> PointKey<'a> {
+    (micro, &point.experiment, &point.label)
+}
+
 fn by_key(of: &TwinDifference) -> BTreeMap<PointKey<'_>, &TwinPoint> {
-    let points = of.micro_benchmarks.iter().flat_map(|micro| {
-        let points = micro.points.iter();
-        points.map(|point| ((micro.name.as_str(), point.experiment.as_str(), point.label.as_str()), point))
-    });
+    let points = of
+        .micro_benchmarks
+        .iter()
+        .flat_map(|micro| micro.points.iter().map(|point| (key(&micro.name, point), point)));
     points.collect()
 }
 

@@ -36,7 +36,7 @@ use std::collections::BTreeMap;
 /// The first line of a table.
 const HEADER: &str = "# flashlab calibration 1";
 /// From here on an answer counts as known: to an expectation, and to the goals of `infer-score`.
-const CONFIDENT: f64 = 0.95;
+pub const CONFIDENT: f64 = 0.95;
 /// Answers in its parent's ratio that each rule borrows. Fewer: the confidence of rare rules follows from chance; more:
 /// rules that differ share one confidence.
 const BORROWED: f64 = 8.0;

@@ -17,9 +17,9 @@ use super::figures::{mean, median, roundest};
 
 /// This part of the writes of a step, the first ones, does not count: deferred work is done, and log blocks are filled.
 const SETTLING: usize = 4;
-/// A step shows blocks of this number of steps at least, as it passes some shorter ones by;
+/// A step shows blocks of at least this number of steps: it passes some of the shorter ones by.
 const STEPS_LEAST: f64 = 3.9;
-/// and of those that are passed this often, and of which the device has this number.
+/// A step shows blocks that are passed this often, and of which the device has [`BLOCKS_LEAST`].
 const PASSED: f64 = 5.8;
 const BLOCKS_LEAST: f64 = 4.0;
 /// How finely sizes are tried.

@@ -22,24 +22,24 @@ const LATER_GAIN: f64 = 0.05;
 /// Different periods that are tried on fresh writes.
 const TRIED: usize = 8;
 /// In this share of the windows it has to be right: a period that is half of the true one is right in every second window, and other work
-/// hides some stalls of the true one. And so much likelier than by chance, as a log-likelihood ratio: a thousand times.
+/// hides some stalls of the true one. And it has to be a thousand times likelier than chance: this log-likelihood ratio.
 const PREDICTED: f64 = 0.7;
 const PREDICTED_GAIN: f64 = 7.0;
-/// Copying blocks as large as those that are written makes writes at least so many times as expensive, on average. No write
-/// counts for more than so many usual ones.
+/// If blocks of the size of a write are copied, the mean response time is at least this many times as long.
 const COPIES: f64 = 1.5;
-/// No erase takes less, as far as a read or a write waits for it; and none takes so long.
-const ERASE_MOST: f64 = 15e6;
+/// In that mean no write counts for more than this many median ones.
 const CUT: f64 = 500.0;
-/// So many blocks at most may be open, each of which is copied when another one is opened.
+/// In nanoseconds: no erase takes as long, as far as a read or a write waits for it.
+const ERASE_MOST: f64 = 15e6;
+/// The most blocks that may be open, each of which is copied when another one is opened.
 const OPEN_MOST: usize = 20;
-/// A part of a period is taken for the period if its gain is at least such a part.
+/// A part of a period is taken for the period if its gain is at least this share.
 const PART_GAIN: f64 = 0.55;
-/// Writes are slow that take so many times what filling the device took, on average, of which none counts for more than so
-/// many usual ones.
+/// Writes are slow if their mean is this many times what as much of the fill took.
 const SLOW: f64 = 2.5;
+/// In that mean no write counts for more than this many median ones.
 const OUTLIER: f64 = 4.0;
-/// More stalls from a place on are space that is reclaimed, if they are so much likelier than none, as a log-likelihood ratio.
+/// More stalls from a place on are space that is reclaimed, if this log-likelihood ratio says so.
 const RECLAIMED: f64 = 12.0;
 
 /// What each IO of the overwriting took, and what that showed.

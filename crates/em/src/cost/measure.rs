@@ -30,7 +30,7 @@ use crate::machine::Machine;
 /// of 256), and more than a write cache of 16 MiB takes at 64 KiB.
 const IOS: u64 = 256;
 
-/// On a real device there are so many times more, up to [`REAL_MOST`]: others use it, too, so that its times vary more.
+/// On a real device there are this many times more, up to [`REAL_MOST`]: others use it, too, so that its times vary more.
 const REAL_TIMES: u64 = 8;
 
 /// The bytes that more IOs on a real device cover at most.
@@ -45,7 +45,7 @@ const REAL_QUEUES: u64 = 16;
 const MIXING_MAX: f64 = 4.0;
 
 /// The most that the sequential IOs of one size cover on a real device: a slow one is not kept busy for minutes.
-const MOST: Bytes = Bytes::mib(64);
+const REAL_SEQUENTIAL_MOST: Bytes = Bytes::mib(64);
 
 /// With which sizes costs are measured.
 #[derive(Clone, Copy, Debug)]
@@ -125,31 +125,46 @@ pub fn measure(
     // At the end, because a flash layer collects garbage after them.
     let random_write = lab.class(Mode::Write, random, 1)?;
     Ok(DeviceCosts {
-        sequential_read: sequential_read.line,
-        sequential_write: sequential_write.line,
-        random_read: random_read.line,
-        random_write: random_write.line,
+        sequential_read: sequential_read.line(sizes),
+        sequential_write: sequential_write.line(sizes),
+        random_read: random_read.line(sizes),
+        random_write: random_write.line(sizes),
         alternating,
         parallelism: Parallelism {
-            sequential_read: sequential_read.parallelism,
-            sequential_write: sequential_write.parallelism,
-            random_read: random_read.parallelism,
+            sequential_read: sequential_read.parallelism(),
+            sequential_write: sequential_write.parallelism(),
+            random_read: random_read.parallelism(),
             // A search alone pays for a random read. A block that all searches read is served by one die, so that their
             // rate can fall below that of one read alone.
-            halving_read: halving_read.map_or(1.0, |times| (random_read.small / times.time).max(0.1)),
+            halving_read: halving_read.map_or(1.0, |times| (random_read.small.time / times.time).max(0.1)),
         },
         mixing,
-        submission: random_read.submission,
+        submission: random_read.submission(sizes),
     })
 }
 
-/// What IOs of one kind cost.
-struct ClassCosts {
-    line: LinearCost,
-    submission: LinearCost,
-    parallelism: f64,
-    /// The mean time of a small IO, in nanoseconds.
-    small: f64,
+/// What IOs of one kind take: a large and a small one alone, and a small one with as many in flight as the algorithm has.
+struct ClassTimes {
+    large: MeanTimes,
+    small: MeanTimes,
+    at_once: Option<MeanTimes>,
+}
+
+impl ClassTimes {
+    fn line(&self, sizes: CostSizes) -> LinearCost {
+        LinearCost::through((sizes.small, self.small.time), (sizes.large, self.large.time))
+    }
+
+    fn parallelism(&self) -> f64 {
+        self.at_once.as_ref().map_or(1.0, |times| (self.small.time / times.time).max(1.0))
+    }
+
+    /// Whoever has one IO in flight is woken for each, which is not what several cost; their bytes cost the same.
+    fn submission(&self, sizes: CostSizes) -> LinearCost {
+        let small = self.at_once.as_ref().unwrap_or(&self.small).submission;
+        let large = small + (self.large.submission - self.small.submission).max(0.0);
+        LinearCost::through((sizes.small, small), (sizes.large, large))
+    }
 }
 
 /// Means of IOs of one kind and size, in nanoseconds.
@@ -176,10 +191,10 @@ impl Lab<'_, '_> {
     }
 
     /// The most sequential IOs of this size.
-    fn most(&self, size: Bytes) -> u64 {
+    fn sequential_most(&self, size: Bytes) -> u64 {
         match self.machine.is_virtual() {
             true => u64::MAX,
-            false => (MOST.0 / size.0).max(2),
+            false => (REAL_SEQUENTIAL_MOST.0 / size.0).max(2),
         }
     }
 
@@ -189,9 +204,9 @@ impl Lab<'_, '_> {
     }
 
     /// The mean times of IOs, one in flight.
-    fn mean(&mut self, mode: Mode, pattern: AccessPattern, size: Bytes) -> Result<MeanTimes, EmError> {
+    fn alone(&mut self, mode: Mode, pattern: AccessPattern, size: Bytes) -> Result<MeanTimes, EmError> {
         let (slots, ios) = (self.region.size().0 / size.0, self.ios(size));
-        let sequential = ios.min(slots).min(self.most(size));
+        let sequential = ios.min(slots).min(self.sequential_most(size));
         let indices: Vec<u64> = match pattern {
             AccessPattern::Sequential => {
                 let first = self.prng.below(slots - sequential + 1);
@@ -199,11 +214,11 @@ impl Lab<'_, '_> {
             }
             _ => self.random(slots, ios),
         };
-        self.means(mode, size, indices, 1)
+        self.mean_times(mode, size, indices, 1)
     }
 
     /// The mean times of IOs at these multiples of their size.
-    fn means(
+    fn mean_times(
         &mut self,
         mode: Mode,
         size: Bytes,
@@ -220,7 +235,7 @@ impl Lab<'_, '_> {
     /// The mean time of an IO while a sequence is read and another one written, in nanoseconds.
     fn alternating(&mut self, size: Bytes) -> Result<f64, EmError> {
         let half = self.region.size().0 / size.0 / 2;
-        let pairs = (self.ios(size) / 2).min(half).min(self.most(size));
+        let pairs = (self.ios(size) / 2).min(half).min(self.sequential_most(size));
         let (mut free, _lease) = self.machine.budget().buffers(2, size, "measuring costs")?;
         let begin = self.machine.now();
         let mut in_flight: [Option<crate::Ticket>; 2] = [None, None];
@@ -257,7 +272,7 @@ impl Lab<'_, '_> {
         let wanted = self.ios(self.sizes.small).max(self.queues() * u64::from(in_flight));
         match pattern {
             AccessPattern::Sequential => {
-                let count = wanted.min(slots).min(self.most(self.sizes.small));
+                let count = wanted.min(slots).min(self.sequential_most(self.sizes.small));
                 let first = self.prng.below(slots - count + 1);
                 (first..first + count).collect()
             }
@@ -285,7 +300,7 @@ impl Lab<'_, '_> {
         let writes_in_flight = depths.1.min(most / 2).max(1);
         let reads_in_flight = depths.0.min(most.saturating_sub(writes_in_flight)).max(1);
         let half = self.region.size().0 / small.0 / 2;
-        let most = half.min(self.most(small));
+        let most = half.min(self.sequential_most(small));
         let ios = self.ios(small);
         let queues = self.queues();
         let count = |depth: u32| ios.max(queues * u64::from(depth)).min(most);
@@ -337,22 +352,13 @@ impl Lab<'_, '_> {
         Ok(self.machine.now().since(begin))
     }
 
-    /// What IOs of one kind cost: one in flight, and right after these as many as the algorithm has, so that both are of the
+    /// What IOs of one kind take: one in flight, and right after these as many as the algorithm has, so that both are of the
     /// same state of the device.
-    fn class(&mut self, mode: Mode, pattern: AccessPattern, in_flight: u32) -> Result<ClassCosts, EmError> {
-        let CostSizes { small: small_io, large: large_io, .. } = self.sizes;
-        let large = self.mean(mode, pattern, large_io)?;
-        let small = self.mean(mode, pattern, small_io)?;
-        let at_once = self.at_once(mode, pattern, in_flight)?;
-        let line = |small, large| LinearCost::through((small_io, small), (large_io, large));
-        // Whoever has one IO in flight is woken for each, which is not what several cost; their bytes cost the same.
-        let submitting = at_once.as_ref().map_or(small.submission, |times| times.submission);
-        let large_submitting = submitting + (large.submission - small.submission).max(0.0);
-        Ok(ClassCosts {
-            line: line(small.time, large.time),
-            submission: line(submitting, large_submitting),
-            parallelism: at_once.map_or(1.0, |times| (small.time / times.time).max(1.0)),
-            small: small.time,
+    fn class(&mut self, mode: Mode, pattern: AccessPattern, in_flight: u32) -> Result<ClassTimes, EmError> {
+        Ok(ClassTimes {
+            large: self.alone(mode, pattern, self.sizes.large)?,
+            small: self.alone(mode, pattern, self.sizes.small)?,
+            at_once: self.at_once(mode, pattern, in_flight)?,
         })
     }
 
@@ -367,7 +373,7 @@ impl Lab<'_, '_> {
             return Ok(None);
         }
         let offsets = self.offsets(pattern, in_flight);
-        self.means(mode, self.sizes.small, offsets, in_flight).map(Some)
+        self.mean_times(mode, self.sizes.small, offsets, in_flight).map(Some)
     }
 
     /// Issues IOs of one size at these multiples of it; from the first submission to the end of the last one.

@@ -18,7 +18,7 @@ use flashlab_device::Buffer;
 use crate::budget::{MemoryBudget, MemoryLease};
 use crate::error::EmError;
 use crate::record_format::{RecordChecksum, RecordFormat};
-use crate::sort::distribution::distribute;
+use crate::sort::distribution::{Parts, distribute};
 
 /// The memory that one thread needs to sort blocks.
 pub struct BlockSorter {
@@ -102,21 +102,14 @@ impl BlockSorter {
     }
 
     /// Makes the entries, in the order of the records.
-    fn order(&mut self, format: &RecordFormat, records: &[u8], (low, high): (u64, u64)) {
-        let (count, size) = (format.count(records), format.size());
-        let prefixes = || records.chunks_exact(size).map(|record| format.prefix(record));
-        let range_bits = u64::BITS - high.saturating_sub(low).leading_zeros();
-        let shift = range_bits.saturating_sub(self.ends.len().ilog2());
-        self.ends.fill(0);
-        prefixes().for_each(|key| self.ends[((key - low) >> shift) as usize] += 1);
-        let mut begin = 0;
-        for end in &mut self.ends {
-            (*end, begin) = (begin, begin + *end);
-        }
+    fn order(&mut self, format: &RecordFormat, records: &[u8], range: (u64, u64)) {
+        let prefixes = || records.chunks_exact(format.size()).map(|record| format.prefix(record));
+        let parts = Parts::new(range, self.ends.len());
+        parts.count(prefixes(), &mut self.ends);
         self.entries.clear();
-        self.entries.resize(count, 0);
+        self.entries.resize(format.count(records), 0);
         for (at, key) in prefixes().enumerate() {
-            let end = &mut self.ends[((key - low) >> shift) as usize];
+            let end = &mut self.ends[parts.of(key)];
             self.entries[*end as usize] = u128::from(key) << 32 | at as u128;
             *end += 1;
         }

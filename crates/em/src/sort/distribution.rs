@@ -19,7 +19,7 @@
 use std::cmp::Ordering;
 
 use crate::record_format::RecordFormat;
-use crate::sort::slices::{Spans, cut, split};
+use crate::sort::slices::{Spans, copy, cut, split};
 use crate::sort::tree::Tree;
 
 /// How many records of slices are distributed at a time: with their copy 32 KiB for records of 16 bytes. With 512 or 2048 it
@@ -58,13 +58,7 @@ pub fn merge_by_distribution<const SIZE: usize>(
         let count = now.iter().map(|source| source.len() / SIZE).sum();
         let (to, later) = split(out, count * SIZE);
         match desk.merge(format, &now, count) {
-            Some(mut merged) => {
-                for span in to {
-                    let (records, following) = merged.split_at(span.len());
-                    span.copy_from_slice(records);
-                    merged = following;
-                }
-            }
+            Some(merged) => copy(merged, to),
             None => Tree::<SIZE>::new(format, &now).run(to),
         }
         (out, left) = (later, left - count);
@@ -89,33 +83,57 @@ impl<const SIZE: usize> Desk<SIZE> {
     }
 }
 
+/// Equal parts of a range of prefixes: a power of two of them, from 2 on.
+pub struct Parts {
+    low: u64,
+    shift: u32,
+}
+
+impl Parts {
+    /// `count` parts of the prefixes from the first to the second one.
+    pub fn new((low, high): (u64, u64), count: usize) -> Parts {
+        let range_bits = u64::BITS - high.saturating_sub(low).leading_zeros();
+        Parts { low, shift: range_bits.saturating_sub(count.ilog2()) }
+    }
+
+    /// The part of a prefix.
+    #[inline]
+    pub fn of(&self, prefix: u64) -> usize {
+        ((prefix - self.low) >> self.shift) as usize
+    }
+
+    /// Sets `ends`, one for each part, to where its records begin: that is the end of what it holds so far. Returns the most records in one
+    /// part.
+    #[inline]
+    pub fn count(&self, prefixes: impl Iterator<Item = u64>, ends: &mut [u32]) -> u32 {
+        ends.fill(0);
+        prefixes.for_each(|prefix| ends[self.of(prefix)] += 1);
+        let (mut begin, mut most) = (0, 0);
+        for end in ends {
+            most = most.max(*end);
+            (*end, begin) = (begin, begin + *end);
+        }
+        most
+    }
+}
+
 /// Sorts the records of all sources into `to`, which has room for exactly these, by distribution among as many parts as
-/// `ends` has, a power of two from 2 on. The keys' prefixes range from `low` to `high`. Where too many records would be in
-/// one part, nothing is done, and it returns false.
+/// `ends` has, a power of two from 2 on. `range` is that of the keys' prefixes. Where too many records would be in one part,
+/// nothing is done, and it returns false.
 pub fn distribute<const SIZE: usize>(
     format: &RecordFormat,
     sources: &[&[[u8; SIZE]]],
-    (low, high): (u64, u64),
+    range: (u64, u64),
     ends: &mut [u32],
     to: &mut [[u8; SIZE]],
 ) -> bool {
-    let shift = (u64::BITS - high.saturating_sub(low).leading_zeros()).saturating_sub(ends.len().ilog2());
-    let part = |record: &[u8; SIZE]| ((format.prefix(record) - low) >> shift) as usize;
-    ends.fill(0);
-    for record in sources.iter().copied().flatten() {
-        ends[part(record)] += 1;
-    }
-    let (mut begin, mut most) = (0, 0);
-    for end in ends.iter_mut() {
-        most = most.max(*end);
-        // Now where the part begins; the end of what it holds so far.
-        (*end, begin) = (begin, begin + *end);
-    }
-    if most > IN_PART_MAX {
+    let parts = Parts::new(range, ends.len());
+    let records = || sources.iter().copied().flatten();
+    if parts.count(records().map(|record| format.prefix(record)), ends) > IN_PART_MAX {
         return false;
     }
-    for record in sources.iter().copied().flatten() {
-        let end = &mut ends[part(record)];
+    for record in records() {
+        let end = &mut ends[parts.of(format.prefix(record))];
         to[*end as usize] = *record;
         *end += 1;
     }

@@ -11,7 +11,7 @@
 
 use crate::record_format::RecordFormat;
 use crate::sort::distribution::merge_by_distribution;
-use crate::sort::slices::{Spans, cut, split};
+use crate::sort::slices::{Spans, copy, cut, split};
 use crate::sort::tree::Tree;
 
 /// Below this number of records, two threads take longer than one: handing over costs some microseconds, merging a record
@@ -50,13 +50,7 @@ pub fn merge_parallel(format: &RecordFormat, sources: &[&[u8]], out: Spans<'_>, 
 /// Merges `sources` into `out`, which has exactly their length.
 fn merge(format: &RecordFormat, sources: &[&[u8]], out: Spans<'_>) {
     if let [source] = sources {
-        let mut source = *source;
-        for span in out {
-            let (now, later) = source.split_at(span.len());
-            span.copy_from_slice(now);
-            source = later;
-        }
-        return;
+        return copy(source, out);
     }
     // A copy of a known length is a few instructions, and the usual lengths are known.
     match format.size() {

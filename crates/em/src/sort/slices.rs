@@ -40,3 +40,12 @@ pub fn split(spans: Spans<'_>, mut length: usize) -> (Spans<'_>, Spans<'_>) {
     }
     (low, high)
 }
+
+/// Copies records to spans, which have exactly their length.
+pub fn copy(mut records: &[u8], to: Spans<'_>) {
+    for span in to {
+        let (now, later) = records.split_at(span.len());
+        span.copy_from_slice(now);
+        records = later;
+    }
+}

@@ -9,8 +9,6 @@
 //! Whether there is a buffer at all shows in one page: a part of it that is held takes less than the whole, one that is not more,
 //! as the rest is read.
 //!
-//! What bursts and single writes said before ([`super::write_buffer`]) is rounded to pages, and compared.
-//!
 //! # Invariants
 //! - a number of pages is written four times in turn, so that what leaves fills the way to the flash as well; the last turn counts;
 //! - the number is halved in on until it is known to the page, or to a hundredth.

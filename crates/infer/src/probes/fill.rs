@@ -18,13 +18,13 @@
 //! pages of each die are written. The dies are known only when the filled device was read: so a region is handed in here, and
 //! concluded by the next group that writes.
 //!
-//! A buffer that flushes show, and whose size bursts did not, is full where the cost rises: what was written until then less what
-//! was programmed meanwhile, at the rate of the end.
+//! A buffer that only flushes show is full where the cost rises: what was written until then less what was programmed meanwhile, at
+//! the rate of the end.
 //!
 //! Where there may be a write buffer, a few writes first ask whether a flush waits for what it holds.
 //!
 //! # Invariants
-//! - what the write buffer's bursts have written from the beginning on is not written again: nothing is overwritten;
+//! - what the write buffer's probe has written from the beginning on is not written again: nothing is overwritten;
 //! - requests are small, as large ones may go past a SLC cache;
 //! - the device is idle before it is filled, and not meanwhile.
 

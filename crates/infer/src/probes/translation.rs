@@ -33,7 +33,7 @@
 //! Unless it is clear from all of this that no page costs a merge, single pages are then written anywhere on one die, for so
 //! long that nothing hides what they cost (`sustained`): nearly each costs a merge in a block map and with logs of
 //! one block each, and no other layer's do. If they cost the more, the deeper they lie in their block, pages have to be in
-//! order. Else the openings of logs show the unit (`openings`).
+//! order. Else the allocations of logs show the unit (`log_allocations`).
 //!
 //! What seems to merge may have nothing but far to go, or take pages in order only (`orders`).
 //!
@@ -112,7 +112,7 @@ const VISIBLE: Rule = Rule::strong("visible");
 /// going from one place to another that is slow.
 const SLOW: Rule = Rule::likely("slow pages");
 const NOT_IN_ANY_ORDER: Rule = Rule::strong("descending pages");
-const GOING: Rule = Rule::weak("seek");
+const SEEK: Rule = Rule::weak("seek");
 /// The rule of a family that was not looked at more closely.
 const UNSEEN: Rule = Rule::weak("first look");
 /// The rule of anything that SLC cells may have taken: what lies behind them may be mapped in another way.
@@ -280,7 +280,7 @@ fn look_at_orders(
     let Some(orders) = orders else { return Ok((family, basis, false)) };
     *evidence = format!("{evidence} {}", orders.evidence());
     Ok(match () {
-        () if orders.is_going(dear) => (family, basis.min(GOING), true),
+        () if orders.is_going(dear) => (family, basis.min(SEEK), true),
         () if orders.need_order(seen.in_place) => (Family::Block, basis.min(NOT_IN_ANY_ORDER), false),
         () => (family, basis, false),
     })

@@ -69,8 +69,7 @@ pub(super) fn tree_profile(
 ) -> Option<Profile> {
     let model = plain.throughput.as_ref()?;
     let slow_write = slow_write(measured, model, &takes);
-    let tree = grown(&examples(measured, model, slow_write, takes))?;
-    let tree = ResponseTree { slow_write, ..tree };
+    let tree = grown(&examples(measured, model, slow_write, takes), slow_write)?;
     Some(Profile { response_tree: Some(tree), noise: None, ..plain.clone() })
 }
 
@@ -186,7 +185,7 @@ enum Branch {
     Leaf(usize),
 }
 
-fn grown(examples: &[Example]) -> Option<ResponseTree> {
+fn grown(examples: &[Example], slow_write: f64) -> Option<ResponseTree> {
     if examples.is_empty() {
         return None;
     }
@@ -228,7 +227,7 @@ fn grown(examples: &[Example]) -> Option<ResponseTree> {
         high: number(high),
     });
     let leaves = ranges.iter().map(|&(from, to)| leaf_of(&order[from..to], examples));
-    Some(ResponseTree { seed: Seed(1), slow_write: 0.0, splits: splits.collect(), leaves: leaves.collect() })
+    Some(ResponseTree { seed: Seed(1), slow_write, splits: splits.collect(), leaves: leaves.collect() })
 }
 
 impl Ground {

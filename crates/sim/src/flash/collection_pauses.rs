@@ -10,7 +10,8 @@
 //!
 //! # Limits
 //! The answer to a write that waits for a collection is known when the collection begins. A later pause delays the die's next
-//! work, and not that answer.
+//! work, and not that answer. The right to pause adds up over a die's whole life. A read that passes takes the die at once, also where
+//! the collection has yet to begin behind other work, and does not wait for the channel. Reads of the map and of merges pass, too.
 
 use flashlab_base::Nanos;
 

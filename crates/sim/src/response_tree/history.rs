@@ -6,7 +6,7 @@
 //! to both.
 //!
 //! # Invariants
-//! - The features of a request depend on the requests before it alone, and on when those were done.
+//! - The features of a request depend on the requests before it alone, on when those were done, and on how slow they were.
 //! - The memory is bounded: [`OFFSETS`] offsets and [`STREAMS`] ends of each operation.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -35,7 +35,7 @@ const SPAN: f64 = 0.03;
 const ENOUGH: usize = 3;
 /// The rules of a unit that log-block allocations show, and that overwriting shows as well.
 const SHOWN: Rule = Rule::strong("log-block allocations");
-const SHOWN_TWICE: Rule = Rule::strong("log-block allocations and overwriting");
+const ALLOCATED_AND_OVERWRITTEN: Rule = Rule::strong("log-block allocations and overwriting");
 
 /// A unit that several steps showed.
 pub(super) struct Openings {
@@ -105,7 +105,7 @@ impl Openings {
             self.unit,
             &[("writes", self.costs.clone())],
         );
-        let basis = if same { SHOWN_TWICE } else { SHOWN };
+        let basis = if same { ALLOCATED_AND_OVERWRITTEN } else { SHOWN };
         Rule::found(Parameter::EraseBlockSize, self.unit, basis, evidence).with(picture)
     }
 }

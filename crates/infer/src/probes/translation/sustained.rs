@@ -46,7 +46,7 @@ const COPIES: f64 = 2.0;
 /// The rule of a unit that the depths of pages in it show.
 const SHOWN: Rule = Rule::strong("depth in block");
 /// The same of a unit whose half or double is nearly as likely.
-const HARDLY_SHOWN: Rule = Rule::likely("depth in block, little");
+const DEPTH_DOUBTFUL: Rule = Rule::likely("depth in block, little");
 
 /// What single pages on one die cost in the end.
 pub(super) struct Sustained {
@@ -162,7 +162,7 @@ impl Sustained {
             Axis::linear("response time", "ns"),
         )
         .draw("writes", Style::Dots, points);
-        let basis = if beyond >= GAIN_LEAST { SHOWN } else { HARDLY_SHOWN };
+        let basis = if beyond >= GAIN_LEAST { SHOWN } else { DEPTH_DOUBTFUL };
         Some(Rule::found(Parameter::EraseBlockSize, Bytes(unit as u64), basis, evidence).with(picture))
     }
 }
