@@ -12,7 +12,9 @@
 //! each size has a share of the time in proportion to |c| T^1.5: of a line most of it goes to its smallest size and to
 //! one a few times as large. The other sizes have a part of it, as they have to tell whether it is a line.
 //!
-//! A line says the figure, and the chance that it is right, by its error.
+//! What a device does while the host is late is no part of the next IO. How late a host is hangs on the host and on chance, so that
+//! what an IO costs lies between what it costs one that comes at once and one that pauses. The answer is the figure that is
+//! most probably between the two, or near one of them; a pause may bring more than any host is late, and so what it tells is less exact.
 
 use flashlab_base::Bytes;
 use statrs::distribution::{ContinuousCDF, Normal};
@@ -38,6 +40,15 @@ const OFF_LINE: f64 = 0.002;
 const EVEN: f64 = 0.3;
 /// What is right.
 const RIGHT: f64 = 0.03;
+/// By so much of what pauses make of A it may be off what lateness makes of it: without pauses and with them. In a pause a device
+/// may read ahead; a write it only ends.
+pub const READS_OFF: [f64; 2] = [0.1, 0.3];
+/// The same for writes.
+pub const WRITES_OFF: [f64; 2] = [0.0, 0.0];
+/// A line with an error so many times as large as that of the other one says nothing beside it.
+const VAGUE: f64 = 4.0;
+/// In so many steps a figure is looked for between two.
+const STEPS: u32 = 64;
 
 /// Which sizes tell the constant part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,21 +247,53 @@ impl IoKind {
         self.curves.iter().map_while(SizeCurve::point).collect()
     }
 
-    /// The line through them.
-    pub fn line(&self) -> Option<FittedLine> {
+    fn told(&self) -> Option<FittedLine> {
         FittedLine::of(self.points(), self.smaller)
     }
 }
 
-impl FittedLine {
-    /// A, and the chance that it is right, by the error of the line.
-    pub fn cost(&self) -> (f64, f64) {
-        let Interval { estimate, low, high } = self.fit.line.intercept;
-        let error = ((high - low) / 4.0).max(f64::MIN_POSITIVE);
-        let below = |figure: f64| Normal::standard().cdf((figure - estimate) / error);
-        let chance = below(estimate / (1.0 - RIGHT)) - below(estimate / (1.0 + RIGHT));
-        (estimate, if estimate > 0.0 { chance } else { 0.0 })
+/// The lines of IOs without pauses and with them.
+pub fn lines(kinds: &[IoKind]) -> [Option<FittedLine>; 2] {
+    [false, true].map(|is| kinds.iter().find(|kind| (kind.pause > 0.0) == is).and_then(IoKind::told))
+}
+
+/// What lines tell of A, and the chance that it is right, if their errors were so many times as large as they are (`exact`): one of
+/// IOs that come at once, or of IOs after pauses, or both, which may be `off` by a part of what they differ by.
+pub fn between(
+    plain: Option<&FittedLine>,
+    paused: Option<&FittedLine>,
+    off: [f64; 2],
+    exact: [f64; 2],
+) -> Option<(f64, f64)> {
+    let known = |told: &FittedLine, exact: f64| {
+        let Interval { estimate, low, high } = told.fit.line.intercept;
+        (estimate, exact * (high - low) / 4.0)
+    };
+    let mut plain = plain.map(|told| known(told, exact[0]));
+    let mut paused = paused.map(|told| known(told, exact[1]));
+    if let (Some((one, error)), Some((other, other_error))) = (&mut plain, &mut paused) {
+        let apart = ((*one - *other).powi(2) - error.powi(2) - other_error.powi(2)).max(0.0).sqrt();
+        *error = error.hypot(off[0] * apart);
+        *other_error = other_error.hypot(off[1] * apart);
     }
+    // The range is no wider because one end of it is hardly known.
+    if let (Some((_, error)), Some((_, other_error))) = (plain, paused) {
+        plain = plain.filter(|_| error <= VAGUE * other_error);
+        paused = paused.filter(|_| other_error <= VAGUE * error);
+    }
+    let all: Vec<(f64, f64)> = plain.into_iter().chain(paused).collect();
+    let (&(first, _), &(last, _)) = (all.first()?, all.last()?);
+    let below = |figure: f64, (estimate, error): (f64, f64)| {
+        Normal::standard().cdf((figure - estimate) / error.max(f64::MIN_POSITIVE))
+    };
+    // It is wrong where all are below it, or all above it.
+    let chance = |figure: f64| {
+        let over: f64 = all.iter().map(|&told| below(figure / (1.0 + RIGHT), told)).product();
+        let under: f64 = all.iter().map(|&told| 1.0 - below(figure / (1.0 - RIGHT), told)).product();
+        (figure, if figure > 0.0 { 1.0 - over - under } else { 0.0 })
+    };
+    let figures = (0..=STEPS).map(|step| first + (last - first) * f64::from(step) / f64::from(STEPS));
+    figures.map(chance).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 #[cfg(test)]
@@ -292,17 +335,26 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_cost_is_right_as_often_as_its_error_is_small() {
-        let cost = |estimate: f64, error: f64| {
+    fn what_late_hosts_change_leaves_room_between() {
+        let told = |estimate: f64, error: f64| {
             let intercept = Interval { estimate, low: estimate - 2.0 * error, high: estimate + 2.0 * error };
             let line = WeightedLine { intercept, slope: 1.0, deviations: 0.0, chance: 1.0 };
-            FittedLine { points: Vec::new(), fit: LineFit { from: 0, to: 0, line, is_line: false } }.cost()
+            FittedLine { points: Vec::new(), fit: LineFit { from: 0, to: 0, line, is_line: false } }
         };
-        // It has to be within 3 %, which is one standard error, or a third of one.
-        let (figure, chance) = cost(100.0, 3.0);
-        assert!(figure == 100.0 && (chance - 0.68).abs() < 0.02, "{chance}");
-        assert!((cost(100.0, 9.0).1 - 0.26).abs() < 0.02);
-        assert_eq!(cost(-1.0, 3.0).1, 0.0);
+        let says = |plain: Option<FittedLine>, paused: Option<FittedLine>| {
+            between(plain.as_ref(), paused.as_ref(), READS_OFF, [1.0; 2]).unwrap()
+        };
+        // Alone it has to be within 3 %, which are so many standard errors.
+        let (alone, chance) = says(Some(told(100.0, 3.0)), None);
+        assert!(alone == 100.0 && (chance - 0.68).abs() < 0.02, "{chance}");
+        // Between two that are far apart there is room, rather where nobody pauses.
+        let (figure, chance) = says(Some(told(60.0, 3.0)), Some(told(100.0, 3.0)));
+        assert!((62.0..80.0).contains(&figure) && chance > 0.95, "{figure} {chance}");
+        // What is known exactly counts where the other is not.
+        let (figure, _) = says(Some(told(60.0, 60.0)), Some(told(100.0, 1.0)));
+        assert!((95.0..=100.0).contains(&figure), "{figure}");
+        // Two that agree tell more than one.
+        assert!(says(Some(told(100.0, 3.0)), Some(told(100.0, 3.0))).1 > 0.7);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The constant part of what an IO takes: the answer of the lines through medians of several sizes.
 
 use flashlab_analysis::inference::{Finding, Parameter};
-use flashlab_analysis::signals::sizes::{FittedLine, LineOf};
+use flashlab_analysis::signals::sizes::{FittedLine, LineOf, between};
 use flashlab_base::Nanos;
 
 use crate::answers::size_pictures::beginning;
@@ -21,19 +21,31 @@ fn rule_of(line: &FittedLine) -> Rule {
     }
 }
 
-/// The cost of each IO; `what` they are, as "sequential reads", and `how` they are done, as "with pauses".
-pub(crate) fn cost(parameter: Parameter, what: &str, how: &str, line: Option<&FittedLine>) -> Finding {
-    let Some(line) = line else {
+/// The cost of each IO; `what` they are, as "sequential reads".
+pub(crate) fn cost(
+    parameter: Parameter,
+    what: &str,
+    plain: Option<&FittedLine>,
+    paused: Option<&FittedLine>,
+    off: [f64; 2],
+) -> Finding {
+    let Some((estimate, chance)) = between(plain, paused, off, [1.0; 2]) else {
         return Finding::undetermined(parameter, format!("There are too few sizes of {what} to fit a line."));
     };
-    let (estimate, chance) = line.cost();
-    let evidence = format!("The time of {what} {how} grows linearly with their size: {}.", line.words());
+    let words = [(plain, "without pauses"), (paused, "with pauses")];
+    let words = words.map(|(fitted, how)| fitted.map(|fitted| format!("{how} {}", fitted.words())));
+    let evidence = format!(
+        "The time of {what} grows linearly with their size: {}.",
+        words.into_iter().flatten().collect::<Vec<_>>().join(", and ")
+    );
     if chance < CONFIDENCE_LEAST {
-        return Finding::undetermined(parameter, evidence).with(beginning(what, line, None));
+        return Finding::undetermined(parameter, evidence).with(beginning(what, plain, paused, None));
     }
-    Rule::found(parameter, Nanos(estimate as u64), rule_of(line).of_chance(chance), evidence).with(beginning(
+    let most = [plain, paused].into_iter().flatten().map(rule_of).reduce(Rule::min).unwrap_or(OF_PART);
+    Rule::found(parameter, Nanos(estimate as u64), most.of_chance(chance), evidence).with(beginning(
         what,
-        line,
+        plain,
+        paused,
         Some(estimate),
     ))
 }

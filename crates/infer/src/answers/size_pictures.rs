@@ -8,7 +8,7 @@ use flashlab_analysis::inference::{Axis, Picture, Style};
 use flashlab_analysis::signals::figures::median;
 use flashlab_analysis::signals::saturation::Doubling;
 use flashlab_analysis::signals::sizes::{FittedLine, LINE_TO, SizeCurve};
-use flashlab_base::Bytes;
+use flashlab_base::{Bytes, Nanos};
 
 use crate::words::duration;
 
@@ -44,26 +44,45 @@ pub(crate) fn with_lines(picture: Picture, doublings: &[Doubling]) -> Picture {
     picture.draw("fitted lines", Style::Fitted, points)
 }
 
-/// The line that shows what IOs cost beyond their bytes, near its beginning.
-pub(crate) fn beginning(what: &str, line: &FittedLine, answer: Option<f64>) -> Picture {
-    let smallest = line.times().map(|(size, _)| size).fold(f64::INFINITY, f64::min);
-    let visible = line.begins_at() / line.slope() * (1.0 / PART_OF_HEIGHT - 1.0);
-    let end = visible.max(SIZES_LEAST * smallest).min(LINE_TO.0 as f64);
-    let at = |size: f64| (size, line.begins_at() + line.slope() * size);
+/// The lines that tell what IOs cost beyond their bytes, near their beginning.
+pub(crate) fn beginning(
+    what: &str,
+    plain: Option<&FittedLine>,
+    paused: Option<&FittedLine>,
+    answer: Option<f64>,
+) -> Picture {
     let picture = Picture::new(
         format!(
             "Median response time of small {what} over their size, and a fitted line: its value at size 0 is the fixed cost of one."
         ),
         Axis::linear("IOSize", "bytes"),
         Axis::linear("response time", "ns"),
-    )
-    .draw(what, Style::Dots, line.times().filter(|&(size, _)| size <= end).collect())
-    .draw("fitted line", Style::Fitted, vec![at(0.0), at(end)]);
+    );
+    let until = |fitted: &FittedLine| {
+        let visible = fitted.begins_at() / fitted.slope() * (1.0 / PART_OF_HEIGHT - 1.0);
+        visible.max(SIZES_LEAST * fitted.times().map(|(size, _)| size).fold(f64::INFINITY, f64::min))
+    };
+    let kinds = [(plain, "without pauses"), (paused, "with pauses")];
+    let kinds: Vec<(&FittedLine, &str)> =
+        kinds.into_iter().filter_map(|(fitted, how)| Some((fitted?, how))).collect();
+    let end = kinds.iter().map(|(fitted, _)| until(fitted)).fold(0.0, f64::max).min(LINE_TO.0 as f64);
+    let picture = kinds.iter().fold(picture, |picture, (fitted, how)| {
+        let line = |size: f64| (size, fitted.begins_at() + fitted.slope() * size);
+        let words = format!("line {how}, from {}", duration(fitted.begins_at().max(0.0)));
+        picture.draw(how, Style::Dots, fitted.times().filter(|&(size, _)| size <= end).collect()).draw(
+            &words,
+            Style::Fitted,
+            vec![line(0.0), line(end)],
+        )
+    });
     match answer {
         Some(answer) => {
-            let per_kib = duration(line.slope() * Bytes::kib(1).0 as f64);
-            picture.mark(0.0, format!("{} + {per_kib} per KiB", duration(answer)))
+            picture.mark(0.0, format!("{} + {} per KiB", duration(answer), per_kib(plain.or(paused))))
         }
         None => picture,
     }
+}
+
+fn per_kib(fitted: Option<&FittedLine>) -> Nanos {
+    duration(fitted.map_or(0.0, |fitted| fitted.slope() * Bytes::kib(1).0 as f64))
 }

@@ -1,22 +1,26 @@
 //! What a read costs beyond its bytes, and from which size on larger ones bring nothing.
 //!
 //! # Model
-//! As in `sizes`: doublings of sequential reads, and the line through those of the definition.
+//! As in `sizes`: doublings of sequential reads, and the line through those of the definition. A pause after each read lets the
+//! device end what belongs to it, as it does before it answers where nothing disturbs it; so reads are done with pauses and
+//! without. What is read ahead meanwhile would show: a pause that makes reads faster is left out.
 //!
-//! # Method
-//! 1. All sizes some times, up to saturation.
+//! # Probes
+//! 1. All sizes some times, up to saturation; then with pauses and without, alternating.
 //! 2. Turns of all that is not clear, each time from another place on: doublings until each is on one side of 2.5 %, and the
-//!    sizes of the line, each as long as it is of use, until the cost is exact enough or the time is used up.
+//!    sizes of the line, each as long as it is of use, until A is exact enough or the time is used up.
 //!
 //! A device that is read only may hold no data, which is read without the flash: then everything is in doubt.
 
 use flashlab_analysis::DOUBLING_GAIN;
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::inference::{Finding, Parameter};
-use flashlab_analysis::signals::figures::median;
-use flashlab_analysis::signals::sizes::{IoKind, LINE_FROM, LINE_TO, SizeCurve, fit, growth};
-use flashlab_base::{Bytes, Mode};
-use flashlab_plan::Location;
+use flashlab_analysis::signals::figures::{mean, median};
+use flashlab_analysis::signals::sizes::{
+    IoKind, LINE_FROM, LINE_TO, PAUSE, READS_OFF, SizeCurve, between, fit, growth, lines,
+};
+use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_plan::{Location, Time};
 
 use crate::answers::cost_per_io::cost;
 use crate::answers::size_pictures::throughput;
@@ -60,12 +64,15 @@ const TURNS: f64 = 64.0;
 const TURNS_FIRST: u64 = 2;
 /// The share of a turn for doublings that are not clear.
 const FOR_GROWTH: f64 = 0.25;
+/// Runs of each kind that show whether pauses pay; reads that wait for the one before are by less than this slower.
+const PAUSE_RUNS: u64 = 4;
+const PAUSE_PAYS: f64 = 0.95;
 /// A doubling is clear enough if its growth is known so well.
 const GROWTH_KNOWN: f64 = 0.003;
-/// The line is known if it is right with this chance. It is of no use if the half width of its interval will be more than this part of the
-/// cost.
+/// What is known of A is enough if it is right with this chance, and of no use if its interval's half width will be more than so
+/// much of it: where there are no reads with pauses, or where there are, as it may be anything between.
 const ENOUGH: f64 = 0.9999;
-const NO_USE: f64 = 0.12;
+const NO_USE: [f64; 2] = [0.12, 0.4];
 /// The confidence of answers on a device that may hold no data.
 const UNCLEAR_RULE: Rule = Rule::strong("no data").capped(caps::NO_DATA);
 
@@ -77,57 +84,85 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         return Err(Halt::Misfit("it has no space for large reads".to_owned()));
     }
     let mut reading = Reading { place: 0, read: Bytes::ZERO };
-    let few = |curve: &SizeCurve| if curve.size <= LINE_FROM { SMALL_READS } else { RUN_READS.0 };
-    let budget = curves.iter().map(|curve| few(curve) as f64).collect();
-    // Small reads wait for the ones before, and are on no line.
-    let mut kind = IoKind { pause: 0.0, curves, smaller: false, budget };
+    // Reads that did not wait for the one before are a first guess of those with pauses.
+    let guess = |curve: &SizeCurve| SizeCurve { times: vec![median(&curve.times)], ..*curve };
+    let guesses = curves.iter().map(guess).collect();
+    let is_free = reading.pauses_are_free(session, &curves)?;
+    let mut kinds = vec![kind_of_reads(curves, 0.0)];
+    if is_free {
+        kinds.push(kind_of_reads(guesses, PAUSE));
+    }
     for turn in 1_u64.. {
-        reading.turn(session, &mut kind)?;
+        for kind in &mut kinds {
+            reading.turn(session, kind)?;
+        }
         let used = begin.since(session.time_left()).0 as f64;
-        let is_known = kind.line().is_some_and(|line| line.cost().1 > ENOUGH);
-        let wanted = wanted(&kind, !is_known, limit / used.max(1.0));
-        let more = wanted.iter().any(|&share| share > 0.0) || turn < TURNS_FIRST;
+        let times = limit / used.max(1.0);
+        let is_told = chance(&kinds) > ENOUGH;
+        let of_use = NO_USE[kinds.len() - 1];
+        let all = kinds.iter().enumerate();
+        let wanted: Vec<Vec<f64>> =
+            all.map(|(index, kind)| wanted(kind, index == 0, (!is_told).then_some(of_use), times)).collect();
+        let more = wanted.iter().flatten().any(|&share| share > 0.0) || turn < TURNS_FIRST;
         let next = limit / TURNS;
         if !more || used + next > limit || reading.read > ALL_BYTES {
             break;
         }
-        for ((due, curve), share) in kind.budget.iter_mut().zip(&kind.curves).zip(wanted) {
-            *due += share * next / median(&curve.times).max(1.0);
+        let each = next / kinds.len() as f64;
+        for (kind, wanted) in kinds.iter_mut().zip(wanted) {
+            for ((due, curve), share) in kind.budget.iter_mut().zip(&kind.curves).zip(wanted) {
+                *due += share * each / (median(&curve.times).max(1.0) * (1.0 + kind.pause));
+            }
         }
     }
-    conclude(session, &kind);
+    conclude(session, &kinds);
     Ok(())
 }
 
+/// None is done yet, and some of each size are due. Without pauses small reads wait for the ones before, and are on no line.
+fn kind_of_reads(curves: Vec<SizeCurve>, pause: f64) -> IoKind {
+    let few = |curve: &SizeCurve| if curve.size <= LINE_FROM { SMALL_READS } else { RUN_READS.0 };
+    let budget = curves.iter().map(|curve| few(curve) as f64).collect();
+    IoKind { pause, curves, smaller: pause > 0.0, budget }
+}
+
 /// Which share of a turn each size is worth, when `times` as many reads can be done: those of doublings up to saturation
-/// that are not clear, and those of the line if it is open what it says, unless it will stay so.
-fn wanted(kind: &IoKind, is_open: bool, times: f64) -> Vec<f64> {
+/// that are not clear, and those of the line unless A is known, or will not be.
+fn wanted(kind: &IoKind, for_growth: bool, no_use: Option<f64>, times: f64) -> Vec<f64> {
     let points = kind.points();
     let mut shares = vec![0.0; kind.curves.len()];
-    let growths: Vec<Interval> = points.windows(2).map(|pair| growth(&pair[0], &pair[1])).collect();
-    // Behind the last one that pays, which in stairs is not the first one.
-    let pays = growths.iter().rposition(|growth| growth.low >= DOUBLING_GAIN).map_or(0, |last| last + 1);
-    let until = (pays..growths.len()).find(|&index| growths[index].high < DOUBLING_GAIN);
-    let until = until.unwrap_or(growths.len());
-    let is_unclear = |growth: &Interval| {
-        growth.low < DOUBLING_GAIN
-            && growth.high > DOUBLING_GAIN
-            && growth.high - growth.low > 2.0 * GROWTH_KNOWN
-    };
-    let unclear: Vec<usize> = (0..until).filter(|&index| is_unclear(&growths[index])).collect();
-    for &index in &unclear {
-        for share in &mut shares[index..index + 2] {
-            *share += FOR_GROWTH / (2.0 * unclear.len() as f64);
+    if for_growth {
+        let growths: Vec<Interval> = points.windows(2).map(|pair| growth(&pair[0], &pair[1])).collect();
+        // Behind the last one that pays, which in stairs is not the first one.
+        let pays = growths.iter().rposition(|growth| growth.low >= DOUBLING_GAIN).map_or(0, |last| last + 1);
+        let until = (pays..growths.len()).find(|&index| growths[index].high < DOUBLING_GAIN);
+        let until = until.unwrap_or(growths.len());
+        let is_open = |growth: &Interval| {
+            growth.low < DOUBLING_GAIN
+                && growth.high > DOUBLING_GAIN
+                && growth.high - growth.low > 2.0 * GROWTH_KNOWN
+        };
+        let open: Vec<usize> = (0..until).filter(|&index| is_open(&growths[index])).collect();
+        for &index in &open {
+            for share in &mut shares[index..index + 2] {
+                *share += FOR_GROWTH / (2.0 * open.len() as f64);
+            }
         }
     }
-    if is_open
+    if let Some(no_use) = no_use
         && let Some(fit) = fit(&points, kind.smaller, times)
-        && fit.half_width_at_least() < NO_USE * times.sqrt()
+        && fit.half_width_at_least() < no_use * times.sqrt()
     {
         let rest = 1.0 - shares.iter().sum::<f64>();
         shares.iter_mut().zip(fit.shares(&points)).for_each(|(share, of_line)| *share += rest * of_line);
     }
     shares
+}
+
+/// The chance that what is known of A is right.
+fn chance(kinds: &[IoKind]) -> f64 {
+    let [plain, paused] = lines(kinds);
+    between(plain.as_ref(), paused.as_ref(), READS_OFF, [1.0; 2]).map_or(0.0, |(_, chance)| chance)
 }
 
 /// Reads of doubling size, until doubling them has brought nothing twice, and the line has all its sizes.
@@ -137,7 +172,7 @@ fn first_look(session: &mut Session<'_, '_>) -> Result<Vec<SizeCurve>, Halt> {
     let mut reading = Reading { place: 0, read: Bytes::ZERO };
     while size <= SIZE_MAX && size.0 * 8 <= session.capacity().0 {
         let mut curve = SizeCurve::new(size);
-        reading.run(session, &mut curve, (LOOK_BYTES.0 / size.0).clamp(RUN_READS.0, LOOK_READS))?;
+        reading.run(session, &mut curve, (LOOK_BYTES.0 / size.0).clamp(RUN_READS.0, LOOK_READS), 0.0)?;
         curves.push(curve);
         let grows =
             |pair: &[SizeCurve]| 2.0 * median(&pair[0].times) >= DOUBLING_GAIN * median(&pair[1].times);
@@ -164,7 +199,7 @@ impl Reading {
         for (curve, due) in all.filter(|(_, due)| **due >= RUN_READS.0 as f64) {
             let count = (*due as u64).min(RUN_READS.1);
             *due = (*due - count as f64).min(RUN_READS.1 as f64);
-            match self.run(session, curve, count) {
+            match self.run(session, curve, count, kind.pause) {
                 // What was read until then says what it says.
                 Err(Halt::Time) => break,
                 others => others?,
@@ -173,8 +208,14 @@ impl Reading {
         Ok(())
     }
 
-    /// A run of reads, without the first one, which does not follow another.
-    fn run(&mut self, session: &mut Session<'_, '_>, curve: &mut SizeCurve, count: u64) -> Result<(), Halt> {
+    /// A run of reads, without the first one, which does not follow another; after each a pause, as a share of what it takes.
+    fn run(
+        &mut self,
+        session: &mut Session<'_, '_>,
+        curve: &mut SizeCurve,
+        count: u64,
+        pause: f64,
+    ) -> Result<(), Halt> {
         let capacity = session.capacity();
         let count = count.min(capacity.0 / curve.size.0 / 2);
         let length = curve.size * count;
@@ -182,9 +223,30 @@ impl Reading {
         let offset = length * (self.place * 7 % (capacity.0 / length.0).max(1));
         let mut pattern = ios(Mode::Read, Location::Sequential, curve.size, count);
         pattern.first.target_offset = offset;
+        if pause > 0.0 {
+            pattern.first.time = Time::Pause { pause: Nanos((pause * median(&curve.times)) as u64) };
+        }
         self.read += length;
         curve.times.extend(responses(&session.run("sequential-reads", &pattern)?).into_iter().skip(1));
         Ok(())
+    }
+
+    /// Whether reads of the line's sizes are not faster for what the device does in a pause.
+    fn pauses_are_free(&mut self, session: &mut Session<'_, '_>, curves: &[SizeCurve]) -> Result<bool, Halt> {
+        if session.known().bytes(Parameter::ReadAheadSize) == Some(Bytes::ZERO) {
+            return Ok(true);
+        }
+        let mut ratios = Vec::new();
+        for curve in curves.iter().filter(|curve| curve.size <= LINE_TO).step_by(2) {
+            let [mut with, mut without] = [(); 2].map(|()| SizeCurve::new(curve.size));
+            with.times.push(median(&curve.times));
+            for _ in 0..PAUSE_RUNS {
+                self.run(session, &mut without, RUN_READS.0, 0.0)?;
+                self.run(session, &mut with, RUN_READS.0, PAUSE)?;
+            }
+            ratios.push((median(&with.times) / median(&without.times).max(1.0)).max(f64::MIN_POSITIVE).ln());
+        }
+        Ok(mean(&ratios) > PAUSE_PAYS.ln() && ratios.iter().all(|&ratio| ratio > 2.0 * PAUSE_PAYS.ln()))
     }
 }
 
@@ -216,15 +278,15 @@ fn saturation(growths: &[Interval]) -> Option<(usize, Rule)> {
     Some((index, if is_steady { basis } else { UNCLEAR }))
 }
 
-fn conclude(session: &mut Session<'_, '_>, kind: &IoKind) {
-    let curves = &kind.curves;
+fn conclude(session: &mut Session<'_, '_>, kinds: &[IoKind]) {
+    let curves = &kinds[0].curves;
     let reads_ahead = session.known().bytes(Parameter::ReadAheadSize) != Some(Bytes::ZERO);
     let most = match session.holds_data() {
         true if reads_ahead => NEARLY_CLEAR,
         true => CLEAR,
         false => UNCLEAR_RULE,
     };
-    let points = kind.points();
+    let points = kinds[0].points();
     let growths: Vec<Interval> = points.windows(2).map(|pair| growth(&pair[0], &pair[1])).collect();
     let picture = throughput("sequential reads", curves);
     let percent = |growth: &Interval| (growth.estimate - 1.0) * 100.0;
@@ -248,7 +310,8 @@ fn conclude(session: &mut Session<'_, '_>, kind: &IoKind) {
             format!("The throughput still grows at the largest reads, of {}.", curves[curves.len() - 1].size);
         session.conclude(Finding::undetermined(Parameter::ReadSaturationSize, evidence).with(picture));
     }
-    let cost = cost(Parameter::ReadCostPerIo, "sequential reads", "without pauses", kind.line().as_ref());
+    let [plain, paused] = lines(kinds);
+    let cost = cost(Parameter::ReadCostPerIo, "sequential reads", plain.as_ref(), paused.as_ref(), READS_OFF);
     session.conclude(cost);
 }
 

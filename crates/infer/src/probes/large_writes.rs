@@ -14,6 +14,8 @@
 //! - the device is written in order to its end, whatever is seen;
 //! - writes are not smaller than a page, where that is known: up to it each doubling brings nearly twice as much.
 
+use std::slice;
+
 use flashlab_analysis::decide::weighted_line::WeightedPoint;
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
 use flashlab_analysis::layout::TimedRun;
@@ -21,7 +23,7 @@ use flashlab_analysis::signals::figures::median;
 use flashlab_analysis::signals::saturation::{
     Doubling, Saturated, doublings, falls, is_faster_than_a_half, open, saturated,
 };
-use flashlab_analysis::signals::sizes::{IoKind, LineFit, PAUSE, SizeCurve};
+use flashlab_analysis::signals::sizes::{IoKind, LineFit, PAUSE, SizeCurve, WRITES_OFF, lines};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Time};
 
@@ -72,8 +74,9 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     filling::sequential_writes(session, "fill", smallest, session.filled_until(), rest)?;
     session.filled(rest);
     let kind = kind?;
-    let how = if kind.pause > 0.0 { "with pauses" } else { "without pauses" };
-    let mut cost = cost(Parameter::WriteCostPerIo, "sequential writes", how, kind.line().as_ref());
+    let [plain, paused] = lines(slice::from_ref(&kind));
+    let mut cost =
+        cost(Parameter::WriteCostPerIo, "sequential writes", plain.as_ref(), paused.as_ref(), WRITES_OFF);
     // The fixed part alone is mistaken for what a small write takes.
     let smallest = kind.curves.iter().find(|curve| !curve.times.is_empty());
     if let (Some(_), Some(curve)) = (&cost.value, smallest) {
