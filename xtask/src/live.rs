@@ -82,7 +82,7 @@ impl LiveModel {
     }
 
     /// The truth, by the definitions of the parameters; the constants are those of `live/flash.c`.
-    fn truth(self, parameter: Parameter) -> Truth {
+    fn truth(self, parameter: Parameter, clock: Clock) -> Truth {
         let is_stick = self == LiveModel::Stick;
         let (page, dies) = if is_stick { (4096, 1) } else { (8192, 4) };
         match parameter {
@@ -96,7 +96,12 @@ impl LiveModel {
             Parameter::Channels if is_stick => 1.into(),
             Parameter::Channels => Truth::unjudged("the model has no buses: pages pass the link alone"),
             // By its definition 2: while one request is served, the next one passes FUSE and the loop device.
-            Parameter::UsefulQueueDepth => Truth::OneOf(vec![1u64.into(), 2u64.into()]),
+            Parameter::UsefulQueueDepth if clock == Clock::Virtual => {
+                Truth::OneOf(vec![1u64.into(), 2u64.into()])
+            }
+            Parameter::UsefulQueueDepth => Truth::unjudged(
+                "how many requests pass the kernel and nbdfuse at once adds to the throughput",
+            ),
             Parameter::ChunkSize | Parameter::StripeSize if is_stick => {
                 Truth::NotIdentifiable("there is one die")
             }
@@ -148,7 +153,7 @@ pub fn named(
         let outcome = match clock {
             Clock::Wall => on_wall_clock(model, jitter, own, seed, only),
             Clock::Virtual => Served::new(model, jitter, seed)
-                .map(|device| judged(Hidden::new(device), model, (seed, own), only)),
+                .map(|device| judged(Hidden::new(device), (model, clock), (seed, own), only)),
         };
         outcome.with_context(|| format!("live device {own}"))
     };
@@ -172,16 +177,17 @@ fn on_wall_clock(
         ..OpenOptions::default()
     };
     let device = Hidden::new(flashlab_host::open(&attached.path, &options)?);
-    Ok(judged(device, model, (seed, name), only))
+    Ok(judged(device, (model, Clock::Wall), (seed, name), only))
 }
 
 fn judged(
     device: Hidden<impl Device>,
-    model: LiveModel,
+    (model, clock): (LiveModel, Clock),
     (seed, name): (u64, &'static str),
     only: &[Parameter],
 ) -> ProbeOutcome {
-    let outcome = score::judged(device, (seed, name), only, LIMITS, |parameter| model.truth(parameter));
+    let truth = |parameter| model.truth(parameter, clock);
+    let outcome = score::judged(device, (seed, name), only, LIMITS, truth);
     let undetermined = outcome.answers.iter().filter(|answer| answer.is_undetermined()).count();
     let minutes = outcome.virtual_time.as_secs_f64() / 60.0;
     eprintln!("{name}: {undetermined} of {} undetermined, {minutes:.1} minutes", outcome.answers.len());
