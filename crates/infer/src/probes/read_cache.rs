@@ -55,6 +55,11 @@ const READS: u64 = 800;
 const TWO_DIES: f64 = 0.92;
 /// Neighbours of which this number has their part of the map on one page of it: it is at hand for all or for none.
 const SAME_MAP_PAGE: u64 = 64;
+/// Pairs of reads that show whether the second one is of what is kept of the first one.
+const PAIRS: u64 = 24;
+/// The rule of a cache of one page, and where a register of the only die may keep it.
+const SINGLE_PAGE: Rule = Rule::strong("single page");
+const PAGE_OR_REGISTER: Rule = Rule::weak("single page or register");
 /// The share of the time that the search may take.
 const TIME_SHARE: f64 = 0.15;
 /// The rule that something is kept where more is saved than is left.
@@ -137,8 +142,11 @@ impl CacheProbe {
             duration(slow)
         );
         if !is_faster(&few, &self.fresh) {
-            let picture = self.picture(&few);
-            session.hand_in(nothing(session, parameter, [&self.fresh], &few, evidence).with(picture));
+            let finding = match self.single_page(session)? {
+                Some(page) => page,
+                None => nothing(session, parameter, [&self.fresh], &few, evidence).with(self.picture(&few)),
+            };
+            session.hand_in(finding);
             return Ok(Repeated { flash: few, kept: None });
         }
         if let Some(faster) = self.on_two_dies(session)? {
@@ -217,6 +225,57 @@ impl CacheProbe {
         Ok(None)
     }
 
+    /// The finding that a single page is cached: then a read is fast directly after one of the same page, and slow after one of the
+    /// next page. The register of a die shows that as well, but it keeps a row of all planes, and keeps it while another die is read.
+    fn single_page(&mut self, session: &mut Session<'_, '_>) -> Result<Option<Finding>, Halt> {
+        let known = session.known();
+        let Some(page) = known.bytes(Parameter::ReadPageSize).filter(|&page| page * 2 <= self.apart) else {
+            return Ok(None);
+        };
+        let is_row = known.count(Parameter::PlanesReadAtOnce).is_none_or(|planes| planes == 1);
+        let other_die = known.bytes(Parameter::ChunkSize);
+        let last = Bytes(page.0.saturating_sub(session.block().0));
+        let (same, next) = (self.second_of_pairs(session, last)?, self.second_of_pairs(session, page)?);
+        if !is_faster(&same, &next) {
+            return Ok(None);
+        }
+        let rule = match other_die {
+            _ if !is_row => SINGLE_PAGE,
+            Some(chunk) => {
+                let dies = footprint(session, "two-dies", (Bytes::ZERO, chunk, 2), PAIRS)?.split_off(2);
+                if is_faster(&dies, &next) {
+                    return Ok(None);
+                }
+                SINGLE_PAGE
+            }
+            None => PAGE_OR_REGISTER,
+        };
+        let evidence = format!(
+            "A read takes {} directly after one of the same page of {page}, and {} after one of the next page: the device keeps a single page.",
+            duration(median(&same)),
+            duration(median(&next)),
+        );
+        let picture = ranked(
+            "Reads directly after a read of the same page, and of the next one: a cached page is read faster.",
+            "reads",
+            [("same page", same.as_slice()), ("next page", &next)],
+        );
+        Ok(Some(Rule::found(Parameter::ReadBufferSize, page, rule, evidence).with(picture)))
+    }
+
+    /// Reads at offsets of their own, each directly after a read this far behind it: nothing follows anything.
+    fn second_of_pairs(
+        &mut self,
+        session: &mut Session<'_, '_>,
+        distance: Bytes,
+    ) -> Result<Vec<f64>, Halt> {
+        let length = self.apart * PAIRS;
+        let offset = self.elsewhere(session, length);
+        let place = |offset| Walk { offset, slot: self.apart, size: session.block() }.pattern(length, 2 * PAIRS, 1);
+        let pairs = in_turn(place(offset + distance), place(offset));
+        Ok(in_order(&session.run("same-granule", &pairs)?, 0).into_iter().skip(1).step_by(2).collect())
+    }
+
     /// How far the kept reaches around a place: the nearest place, a power of two away, that is not read fast after it.
     fn granule(
         &mut self,
@@ -224,19 +283,10 @@ impl CacheProbe {
         fast: f64,
         slow: f64,
     ) -> Result<Option<Bytes>, Halt> {
-        const PAIRS: u64 = 24;
-        let (size, limit) = (session.block(), (fast * slow).sqrt());
-        let mut granule = None;
-        let mut distance = size;
+        let limit = (fast * slow).sqrt();
+        let (mut granule, mut distance) = (None, session.block());
         while distance < self.apart {
-            let offset = self.elsewhere(session, self.apart * PAIRS);
-            let place =
-                |offset| Walk { offset, slot: self.apart, size }.pattern(self.apart * PAIRS, 2 * PAIRS, 1);
-            // The further one first: nothing follows anything.
-            let pairs = in_turn(place(offset + distance), place(offset));
-            let reads = in_order(&session.run("same-granule", &pairs)?, 0);
-            let second: Vec<f64> = reads.iter().skip(1).step_by(2).copied().collect();
-            match (median(&second) < limit, granule) {
+            match (median(&self.second_of_pairs(session, distance)?) < limit, granule) {
                 (false, None) => granule = Some(distance),
                 (true, Some(_)) => return Ok(None),
                 _ => {}
