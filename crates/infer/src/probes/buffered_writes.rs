@@ -150,7 +150,7 @@ fn conclude(session: &mut Session<'_, '_>, held: Held, pages: u64, before: Optio
         Some(before) => Rule::found(
             parameter,
             size,
-            Rule::likely("parts of pages, against bursts"),
+            Rule::likely("parts of pages, contradicted"),
             format!("{evidence} An earlier measurement disagrees: {}", before.evidence),
         ),
         None => Rule::found(parameter, size, Rule::likely("parts of pages"), evidence),

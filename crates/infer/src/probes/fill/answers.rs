@@ -213,7 +213,7 @@ fn moving(filled: &Filled<'_>, place: usize, full: &Full) -> Picture {
 fn first_words(filled: &Filled<'_>, step: &CostRise, place: usize) -> String {
     let Filled { begin, size, .. } = *filled;
     let behind =
-        if begin > Bytes::ZERO { format!(" The fill began after {begin} of bursts.") } else { String::new() };
+        if begin > Bytes::ZERO { format!(" The first {begin} were written earlier.") } else { String::new() };
     format!(
         "Sequential writes of {size} take {} until {} are written (between {} and {}), and {} afterwards.{behind}",
         duration(step.before),

@@ -221,7 +221,7 @@ fn write_behind(
 ) -> Result<Vec<f64>, Halt> {
     let (place, length) = (session.filled_until(), size * count);
     if place + length > session.capacity() {
-        return Err(Halt::Misfit(format!("it has no space for bursts of {length}")));
+        return Err(Halt::Misfit(format!("it has no space for sequential writes of {length}")));
     }
     let costs = costs_of(session, name, &writes(Location::Sequential, size, count, place, length))?;
     session.filled(length);
