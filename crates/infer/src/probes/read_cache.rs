@@ -7,6 +7,9 @@
 //! granules, as pages: another place of the same granule is answered too. So the buffer is the largest footprint that
 //! fits, in granules.
 //!
+//! A buffer of a single page answers no footprint of two places. It shows in pairs of reads: the second one is fast where the first one
+//! was of the same page.
+//!
 //! Reads of two places in turn may be faster than others for other reasons:
 //! - a die's register may keep the row read last: the two places are so far apart that they are on one die, whatever
 //!   the usual stripe;
