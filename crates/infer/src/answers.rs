@@ -5,8 +5,10 @@
 //! answer of it, and nothing else concludes it.
 
 pub(crate) mod cost_per_io;
+pub(crate) mod erase_block;
 pub(crate) mod no_cache;
 pub(crate) mod read_buffer;
 pub(crate) mod size_pictures;
 pub(crate) mod slc_cache;
 pub(crate) mod space;
+pub(crate) mod write_buffer;

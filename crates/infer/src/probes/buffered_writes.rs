@@ -20,6 +20,7 @@ use flashlab_analysis::signals::figures::{mean, median, ranked};
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
+use crate::answers::write_buffer::{hand_in_none, of_parts};
 use crate::halt::Halt;
 use crate::patterns::writes::{apart, costs_of, place, writes};
 use crate::probe::Probe;
@@ -59,8 +60,6 @@ const P: f64 = 1e-3;
 /// read takes a third of a buffered write or more.
 const LEAVES_OF: u64 = 24;
 const LEAVES_SLOWER: f64 = 1.15;
-/// What was found before is the same if it is so near.
-const NEAR: f64 = 0.03;
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let parameter = Parameter::WriteBufferSize;
@@ -86,7 +85,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         let provisional = session.provisional(Parameter::WriteBufferFlush).map(|finding| finding.verdict);
         match provisional {
             Some(Verdict::Found) if share >= 1.0 => {
-                hand_in_none(session, page, [&parts, &whole]);
+                hand_in_unbuffered(session, page, [&parts, &whole]);
                 return Ok(());
             }
             Some(Verdict::Found) => {}
@@ -120,7 +119,7 @@ fn leaves_when_idle(session: &mut Session<'_, '_>, page: Bytes) -> Result<bool, 
 
 /// Concludes how much is held: these pages, compared with what was found before.
 fn conclude(session: &mut Session<'_, '_>, held: Held, pages: u64, before: Option<Finding>) {
-    let (parameter, page) = (Parameter::WriteBufferSize, held.page);
+    let page = held.page;
     let size = page * pages;
     let evidence = format!(
         "Rewriting parts of {pages} pages of {page} repeatedly takes {} each, and {} with one page more: the write buffer holds \
@@ -135,26 +134,7 @@ fn conclude(session: &mut Session<'_, '_>, held: Held, pages: u64, before: Optio
     )
     .draw("small writes", Style::Dots, held.curve)
     .mark(size.0 as f64, "size of the write buffer");
-    let agrees =
-        |other: &Finding| other.number().is_some_and(|other| (other / size.0 as f64 - 1.0).abs() <= NEAR);
-    let finding = match before {
-        Some(before) if agrees(&before) => {
-            let evidence = format!("{evidence} {}", before.evidence);
-            Rule::found(
-                parameter,
-                before.number().unwrap_or(size.0 as f64),
-                Rule::strong("parts of pages, twice"),
-                evidence,
-            )
-        }
-        Some(before) => Rule::found(
-            parameter,
-            size,
-            Rule::likely("parts of pages, contradicted"),
-            format!("{evidence} An earlier measurement disagrees: {}", before.evidence),
-        ),
-        None => Rule::found(parameter, size, Rule::likely("parts of pages"), evidence),
-    };
+    let finding = of_parts(size, evidence, before);
     if session.known().word(Parameter::WriteBufferFlush).is_none() {
         let evidence =
             format!("The write buffer keeps parts of pages, but not whole pages. {}", finding.evidence);
@@ -170,7 +150,7 @@ fn conclude(session: &mut Session<'_, '_>, held: Held, pages: u64, before: Optio
 }
 
 /// Hands in that there is no buffer, other than before.
-fn hand_in_none(session: &mut Session<'_, '_>, page: Bytes, [parts, whole]: [&[f64]; 2]) {
+fn hand_in_unbuffered(session: &mut Session<'_, '_>, page: Bytes, [parts, whole]: [&[f64]; 2]) {
     let evidence = format!(
         "Rewriting a part of a page of {page} repeatedly takes {} each, and rewriting the whole page {}: the device reads the other \
          part each time, and has no write buffer.",
@@ -182,21 +162,7 @@ fn hand_in_none(session: &mut Session<'_, '_>, page: Bytes, [parts, whole]: [&[f
         "writes",
         [("a part of the page", parts), ("the whole page", whole)],
     );
-    session.hand_in(
-        Rule::found(
-            Parameter::WriteBufferSize,
-            Bytes::ZERO,
-            Rule::likely("parts are read each time"),
-            evidence,
-        )
-        .with(picture),
-    );
-    let flush = Parameter::WriteBufferFlush;
-    session.hand_in(Rule::not_identifiable(
-        flush,
-        Rule::likely("parts are read each time"),
-        "There is no write buffer.",
-    ));
+    hand_in_none(session, Rule::likely("parts are read each time"), evidence, picture);
 }
 
 /// A size in whole pages.

@@ -15,8 +15,8 @@ mod landing;
 use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_analysis::priors;
 use flashlab_analysis::signals::figures::median;
-use flashlab_base::Bytes;
 
+use crate::answers::write_buffer::hand_in_none;
 use crate::halt::Halt;
 use crate::patterns::flushes;
 use crate::probe::Probe;
@@ -92,8 +92,5 @@ fn conclude_none(session: &mut Session<'_, '_>, landed: &Landed) {
     };
     let evidence =
         format!("{evidence} No write is answered before it is on the flash: there is no write buffer.");
-    let none = Rule::found(Parameter::WriteBufferSize, Bytes::ZERO, basis, evidence);
-    session.hand_in(none.with(landed.picture.clone()));
-    let no_policy = Rule::not_identifiable(Parameter::WriteBufferFlush, basis, "There is no write buffer.");
-    session.hand_in(no_policy);
+    hand_in_none(session, basis, evidence, landed.picture.clone());
 }

@@ -8,6 +8,7 @@ use flashlab_analysis::signals::steps::CostRise;
 use flashlab_base::{Bytes, Nanos};
 
 use super::refill::{Full, Refill, first_spike};
+use crate::answers::erase_block::{self, Signal};
 use crate::answers::slc_cache::{REGION, no_region};
 use crate::rule::Rule;
 use crate::session::Session;
@@ -172,7 +173,8 @@ fn conclude_region(
         "When the SLC cache is full, sequential writes wait once per {unit}: the device relocates a block of all dies."
     );
     let moving = moving(filled, place, full);
-    session.hand_in(Rule::found(Parameter::EraseBlockSize, unit, MOVED, evidence).with(moving));
+    let relocated = Rule::found(Parameter::EraseBlockSize, unit, MOVED, evidence).with(moving);
+    erase_block::hand_in(session, Signal::SlcRelocation, relocated);
 }
 
 /// How much a region holds, what idle times make free of it, and why; the fill wrote `before` until it was full, and `begin` earlier.

@@ -22,6 +22,7 @@ use flashlab_analysis::signals::overwritten::Overwritten;
 use flashlab_base::Bytes;
 
 use super::overwriting::{Overwriting, begin};
+use crate::answers::erase_block::{self, Signal};
 use crate::checkpoint::ReclaimUnit;
 use crate::rule::Rule;
 use crate::session::Session;
@@ -81,6 +82,7 @@ impl Overwriting {
         );
         let basis = if apart { APART } else { CLEAR_RULE };
         let finding = Rule::found(Parameter::EraseBlockSize, size, basis, evidence);
-        session.hand_in(finding.with(self.picture_of_unit(&seen)));
+        let finding = finding.with(self.picture_of_unit(&seen));
+        erase_block::hand_in(session, Signal::Overwriting, finding);
     }
 }

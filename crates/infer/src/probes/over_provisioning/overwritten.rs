@@ -6,6 +6,7 @@ use flashlab_analysis::signals::unit_rows::UnitOfRows;
 use flashlab_base::Bytes;
 
 use super::overwriting::Overwriting;
+use crate::answers::erase_block::{self, Signal};
 use crate::checkpoint::ReclaimUnit;
 use crate::rule::Rule;
 use crate::session::Session;
@@ -98,9 +99,8 @@ impl Overwriting {
     /// Leaves what was seen to the groups behind.
     pub(super) fn hand_in(&self, session: &mut Session<'_, '_>) {
         session.set_reclaim_unit(self.unit());
-        // What a SLC cache moves shows its blocks more clearly.
-        if let Some(finding) = self.finding().filter(|_| !session.known().has_slc_cache()) {
-            session.hand_in(finding);
+        if let Some(finding) = self.finding() {
+            erase_block::hand_in(session, Signal::Overwriting, finding);
         }
     }
 }

@@ -17,6 +17,7 @@ use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
+use crate::answers::erase_block::{self, Signal};
 use crate::halt::{Halt, if_affordable};
 use crate::patterns::in_turn;
 use crate::patterns::writes::{Buffer, apart, buffer, page_to_write, writes};
@@ -164,9 +165,8 @@ fn conclude(session: &mut Session<'_, '_>, unit: Bytes, costs: &[f64], stripe: B
         Axis::logarithmic("response time", "ns"),
     );
     let finding = Rule::found(Parameter::EraseBlockSize, unit, SHOWN, evidence);
-    session.hand_in(
-        finding.with(picture.draw("writes", Style::Dots, points).mark(unit.0 as f64, "erase block")),
-    );
+    let picture = picture.draw("writes", Style::Dots, points).mark(unit.0 as f64, "erase block");
+    erase_block::hand_in(session, Signal::FirstPages, finding.with(picture));
 }
 
 #[cfg(test)]

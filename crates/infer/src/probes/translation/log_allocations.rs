@@ -11,7 +11,7 @@
 use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_analysis::priors;
 use flashlab_analysis::signals::figures::folded;
-use flashlab_analysis::signals::log_allocations::{AGREES, GAIN_OF_STEP, SteppedWrites, likeliest_block};
+use flashlab_analysis::signals::log_allocations::{GAIN_OF_STEP, SteppedWrites, likeliest_block};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
@@ -33,9 +33,8 @@ const LAST_PAGES: u64 = 2;
 const SPAN: f64 = 0.03;
 /// With this number of steps that show a block no further one is done.
 const ENOUGH: usize = 3;
-/// The rules of a unit that log-block allocations show, and that overwriting shows as well.
+/// The rule of a unit that log-block allocations show.
 const SHOWN: Rule = Rule::strong("log-block allocations");
-const ALLOCATED_AND_OVERWRITTEN: Rule = Rule::strong("log-block allocations and overwriting");
 
 /// A unit that several steps showed.
 pub(super) struct Openings {
@@ -87,17 +86,12 @@ pub(super) fn openings(session: &mut Session<'_, '_>) -> Result<Option<Openings>
 }
 
 impl Openings {
-    /// What it says of the erase block, beside what overwriting in order, which is another signal, made suppose.
-    pub(super) fn finding(&self, session: &Session<'_, '_>) -> Finding {
-        let seen = session.provisional(Parameter::EraseBlockSize).and_then(|seen| seen.number());
-        let same = seen.is_some_and(|seen| (seen / self.unit.0 as f64 - 1.0).abs() <= AGREES);
+    /// What it shows of the erase block.
+    pub(super) fn finding(&self) -> Finding {
         let evidence = format!(
             "Single writes at descending offsets, in steps of {} and more, cost the same at the same position in each {} \
-             (log-likelihood ratio {:.0}).{}",
-            self.step,
-            self.unit,
-            self.gain,
-            if same { " Sequential overwriting shows the same unit." } else { "" }
+             (log-likelihood ratio {:.0}).",
+            self.step, self.unit, self.gain,
         );
         let picture = folded(
             "Single writes at descending offsets, each read back at once: the first in each erase block allocates a log block, which costs a merge.",
@@ -105,8 +99,7 @@ impl Openings {
             self.unit,
             &[("writes", self.costs.clone())],
         );
-        let basis = if same { ALLOCATED_AND_OVERWRITTEN } else { SHOWN };
-        Rule::found(Parameter::EraseBlockSize, self.unit, basis, evidence).with(picture)
+        Rule::found(Parameter::EraseBlockSize, self.unit, SHOWN, evidence).with(picture)
     }
 }
 
