@@ -48,40 +48,57 @@ const NO_SEEK_ROUNDS: [usize; 3] = [16, 64, 256];
 const SPANS_MAX: u64 = 512;
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let mut curve = Vec::new();
-    let (mut fast, mut slow) = (NEAR, None);
-    let mut distance = NEAR * 2;
-    let last = session.capacity().0.saturating_sub(2 * session.block().0);
-    let last = Bytes(last).round_down(session.block());
-    if last < NEAR * 4 {
-        return Err(Halt::Misfit("it has no two distant offsets".to_owned()));
-    }
-    loop {
-        let distance_now = distance.min(last);
-        let found = pair(session, Bytes::ZERO, distance_now, 6)?;
-        curve.push((distance_now.0 as f64, found.far));
-        if found.costs() {
-            slow = Some((distance_now, found));
-            break;
-        }
-        fast = distance_now;
-        if distance_now == last {
-            break;
-        }
-        distance = distance * 2;
-    }
+    let (curve, costly) = first_costly_distance(session)?;
     let picture = Picture::new(
         "Response time of reads that alternate between two offsets, over their distance: it rises where a seek costs time.",
         Axis::logarithmic("distance", "bytes"),
         Axis::linear("median response time", "ns"),
     )
     .draw("alternating reads", Style::Line, curve);
-    let Some((slow, found)) = slow else { return none(session, picture) };
-    groups(session, fast, slow, found, picture)
+    let seen = match costly {
+        Some(costly) => look_at_boundary(session, costly)?,
+        None => Seen::NoSeek { most: most_of_any_seek(session)? },
+    };
+    for finding in answers(&seen, picture, session.holds_data()) {
+        session.conclude(finding);
+    }
+    Ok(())
 }
 
-/// Going nowhere costs anything: one group, if the measurement would have shown it.
-fn none(session: &mut Session<'_, '_>, picture: Picture) -> Result<(), Halt> {
+/// A distance that costs time, and the largest one before it, which does not.
+struct Costly {
+    fast: Bytes,
+    slow: Bytes,
+    reads: Pair,
+}
+
+/// Doubles the distance between two offsets until it costs time; also the response time over the distance.
+fn first_costly_distance(
+    session: &mut Session<'_, '_>,
+) -> Result<(Vec<(f64, f64)>, Option<Costly>), Halt> {
+    let mut curve = Vec::new();
+    let (mut fast, mut distance) = (NEAR, NEAR * 2);
+    let last = session.capacity().0.saturating_sub(2 * session.block().0);
+    let last = Bytes(last).round_down(session.block());
+    if last < NEAR * 4 {
+        return Err(Halt::Misfit("it has no two distant offsets".to_owned()));
+    }
+    loop {
+        let slow = distance.min(last);
+        let reads = pair(session, Bytes::ZERO, slow, 6)?;
+        curve.push((slow.0 as f64, reads.far));
+        if reads.costs() {
+            return Ok((curve, Some(Costly { fast, slow, reads })));
+        }
+        if slow == last {
+            return Ok((curve, None));
+        }
+        (fast, distance) = (slow, distance * 2);
+    }
+}
+
+/// What a seek costs at most, relative to a read, where no distance seems to cost anything.
+fn most_of_any_seek(session: &mut Session<'_, '_>) -> Result<f64, Halt> {
     let last = session.capacity().round_down(session.block()) - session.block() * 2;
     let mut most: f64 = 1.0;
     for thirds in 1..=3 {
@@ -96,64 +113,95 @@ fn none(session: &mut Session<'_, '_>, picture: Picture) -> Result<(), Halt> {
         }
         most = most.max(times);
     }
-    let evidence = format!(
-        "Alternating reads between two distant offsets takes at most {} longer than between two close ones, at every distance.",
-        percent(most - 1.0)
-    );
-    if most > COST_MIN {
-        undetermined(session, picture, evidence);
-        return Ok(());
-    }
-    // Writes may still know groups, and reads of empty addresses may not need any.
-    let rule = Rule::strong("no seek").capped(caps::of_data(session.holds_data()));
-    session.conclude(Rule::found(Parameter::SegmentGroups, 1u64, rule, evidence).with(picture));
-    let reason = "There is one segment group.";
-    session.conclude(Rule::not_identifiable(Parameter::SegmentGroupSpan, rule, reason));
-    Ok(())
+    Ok(most)
 }
 
-/// The groups, if a seek from 0 to `slow` costs time and one to `fast` does not.
-fn groups(
-    session: &mut Session<'_, '_>,
-    fast: Bytes,
-    slow: Bytes,
-    found: Pair,
-    picture: Picture,
-) -> Result<(), Halt> {
-    let limit = found.times.estimate.sqrt();
+/// Where exactly a seek begins to cost time, whether that is a boundary of groups, and after how many of them the first one comes again.
+fn look_at_boundary(session: &mut Session<'_, '_>, costly: Costly) -> Result<Seen, Halt> {
+    let Costly { fast, slow, reads } = costly;
+    let (block, limit) = (session.block(), reads.times.estimate.sqrt());
     let span = boundary(session, fast, slow, limit)?;
-    if let Some(evidence) = contradiction(session, span, &found, limit)? {
-        undetermined(session, picture, evidence);
-        return Ok(());
+    let far = (span * 2 - block).min(session.capacity().round_down(block) - block * 2);
+    let across = is_slow(session, span - NEAR, span, limit)?;
+    let within = is_slow(session, span + NEAR, far, limit)?;
+    if !across || within || far < span + NEAR {
+        return Ok(Seen::NoBoundary { span, times: reads.times.estimate, across, within });
     }
     let spans = session.capacity().0.div_ceil(span.0);
-    let count = first_group_again(session, span, limit)?;
-    if count.is_none() && spans > SPANS_MAX {
-        let evidence = format!(
-            "Crossing a boundary every {span} costs time; more than {SPANS_MAX} spans are different groups."
-        );
-        let groups = Finding::undetermined(Parameter::SegmentGroups, evidence.clone());
-        session.conclude(groups.with(picture.clone()));
-        let rule = Rule::strong("more spans than looked at");
-        session.conclude(Rule::found(Parameter::SegmentGroupSpan, span, rule, evidence).with(picture));
-        return Ok(());
+    let again = first_group_again(session, span, limit)?;
+    Ok(Seen::Boundary { span, spans, again, near: reads.near, far: reads.far })
+}
+
+/// What reads that alternate between two offsets showed.
+enum Seen {
+    /// No distance costs anything, or at most this factor.
+    NoSeek { most: f64 },
+    /// More than `span` takes `times` as long, but is no boundary of groups: close reads `across` it cost as much or not, and so do
+    /// distant ones `within` the next span.
+    NoBoundary { span: Bytes, times: f64, across: bool, within: bool },
+    /// One of the device's spans is a group, and after this number of them the first group comes `again`.
+    Boundary { span: Bytes, spans: u64, again: Option<u64>, near: f64, far: f64 },
+}
+
+/// The groups and their span.
+fn answers(seen: &Seen, picture: Picture, holds_data: bool) -> [Finding; 2] {
+    let (groups, of_span) = (Parameter::SegmentGroups, Parameter::SegmentGroupSpan);
+    let undetermined = |picture: Picture, evidence: String| {
+        [
+            Finding::undetermined(groups, evidence.clone()).with(picture),
+            Finding::undetermined(of_span, evidence),
+        ]
+    };
+    match *seen {
+        Seen::NoSeek { most } => {
+            let evidence = format!(
+                "Alternating reads between two distant offsets takes at most {} longer than between two close ones, at every distance.",
+                percent(most - 1.0)
+            );
+            if most > COST_MIN {
+                return undetermined(picture, evidence);
+            }
+            // Writes may still know groups, and reads of empty addresses may not need any.
+            let rule = Rule::strong("no seek").capped(caps::of_data(holds_data));
+            let one = Rule::found(groups, 1u64, rule, evidence).with(picture);
+            [one, Rule::not_identifiable(of_span, rule, "There is one segment group.")]
+        }
+        Seen::NoBoundary { span, times: ratio, across, within } => {
+            let cost = |is_slow: bool| if is_slow { "as much" } else { "nothing more" };
+            let evidence = format!(
+                "Alternating reads that are more than {span} apart take {} the time of closer ones, but {span} is no boundary of \
+                 segment groups. Reads close together across it cost {}, and reads far apart within the next span cost {}.",
+                times(ratio),
+                cost(across),
+                cost(within),
+            );
+            undetermined(picture, evidence)
+        }
+        Seen::Boundary { span, spans, again: None, .. } if spans > SPANS_MAX => {
+            let evidence = format!(
+                "Crossing a boundary every {span} costs time; more than {SPANS_MAX} spans are different groups."
+            );
+            let unknown = Finding::undetermined(groups, evidence.clone()).with(picture.clone());
+            let rule = Rule::strong("more spans than looked at");
+            [unknown, Rule::found(of_span, span, rule, evidence).with(picture)]
+        }
+        Seen::Boundary { span, spans, again, near, far } => {
+            let evidence = format!(
+                "Alternating reads between two close offsets takes {}, and {} when a multiple of {span} lies between them: crossing a \
+                 boundary every {span} costs {}. Seeks within a span cost nothing. {}",
+                duration(near),
+                duration(far),
+                duration(far - near),
+                match again {
+                    Some(count) => format!("After {count} spans the first group comes again."),
+                    None => format!("All {spans} spans of the device are different groups."),
+                },
+            );
+            let (picture, rule) = (picture.mark(span.0 as f64, "span"), Rule::strong("boundary"));
+            let found = Rule::found(groups, again.unwrap_or(spans), rule, evidence.clone());
+            [found.with(picture.clone()), Rule::found(of_span, span, rule, evidence).with(picture)]
+        }
     }
-    let evidence = format!(
-        "Alternating reads between two close offsets takes {}, and {} when a multiple of {span} lies between them: crossing a \
-         boundary every {span} costs {}. Seeks within a span cost nothing. {}",
-        duration(found.near),
-        duration(found.far),
-        duration(found.far - found.near),
-        match count {
-            Some(count) => format!("After {count} spans the first group comes again."),
-            None => format!("All {spans} spans of the device are different groups."),
-        },
-    );
-    let (picture, rule) = (picture.mark(span.0 as f64, "span"), Rule::strong("boundary"));
-    let groups = Rule::found(Parameter::SegmentGroups, count.unwrap_or(spans), rule, evidence.clone());
-    session.conclude(groups.with(picture.clone()));
-    session.conclude(Rule::found(Parameter::SegmentGroupSpan, span, rule, evidence).with(picture));
-    Ok(())
 }
 
 /// The shortest distance from 0 to which a seek costs time, to the block, by bisection.
@@ -165,30 +213,6 @@ fn boundary(session: &mut Session<'_, '_>, fast: Bytes, slow: Bytes, limit: f64)
         if is_slow(session, Bytes::ZERO, block * middle, limit)? { slow = middle } else { fast = middle }
     }
     Ok(block * slow)
-}
-
-/// What contradicts that `span` is a boundary of groups: close reads across it cost nothing, or distant reads within the second
-/// group cost time.
-fn contradiction(
-    session: &mut Session<'_, '_>,
-    span: Bytes,
-    found: &Pair,
-    limit: f64,
-) -> Result<Option<String>, Halt> {
-    let block = session.block();
-    let far = (span * 2 - block).min(session.capacity().round_down(block) - block * 2);
-    let across = is_slow(session, span - NEAR, span, limit)?;
-    let within = is_slow(session, span + NEAR, far, limit)?;
-    let is_group = across && !within && far >= span + NEAR;
-    Ok((!is_group).then(|| {
-        format!(
-            "Alternating reads that are more than {span} apart take {} the time of closer ones, but {span} is no boundary of segment \
-             groups. Reads close together across it cost {}, and reads far apart within the next span cost {}.",
-            times(found.times.estimate),
-            if across { "as much" } else { "nothing more" },
-            if within { "as much" } else { "nothing more" },
-        )
-    }))
 }
 
 /// The number of spans after which the first group comes again; `None` if all spans that are compared are other groups.
@@ -204,12 +228,6 @@ fn first_group_again(session: &mut Session<'_, '_>, span: Bytes, limit: f64) -> 
         }
     }
     Ok(None)
-}
-
-/// Concludes that neither the groups nor their span are known.
-fn undetermined(session: &mut Session<'_, '_>, picture: Picture, evidence: String) {
-    session.conclude(Finding::undetermined(Parameter::SegmentGroups, evidence.clone()).with(picture));
-    session.conclude(Finding::undetermined(Parameter::SegmentGroupSpan, evidence));
 }
 
 /// Whether groups come again after `count` spans: what is so far apart costs nothing to go between, wherever it is. One
@@ -238,6 +256,11 @@ struct Pair {
 }
 
 impl Pair {
+    fn of(far: &[f64], near: &[f64]) -> Pair {
+        let p = mann_whitney(far, near).p_above;
+        Pair { near: median(near), far: median(far), times: how_many_times(near, far), p }
+    }
+
     fn costs(&self) -> bool {
         self.p < ALPHA && self.times.estimate > COST_MIN
     }
@@ -253,9 +276,7 @@ fn pair(session: &mut Session<'_, '_>, first: Bytes, second: Bytes, rounds: usiz
     let pairs = [(first, second), (before, behind), (first, before), (second, behind)];
     let figures =
         compare_each(session, "two-places", &pairs.map(|(one, other)| places(session, one, other)), rounds)?;
-    let (far, near) = (figures[..2].concat(), figures[2..].concat());
-    let p = mann_whitney(&far, &near).p_above;
-    Ok(Pair { near: median(&near), far: median(&far), times: how_many_times(&near, &far), p })
+    Ok(Pair::of(&figures[..2].concat(), &figures[2..].concat()))
 }
 
 fn places(session: &Session<'_, '_>, first: Bytes, second: Bytes) -> Pattern {
@@ -275,4 +296,39 @@ fn is_slow(session: &mut Session<'_, '_>, first: Bytes, second: Bytes, limit: f6
         }
     }
     Ok(slow)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads that take about so long.
+    fn reads(level: f64) -> Vec<f64> {
+        (0..168).map(|index| level * (1.0 + 0.05 * f64::from(index * 7 % 11) / 11.0)).collect()
+    }
+
+    #[test]
+    fn a_distance_costs_time_where_far_reads_are_clearly_slower() {
+        assert!(Pair::of(&reads(150e3), &reads(100e3)).costs());
+        assert!(!Pair::of(&reads(100e3), &reads(100e3)).costs());
+        // Less than 3 %, however clear.
+        assert!(!Pair::of(&reads(102e3), &reads(100e3)).costs());
+    }
+
+    #[test]
+    fn boundaries_show_groups_and_their_span() {
+        let of = |seen: Seen| {
+            let picture = Picture::new("Reads.", Axis::linear("x", ""), Axis::linear("y", ""));
+            answers(&seen, picture, true).map(|finding| finding.number())
+        };
+        let boundary = |spans, again| Seen::Boundary { span: Bytes::mib(8), spans, again, near: 1e5, far: 2e5 };
+        let span = Some(Bytes::mib(8).0 as f64);
+        assert_eq!(of(boundary(12, Some(4))), [Some(4.0), span]);
+        assert_eq!(of(boundary(12, None)), [Some(12.0), span]);
+        assert_eq!(of(boundary(SPANS_MAX + 1, None)), [None, span]);
+        assert_eq!(of(Seen::NoSeek { most: 1.01 }), [Some(1.0), None]);
+        assert_eq!(of(Seen::NoSeek { most: 1.2 }), [None, None]);
+        let none = Seen::NoBoundary { span: Bytes::mib(8), times: 1.5, across: false, within: true };
+        assert_eq!(of(none), [None, None]);
+    }
 }
