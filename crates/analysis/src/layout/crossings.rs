@@ -15,7 +15,7 @@ use crate::signals::figures::median;
 const PLACES: u64 = 32;
 /// Far enough from each other that no read waits for the one before, in nanoseconds.
 const APART: f64 = 1e12;
-/// By which factor crossings may all be cheaper, or dearer, than a layout says.
+/// By which factor crossings may all be cheaper, or slower, than a layout says.
 const FACTOR: (f64, f64) = (0.25, 1.2);
 /// The standard deviations that an interval of 99 % has to each side.
 const DEVIATIONS: f64 = 2.576;

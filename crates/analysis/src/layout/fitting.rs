@@ -25,7 +25,7 @@ pub const SIGMA_MIN: f64 = 0.02;
 
 /// The most that a deviation counts, as the logarithm of a likelihood: three standard deviations.
 const CAP: f64 = 4.5;
-/// Deviations are taken for so many times smaller at first, so that few of them are capped.
+/// Deviations are taken for this many times smaller at first, so that few of them are capped.
 const WIDTHS: [f64; 3] = [4.0, 2.0, 1.0];
 /// The most steps at each width, and what a step gains at least, and of what there is to gain.
 const STEPS: usize = 6;
@@ -33,14 +33,14 @@ const GAIN: f64 = 0.02;
 const GAIN_SHARE: f64 = 5e-4;
 /// How far times are moved to see how usual they are beside, relative to all of them.
 const SIDE: f64 = 1e-3;
-/// What is so many times less likely than a good fit is given up before the last width.
+/// What is this many times less likely than a good fit is given up before the last width.
 const HOPELESS: f64 = 1.6;
 
 /// A moment as the model has it.
 pub(crate) trait Moment: Copy {
     /// A moment that is known.
     fn at(nanos: f64) -> Self;
-    /// So many times the `index`-th of the unknown times later.
+    /// This many times the `index`-th of the unknown times later.
     fn plus(self, times: &LayoutTimes, index: usize, factor: f64) -> Self;
     fn later(self, other: Self) -> Self;
     fn nanos(self) -> f64;
@@ -95,7 +95,7 @@ impl Moment for Moving {
     }
     #[inline]
     fn later(self, other: Moving) -> Moving {
-        // Element by element, as no branch tells beforehand which it is.
+        // Element by element, as no branch can predict which it is.
         let is = other.nanos > self.nanos;
         let of = |one: f64, other: f64| if is { other } else { one };
         Moving {
@@ -128,7 +128,7 @@ pub(crate) trait IoModel {
     /// By how much the logarithms of response times scatter.
     fn sigma(&self) -> f64;
 
-    /// When each IO is done with these times, until enough is told.
+    /// When each IO is done with these times, until enough is known.
     fn replay<M: Moment>(&self, times: &LayoutTimes, tell: impl FnMut(&Io, M) -> ControlFlow<()>);
 
     /// What each IO takes with these times.
@@ -206,8 +206,8 @@ pub(crate) trait IoModel {
         (times, least)
     }
 
-    /// Goes to more likely times, with deviations so many times smaller, from some that make the IOs unlikely by `loss`, each of
-    /// which is `off` by so much; and says how unlikely and unusual they are.
+    /// Goes to more likely times, with deviations this many times smaller, from some that make the IOs unlikely by `loss`, each of
+    /// which is `off` by this much; and says how unlikely and unusual they are.
     fn descend(
         &self,
         (mut times, loss, off): (LayoutTimes, f64, &mut Vec<f64>),
@@ -284,7 +284,7 @@ pub(crate) trait IoModel {
 
 /// How logarithms scatter.
 struct Scatter {
-    /// So many standard deviations is a logarithm of one.
+    /// This many standard deviations is a logarithm of one.
     each: f64,
     /// The factor from which on a deviation is capped.
     capped: f64,

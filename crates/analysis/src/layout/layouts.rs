@@ -21,7 +21,7 @@ const DIES_MANY: [u64; 4] = [48, 64, 96, 128];
 const PLANES_SIMPLE: [u64; 3] = [1, 2, 4];
 const ROWS_SIMPLE: [u64; 6] = [1, 2, 4, 8, 16, 32];
 const DIES_SIMPLE: [u64; 2] = [2, 4];
-/// Chunks may begin so many pages before an address that they would begin at.
+/// Chunks may begin this many pages before an address that they would begin at.
 const PHASES: u64 = 4;
 /// The largest chunk where there are several dies, in pages.
 const CHUNK_MOST: u64 = 256;
@@ -80,7 +80,7 @@ pub(crate) fn usual(page: u64) -> Vec<FlashLayout> {
     all
 }
 
-/// Simple layouts with pages of a size, of which none may be left out where little tells them apart: what is not tried is taken
+/// Simple layouts with pages of a size, of which none may be left out where little distinguishes them: what is not tried is taken
 /// for impossible.
 pub(crate) fn simple(page: u64) -> impl Iterator<Item = FlashLayout> {
     let all = PLANES_SIMPLE.into_iter().flat_map(|planes| ROWS_SIMPLE.map(|rows| (planes, planes * rows)));

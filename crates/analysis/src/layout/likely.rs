@@ -96,7 +96,7 @@ impl Likely {
         if 2.0 * (best.loss - best.prior) > HOPELESS * reads(&part) {
             return None;
         }
-        // Few reads tell little of how much they scatter; but a model that does not fit shall be seen.
+        // Few reads show little of how much they scatter; but a model that does not fit shall be seen.
         let fitted = ReadReplay::new(runs, best.layout, sigma).scatter(&best.times);
         let sigma = fitted.clamp(sigma / SIGMA_ERROR, sigma * SIGMA_ERROR);
         let mut fine = Search::new(runs, sigma, block, crossings);

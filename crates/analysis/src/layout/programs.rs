@@ -7,8 +7,8 @@
 //! comes (cache mode). A row may be programmed whenever a page of it is written, or when it is whole; and cells of several bits
 //! have fast and slow rows in turn (El Maghraoui et al., SIGMETRICS/ICPE 2010, equations 1 to 3).
 //!
-//! What reads cannot tell writes do: a program takes so long that most links hide none of it. A slow link, or a buffer that was
-//! not seen, hides all of it, and looks like rows of one page: that tells nothing.
+//! What reads cannot show writes do: a program takes so long that most links hide none of it. A slow link, or a buffer that was
+//! not seen, hides all of it, and looks like rows of one page: that shows nothing.
 
 use std::ops::ControlFlow;
 
@@ -19,12 +19,12 @@ use super::replay::{FlashLayout, Io, TimedRun};
 const PROGRAM: usize = SENSE;
 /// Usual times of a program, in nanoseconds, and the logarithm of the factor by which they differ; the same of the command.
 const USUAL: [(usize, f64, f64); 2] = [(PROGRAM, 500_000.0, 1.0), (COMMAND, 60_000.0, 1.8)];
-/// By how much writes' link may be faster and slower than that of reads, as logarithms, and their transfers: reads tell the
+/// By how much writes' link may be faster and slower than that of reads, as logarithms, and their transfers: reads show the
 /// most that a transfer takes, but where the link takes longer it may take less.
 const LIKE_READS: [(usize, [f64; 2]); 2] = [(LINK, [0.35, 0.35]), (TRANSFER, [0.6, 0.15])];
 /// From here on a faster transfer is hardly more unusual.
 const HIDDEN: f64 = 2.0;
-/// Slow rows take so many times as long as fast ones; and by which factors that is moved to see whether another fits better.
+/// Slow rows take this many times as long as fast ones; and by which factors that is moved to see whether another fits better.
 const SLOWER: [f64; 4] = [1.5, 2.1, 2.9, 4.0];
 const NEARER: [f64; 3] = [1.15, 1.06, 1.025];
 

@@ -1,36 +1,36 @@
-//! How many IOs at the beginning of each of several runs are cheap, where of those after them only a part is dear.
+//! How many IOs at the beginning of each of several runs are fast, where of those after them only a part is slow.
 //!
 //! # Model
-//! What is deferred as long as there is room for it is done from then on, and not with each IO: an IO is dear with one
+//! What is deferred as long as there is room for it is done from then on, and not with each IO: an IO is slow with one
 //! probability before that place and with a larger one behind it, the same ones in each run. A single run may show too few
-//! dear IOs, or take an outlier for one, but the place is the same in all runs, as each begins after a rest. So
-//! the runs are counted together: which IOs are dear, and from which place on, is what makes two probabilities likelier than
+//! slow IOs, or take an outlier for one, but the place is the same in all runs, as each begins after a rest. So
+//! the runs are counted together: which IOs are slow, and from which place on, is what makes two probabilities likelier than
 //! one with the largest log-likelihood ratio. In each run the place is then the likeliest one between these two probabilities.
 //!
 //! # Invariants
-//! - each run shows a place of its own, and all of them but one show the same: what comes back every so many IOs begins
+//! - each run shows a place of its own, and all of them but one show the same: what comes back after a number of IOs begins
 //!   elsewhere in each run;
-//! - dear IOs are rare before the place, compared with behind it.
+//! - slow IOs are rare before the place, compared with behind it.
 
 use super::figures::{gain_of_two, median, quantile};
 
 /// Dear is what costs more than the IO at such a part of all.
 const SHARES: [f64; 13] = [0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998];
-/// What few of the cheap IOs cost more than.
+/// What few of the fast IOs cost more than.
 const FEW: f64 = 0.9;
-/// The fewest IOs of a cheap beginning, and the largest part of a run that it is. A single run tells no fewer than eight from chance;
-/// that all runs begin with as many cheap ones is none where the log-likelihood ratio is `GAIN`.
+/// The fewest IOs of a fast beginning, and the largest part of a run that it is. A single run does not distinguish fewer than eight from chance;
+/// that all runs begin with as many fast ones is none where the log-likelihood ratio is `GAIN`.
 const LEAST: usize = 4;
 const MOST: f64 = 0.75;
-/// How many times as many dear IOs there are behind the place, at least.
+/// How many times as many slow IOs there are behind the place, at least.
 const RISE: f64 = 4.0;
-/// How much likelier the place is than none, as a log-likelihood ratio, in each run: dear IOs come in bunches, so that it is more than the best
+/// How much likelier the place is than none, as a log-likelihood ratio, in each run: slow IOs come in bunches, so that it is more than the best
 /// of all places is by chance.
 const GAIN: f64 = 10.0;
 /// Places are the same but for such a part, or one IO.
 const SAME: f64 = 0.03;
 
-/// A place from which on IOs are dear more often.
+/// A place from which on IOs are slow more often.
 #[derive(Clone, Copy)]
 struct Rise {
     /// In log-likelihood ratios, of all runs together.
@@ -38,11 +38,11 @@ struct Rise {
     place: usize,
     /// Dear is what costs more.
     limit: f64,
-    /// The shares of dear IOs before the place, and behind it.
+    /// The shares of slow IOs before the place, and behind it.
     shares: [f64; 2],
 }
 
-/// The IOs of a cheap beginning, the median of the runs; `None` if they show none, or not the same.
+/// The IOs of a fast beginning, the median of the runs; `None` if they show none, or not the same.
 pub fn cheap_beginning(runs: &[Vec<f64>]) -> Option<usize> {
     let count = runs.iter().map(Vec::len).min()?;
     let runs: Vec<&[f64]> = runs.iter().map(|run| &run[..count]).collect();
@@ -63,7 +63,7 @@ pub fn cheap_beginning(runs: &[Vec<f64>]) -> Option<usize> {
     (agree && shown).then(|| median(&figures) as usize)
 }
 
-/// The likeliest place at which a dear IO makes them more frequent, in all runs together.
+/// The likeliest place at which a slow IO makes them more frequent, in all runs together.
 fn rise(runs: &[&[f64]], limit: f64) -> Option<Rise> {
     let count = runs.first()?.len();
     let dears: Vec<usize> =
@@ -78,7 +78,7 @@ fn rise(runs: &[&[f64]], limit: f64) -> Option<Rise> {
         }
         let (dear, before) = (until as f64, runs.len() * place);
         let gain = gain_of_two(&[dear, before as f64 - dear], &[total, all as f64 - total], before, all);
-        // Half an IO is what is not told from none, and from all.
+        // Half an IO cannot be distinguished from none, and from all.
         let parts = [(dear, before as f64), (total - dear, (all - before) as f64)];
         let shares = parts.map(|(dear, all)| (dear / all).clamp(0.5 / all, 1.0 - 0.5 / all));
         if shares[1] >= RISE * shares[0] && best.is_none_or(|best| gain > best.gain) {
@@ -88,7 +88,7 @@ fn rise(runs: &[&[f64]], limit: f64) -> Option<Rise> {
     best
 }
 
-/// The last place that is looked at in a run of so many.
+/// The last place that is looked at in a run of this many.
 fn last(count: usize) -> usize {
     (count as f64 * MOST) as usize
 }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use flashlab_base::{Prng, Seed};
 
-    /// Runs of so many IOs, of which one in `one_in` is dear from a place on that each run has.
+    /// Runs of this many IOs, of which one in `one_in` is slow from a place on that each run has.
     fn runs(places: [usize; 4], one_in: u64, seed: u64) -> Vec<Vec<f64>> {
         let mut random = Prng::new(Seed(seed));
         let mut cost = |dear: bool| {

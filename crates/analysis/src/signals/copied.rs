@@ -4,7 +4,7 @@
 //! Equal writes stall by chance, with a small probability. From the first block on there is a window of writes once in
 //! each period, as wide as the dies are apart, with another probability to stall, of which nothing is known. Of all
 //! beginnings, periods and widths the likeliest is taken, with the probabilities integrated out (beta-binomial numbers), by how much
-//! likelier it is than stalls by chance only, and less what so many of them are likelier by chance.
+//! likelier it is than stalls by chance only, and less what this many of them are likelier by chance.
 //!
 //! # Invariants
 //! - a cycle begins with a stall, and several of its windows are seen;
@@ -18,7 +18,7 @@ use super::cycles::{Cycle, FAR_ABOVE};
 use super::figures::median;
 use crate::priors;
 
-/// Stalls take so many times longer than the usual write, and no erase takes less than this; what takes far longer may be none of them.
+/// Stalls take this many times longer than the usual write, and no erase takes less than this; what takes far longer may be none of them.
 const LEVELS: [f64; 6] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0];
 /// More stalls have cycles that predict themselves; the windows of all that are tried.
 const TRIED_MOST: usize = 1 << 22;
@@ -26,12 +26,12 @@ const TRIED_MOST: usize = 1 << 22;
 pub const WINDOWS_MIN: usize = 2;
 const WIDTHS: [usize; 7] = [1, 2, 3, 4, 6, 8, 12];
 const WIDEST_PART: usize = 2;
-/// What is known of stalls by chance before: half a stall in so many writes.
+/// What is known of stalls by chance before: half a stall in this many writes.
 const BY_CHANCE: [f64; 2] = [0.5, 25.0];
 /// How much likelier it is than stalls by chance, as a log-likelihood ratio.
 const GAIN_LEAST: f64 = 3.0;
 
-/// The likeliest cycle of one of these periods, the shortest one first, that begins after the first of them, if few stalls tell one.
+/// The likeliest cycle of one of these periods, the shortest one first, that begins after the first of them, if few stalls show one.
 pub fn few_copied(costs: &[f64], periods: &[usize]) -> Option<Cycle> {
     let usual = median(costs);
     let lows = LEVELS.map(|level| usual + (level * usual).max(priors::ERASE_LEAST));
@@ -42,7 +42,7 @@ pub fn few_copied(costs: &[f64], periods: &[usize]) -> Option<Cycle> {
     found.filter(|cycle| cycle.gain >= GAIN_LEAST).map(|cycle| with_earlier(cycle, costs))
 }
 
-/// The cycle from the first of its windows on: one that has a stall may be before, which is longer than the most that tells them from
+/// The cycle from the first of its windows on: one that has a stall may be before, which is longer than the most that distinguishes them from
 /// others.
 fn with_earlier(cycle: Cycle, costs: &[f64]) -> Cycle {
     let stalls = Stalls::new(costs, cycle.low, f64::INFINITY);

@@ -23,16 +23,16 @@ use super::figures::{expensive, median, quantile};
 pub use cycle::Cycle;
 use fold::{Fold, PERIODS_MIN, distances, rounded};
 
-/// How much likelier than no cycle, as a log-likelihood ratio, beyond the logarithm of how many periods and phases so many writes have: for all
+/// How much likelier than no cycle, as a log-likelihood ratio, beyond the logarithm of how many periods and phases this many writes have: for all
 /// widths and levels that are tried.
 const GAIN_LEAST: f64 = 9.0;
-/// So many times likelier a cycle in time is that is not one in writes.
+/// This many times likelier a cycle in time is that is not one in writes.
 const CLOCK_GAIN: f64 = 1.2;
 /// Writes that are more expensive than so large a part of all may be a little more expensive by rule.
 const LITTLE: [f64; 2] = [0.85, 0.93];
-/// Costs so many times above a level may be left out.
+/// Costs this many times above a level may be left out.
 pub const FAR_ABOVE: f64 = 2.5;
-/// At most so large a share of the writes is expensive, and at most so many are looked at.
+/// At most so large a share of the writes is expensive, and at most this many are looked at.
 const SHARE_MOST: f64 = 0.3;
 const STALLS_MOST: usize = 2500;
 /// All writes, the last half of them, and the last quarter are looked at.

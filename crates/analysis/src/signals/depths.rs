@@ -8,19 +8,19 @@
 //!
 //! So the ranks of the costs are correlated with the place in a unit, for all possible units. Addresses are random: no
 //! unit feigns another one beyond what their sawteeth have in common, which is a half for the double and the half. How
-//! finely units are told follows from how many of them the addresses lie in. Behind a write buffer a write waits for what leaves
+//! finely units are distinguished follows from how many of them the addresses lie in. Behind a write buffer a write waits for what leaves
 //! it, which came as many writes before as it holds: as many as did not wait after a rest, or twice as many where half
 //! of it is for what is on its way.
 //!
 //! # Invariants
 //! - the correlation is positive, and likelier than by chance for as many units and delays as were tried;
-//! - writes behind a buffer that did not wait do not count: they tell nothing of what left it.
+//! - writes behind a buffer that did not wait do not count: they show nothing of what left it.
 
 use std::collections::BTreeSet;
 
 use super::figures::{median, roundest};
 
-/// The shortest unit fits at least so many times into the longest one, and that so many times where the addresses lie.
+/// The shortest unit fits at least this many times into the longest one, and that this many times where the addresses lie.
 pub const UNITS_LEAST: u64 = 4;
 /// Writes that have to be left with a delay.
 const PAIRS_LEAST: usize = 64;
@@ -28,7 +28,7 @@ const PAIRS_LEAST: usize = 64;
 const FINE: f64 = 0.12;
 /// Delays around one that was seen.
 const AROUND: usize = 4;
-/// A write waits if it takes this part of what the last ones take, and so many times what those before it take.
+/// A write waits if it takes this part of what the last ones take, and this many times what those before it take.
 const WAITS: f64 = 0.2;
 const FREE: f64 = 3.0;
 /// A rounder unit may be less likely by this log-likelihood ratio.
@@ -36,7 +36,7 @@ const ROUNDER: f64 = 3.0;
 /// How much likelier than by chance a unit has to be, as a log-likelihood ratio, beyond what as many tries make likely.
 pub const GAIN_LEAST: f64 = 9.0;
 
-/// A unit that the costs tell.
+/// A unit that the costs show.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Depths {
     /// The unit, in bytes.
@@ -83,7 +83,7 @@ impl DepthTrace {
         (gain >= GAIN_LEAST).then(|| Depths { unit: ranked.roundest(&found), gain, beyond, ..found })
     }
 
-    /// Address and cost of the writes that were waited for so many writes later; of all where none waits for another one.
+    /// Address and cost of the writes that were waited for this many writes later; of all where none waits for another one.
     pub fn waited(&self, delay: usize) -> impl Iterator<Item = (f64, f64)> {
         let least = self.held.map_or(0.0, |_| FREE * median(&self.costs[..self.begin().max(1)]));
         let pairs = self.addresses.iter().zip(self.costs.iter().skip(delay));

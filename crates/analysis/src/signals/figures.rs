@@ -24,7 +24,7 @@ pub fn quantile(figures: &[f64], share: f64) -> f64 {
     *figures.select_nth_unstable_by(place, f64::total_cmp).1
 }
 
-/// The log likelihood of `count` hits, each as likely as `count` of so many are: one term of a multinomial likelihood.
+/// The log likelihood of `count` hits, each as likely as `count` of this many are: one term of a multinomial likelihood.
 pub fn log_likelihood(count: f64, of: f64) -> f64 {
     if count > 0.0 { count * (count / of).ln() } else { 0.0 }
 }
@@ -40,7 +40,7 @@ pub fn running<const KINDS: usize>(kinds: impl IntoIterator<Item = usize>) -> Ve
     all
 }
 
-/// How much likelier two sets of probabilities of kinds are than one, as a log-likelihood ratio: one of the first `at`, which are so many of each,
+/// How much likelier two sets of probabilities of kinds are than one, as a log-likelihood ratio: one of the first `at`, which are this many of each,
 /// and one of the rest of `all`.
 pub fn gain_of_two(before: &[f64], whole: &[f64], at: usize, all: usize) -> f64 {
     let (first, second) = (at as f64, (all - at) as f64);

@@ -4,39 +4,39 @@
 //! From the first page that waits for a log to be reclaimed on, one waits each time that as many pages are written as a log takes:
 //! to the page, on one die. Before it all logs were filled, so that their number is that of the pages before it by those of a
 //! log, without the pages that a buffer takes and the logs whose merges were deferred. That this is a whole number is a test of
-//! what is known of both. Where several logs are reclaimed at once, they look like one: `infer` tells them apart.
+//! what is known of both. Where several logs are reclaimed at once, they look like one: `infer` distinguishes them.
 //!
 //! # Invariants
-//! - what is told was seen three times, as many pages apart.
+//! - what is found was seen three times, as many pages apart.
 
 use super::figures::{gain_of_two, median, off_grid, quantile, running};
 use crate::priors;
 
 /// Rows of pages that a log takes at least.
 pub const LOG_ROWS_LEAST: usize = 14;
-/// So many stalls have to be equally far apart; more where others are elsewhere, and the share of all that may be there.
+/// This many stalls have to be equally far apart; more where others are elsewhere, and the share of all that may be there.
 const SEEN: usize = 3;
 /// The number of equally distant stalls that is enough where other stalls lie between them.
 pub const MANY: usize = 7;
 const ELSEWHERE: f64 = 0.34;
 /// Stalls that are tried as the first one, and those behind it as the second one.
 const TRIED: usize = 8;
-/// So many writes that take longer than the first ones have to wait.
+/// This many writes that take longer than the first ones have to wait.
 const WAITING: usize = 16;
-/// The flash takes a buffer's pages while others come: at most so many times what it holds are written before one waits.
+/// The flash takes a buffer's pages while others come: at most this many times what it holds are written before one waits.
 const FREE_MOST: usize = 3;
 /// What lies before the first stall is a whole number of logs up to this share of one.
 const WHOLE: f64 = 0.06;
-/// A rise of the cost is one if it is so much likelier than none, as a log-likelihood ratio, and so large a share of what all but dear outliers cost;
-/// kinds of costs that are told apart, and writes before it and behind it.
+/// A rise of the cost is one if it is this much likelier than none, as a log-likelihood ratio, and so large a share of what all but slow outliers cost;
+/// kinds of costs that are distinguished, and writes before it and behind it.
 const RISE_GAIN: f64 = 10.0;
 const RISE_LEAST: f64 = 0.03;
 const USUAL: f64 = 0.9;
 const KINDS: usize = 8;
 const BESIDE: usize = 16;
-/// Costs so many times the usual one, or as small a part of it, are outliers.
+/// Costs this many times the usual one, or as small a part of it, are outliers.
 const OUTLIER: f64 = 4.0;
-/// By so many pages a stall may be early or late.
+/// By this many pages a stall may be early or late.
 pub const SLACK: usize = 1;
 
 /// Logs that all blocks share.
@@ -81,7 +81,7 @@ pub fn waits_at(costs: &[f64]) -> Option<usize> {
     })
 }
 
-/// The write from which on the host waits for those before it, behind a buffer of so many pages.
+/// The write from which on the host waits for those before it, behind a buffer of this many pages.
 pub fn waited_from(costs: &[f64], buffered: usize) -> usize {
     let begin = (buffered * 9 / 8).min(costs.len());
     let at_first = median(&costs[..begin / 2]);
@@ -100,7 +100,7 @@ pub fn is_on_grid(stall: usize, first: usize, period: usize) -> bool {
     off_grid(stall, first, period) <= SLACK
 }
 
-/// The logs that were full before the first stall, if so many are deferred and a buffer holds one of these numbers of pages.
+/// The logs that were full before the first stall, if this many are deferred and a buffer holds one of these numbers of pages.
 pub fn logs_of(regular: &Regular, deferred: usize, buffered: &[usize]) -> Option<Shared> {
     let Regular { first, period, .. } = *regular;
     let slack = f64::max(WHOLE, 2.5 / period as f64);
@@ -116,7 +116,7 @@ pub fn logs_of(regular: &Regular, deferred: usize, buffered: &[usize]) -> Option
     Some(Shared { logs: count as u32, first, period, whole, deferred: Some(deferred) })
 }
 
-/// The stalls that are equally far apart, by so many pages of a row or more; some others may be among them.
+/// The stalls that are equally far apart, by this many pages of a row or more; some others may be among them.
 pub fn regular(stalls: &[usize], level: f64, row: usize) -> Option<Regular> {
     let mut best: Option<(usize, Regular)> = None;
     for (index, &first) in stalls.iter().enumerate().take(TRIED) {
@@ -144,7 +144,7 @@ pub fn regular(stalls: &[usize], level: f64, row: usize) -> Option<Regular> {
 }
 
 /// The write from which on the usual cost is higher, a whole number of periods before `end`: where costs are shared out among
-/// some kinds of them otherwise before it than behind it, and dear ones are dearer there. The usual cost of all need not rise where
+/// some kinds of them otherwise before it than behind it, and slow ones are slower there. The usual cost of all need not rise where
 /// pages of a row cost differently.
 pub fn rise(costs: &[f64], end: usize, period: usize) -> Option<usize> {
     let bounds: Vec<f64> = (1..KINDS).map(|kind| quantile(costs, kind as f64 / KINDS as f64)).collect();

@@ -23,7 +23,7 @@ const BEGINNINGS: usize = 7;
 const PERIODS_MIN: usize = 3;
 /// How much likelier than one rate it is, as a log-likelihood ratio.
 const GAIN_LEAST: f64 = 22.0;
-/// A part of a period that explains so much of what it does is the period.
+/// A part of a period that explains this much of what it does is the period.
 const PART_GAIN: f64 = 0.85;
 const PARTS_MOST: usize = 16;
 /// The share of the stalls of a period in the densest places; the fewest there have to be more than by chance, in each period.

@@ -137,7 +137,7 @@ impl RecencyTrace {
         Some(wrong.map(|wrong| -(wrong as f64) * RIGHT).collect())
     }
 
-    /// Which writes open a log, if there are so many.
+    /// Which writes open a log, if there are this many.
     fn merges(&self, logs: usize, evicted: Evicted) -> Vec<bool> {
         let mut open: Vec<Option<u64>> = Vec::new();
         let mut opens = |place: &Option<u64>| {

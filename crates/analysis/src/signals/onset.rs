@@ -5,7 +5,7 @@
 //! on there are erases, and where the device does not pick the emptiest blocks, copies. So an IO is a stall of one length
 //! or another with some probabilities before that place, and with other ones, higher in sum, behind it. Stalls count by
 //! their length from that of the shortest erase on (`LENGTHS`), which leaves out programs, and writing back a map. The place
-//! is where two sets of probabilities are likelier than one with the largest log-likelihood ratio, less what so many more of them are likelier
+//! is where two sets of probabilities are likelier than one with the largest log-likelihood ratio, less what the additional ones are likelier
 //! by chance (Akaike, IEEE TAC 19(6), 1974). Stalls come in bunches, as dies erase together: the gain is divided by how
 //! many times as much their counts scatter as Poisson numbers do.
 //!
@@ -21,7 +21,7 @@ use super::figures::{gain_of_two, mean, median, running};
 /// How much longer than usual stalls are, in nanoseconds: no erase takes less than the first.
 const LENGTHS: [f64; 8] = [1.2e6, 2.2e6, 4e6, 7e6, 13e6, 30e6, 70e6, 160e6];
 const KINDS: usize = LENGTHS.len() + 1;
-/// There are so many more stalls behind the place at least.
+/// There are this many more stalls behind the place at least.
 const RISE: f64 = 1.25;
 /// How much likelier it is than none, as a log-likelihood ratio: more than the best of all places is by chance; and how much more if it has been looked
 /// for among stalls of several lengths.
@@ -41,7 +41,7 @@ const SIDE_LEAST: usize = 8;
 pub struct Onset {
     /// The first stall behind it, counted from the first IO.
     pub at: usize,
-    /// It may be so many IOs from it.
+    /// It may be this many IOs from it.
     pub within: usize,
     /// How much likelier it is than none, as a log-likelihood ratio.
     pub gain: f64,
@@ -68,7 +68,7 @@ pub fn onset(costs: &[f64]) -> Option<Onset> {
     likeliest.filter(|found| found.gain >= GAIN_LEAST)
 }
 
-/// The likeliest place of IOs of so many kinds.
+/// The likeliest place of IOs of this many kinds.
 fn onset_of_kinds(kinds: &[usize], count: usize) -> Option<Onset> {
     let before = running::<KINDS>(kinds.iter().copied());
     let (all, width) = (kinds.len(), kinds.len().div_ceil(WINDOWS).max(1));

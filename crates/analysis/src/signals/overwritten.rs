@@ -117,7 +117,7 @@ impl Overwritten {
         mean(&cut) > SLOW * nanos
     }
 
-    /// Whether so much is done from the first stall of a cycle on that blocks as large as those that are written are copied,
+    /// Whether enough is done from the first stall of a cycle on that blocks as large as those that are written are copied,
     /// and not only erased: that may be logs that are full for the first time, of which there are not many.
     pub fn copies(&self) -> bool {
         let Some(PredictedCycle { cycle, of_writes, onset: Some(onset), .. }) = self.seen else {
@@ -167,7 +167,7 @@ impl Overwritten {
         self.of_rows = told.map(begins);
     }
 
-    /// Blocks that are copied, or erased, that few stalls tell. In order these are whole blocks.
+    /// Blocks that are copied, or erased, that few stalls show. In order these are whole blocks.
     fn look_for_few(&mut self, shortest: usize, later: usize) {
         let longest = self.both.len() / WINDOWS_MIN;
         let fits = |&period: &usize| self.one_in > 1 || may_be_block(period);
@@ -183,7 +183,7 @@ impl Overwritten {
     }
 
     /// A cycle that begins later, of which too few units were seen for it to be predicted: that has stalls in few writes of a
-    /// unit, or in a part of it. Where each write is a row, whole blocks of few rows are told by few stalls, if there will be no more.
+    /// unit, or in a part of it. Where each write is a row, whole blocks of few rows are shown by few stalls, if there will be no more.
     pub fn look_for_late(&mut self, shortest: usize, later: usize, is_last: bool) {
         let of = |of_writes| {
             let costs = self.costs(of_writes);
@@ -249,7 +249,7 @@ impl Overwritten {
     }
 }
 
-/// Whether from a write on so much more is done that blocks are copied, and not only erased.
+/// Whether from a write on enough more is done that blocks are copied, and not only erased.
 fn copies(cycle: &Cycle, costs: &[f64], onset: usize) -> bool {
     let (before, after) = costs.split_at(onset.min(costs.len()));
     let cut = CUT * median(costs);

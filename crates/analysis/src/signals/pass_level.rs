@@ -5,9 +5,9 @@
 //! which belong to addresses count for nothing. What chance does, the passes before say: each of them is compared with the others in
 //! the same way. Put behind the passes after the burst they are what is usual, and where the ranks of the whole series change, down,
 //! the writes are not slowed down any more: in the middle of a pass, between passes, or not before the usual ones begin. As neighbours
-//! may depend on each other, so many stretches in a row have to cost more than as many ever did before, too.
+//! may depend on each other, this many stretches in a row have to cost more than as many ever did before, too.
 //!
-//! The place is then told write by write: it is where the sum of what they cost beyond the middle of the two levels is largest.
+//! The place is then found write by write: it is where the sum of what they cost beyond the middle of the two levels is largest.
 //!
 //! # Invariants
 //! - a spike that is an outlier, too, counts as a spike.
@@ -22,7 +22,7 @@ use super::steps::spike;
 
 /// The most stretches of a pass; one of fewer writes has one for each.
 pub const STRETCHES: usize = 16;
-/// Sequential writes are slowed down if they cost so many times as much as before.
+/// Sequential writes are slowed down if they cost this many times as much as before.
 pub const SLOWED: f64 = 1.1;
 /// A change is one if there is one by chance less often than this.
 const P: f64 = 1e-3;
@@ -143,12 +143,12 @@ impl PassLevel {
             && change(&series, Direction::Up).is_some_and(|found| found.p <= P)
     }
 
-    /// Whether writes are slowed down to the end, of which so many are: the last ones are too few to tell.
+    /// Whether writes are slowed down to the end, of which this many are: the last ones are too few to show it.
     pub fn is_slowed_to_the_end(&self, slowed: usize, writes: usize) -> bool {
         slowed + self.costs.len() / 4 > writes
     }
 
-    /// The most that so many stretches in a row cost in the passes before.
+    /// The most that this many stretches in a row cost in the passes before.
     fn most_by_chance(&self, stretches: usize) -> f64 {
         self.usual.windows(stretches.clamp(1, self.usual.len())).map(mean).fold(0.0, f64::max)
     }

@@ -27,11 +27,11 @@ const BATCHES: usize = 4;
 /// Outliers are ten times and more as much as a latency spike; several latency spikes at once are not.
 const SPIKES_MOST: f64 = 4.0;
 /// A device whose answers jitter is still busy when it answers early: writes without pauses wait for that, by the part of
-/// their jitter that is on the early side. So much of the ratio is not the device's doing.
+/// their jitter that is on the early side. This much of the ratio is not the device's doing.
 const JITTER: f64 = 0.01;
 /// What is near enough to be right.
 const NEAR: f64 = 0.03;
-/// As batches of one run are not independent, so many of them count for one more than the errors have degrees of freedom.
+/// As batches of one run are not independent, this many of them count for one more than the errors have degrees of freedom.
 const BATCHES_PER_DEGREE: f64 = 2.0;
 
 /// What pauses buy.
@@ -71,7 +71,7 @@ pub fn settled(runs: &[Vec<f64>]) -> Vec<&[f64]> {
     runs.iter().map(|run| &run[from(run)..]).collect()
 }
 
-/// The means of batches of the costs that are no higher than `most`, so many of each run.
+/// The means of batches of the costs that are no higher than `most`, this many of each run.
 fn batches(runs: &[&[f64]], most: f64) -> Vec<f64> {
     let of_run = |run: &&[f64]| {
         let costs: Vec<f64> = run.iter().copied().filter(|&cost| cost <= most).collect();
@@ -98,7 +98,7 @@ fn ratio(with: &[f64], without: &[f64]) -> (f64, f64) {
     (ratio, error.max(1e-3))
 }
 
-/// The value to say and the chance that it is right, for a ratio with a standard error of so many degrees of freedom, where
+/// The value to say and the chance that it is right, for a ratio with a standard error of this many degrees of freedom, where
 /// nothing being bought has the chance `nothing` beforehand, and else it is no more than `most`.
 fn weigh((ratio, error): (f64, f64), degrees: f64, nothing: f64, most: f64) -> (f64, f64) {
     let Ok(scatter) = StudentsT::new(0.0, error.max(1e-6), degrees.max(1.0)) else { return (ratio, 0.0) };

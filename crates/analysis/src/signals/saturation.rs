@@ -1,8 +1,8 @@
-//! From which size on larger IOs bring nothing, told from median response times of doubling sizes.
+//! From which size on larger IOs bring nothing, by the median response times of doubling sizes.
 //!
 //! # Model
 //! Response times over the size are pieces of lines T = A + nB: larger IOs begin to use more dies, and each way of using
-//! them has its own line. How many pieces there are, the deviations tell: a piece more has to explain more than chance does. The
+//! them has its own line. How many pieces there are follows from the deviations: a piece more has to explain more than chance does. The
 //! lines are better known than their points are. Doubling the size brings 2 T(n) / T(2n) - 1 of throughput, and how well
 //! that is known follows from the errors of the points.
 //!
@@ -23,13 +23,13 @@ use statrs::distribution::{ContinuousCDF, Normal};
 use crate::DOUBLING_GAIN;
 use crate::decide::weighted_line::{WeightedPoint, weights};
 
-/// A number more that describes the lines has to take so much of the squared deviations, in standard errors.
+/// A number more that describes the lines has to take this much of the squared deviations, in standard errors.
 const A_NUMBER: f64 = 4.0;
 /// No growth is known better than this.
 const ERROR_LEAST: f64 = 0.002;
 /// Where doubling brings more than this, more dies may be used: a line says nothing of larger ones.
 const LINE_GOES_ON: f64 = 1.2;
-/// So many standard errors are no chance among some doublings.
+/// This many standard errors are no chance among some doublings.
 const NO_CHANCE: f64 = 3.0;
 /// The largest size that a line is followed to, relative to the largest IO.
 const BEYOND: usize = 4;
@@ -143,7 +143,7 @@ fn rises_later(doublings: &[Doubling], index: usize) -> f64 {
     later.map(Doubling::pays).fold(0.0, f64::max)
 }
 
-/// How much each of so many sizes has to be known better: those of the doublings that may be the one. They add up to the chance
+/// How much each of this many sizes has to be known better: those of the doublings that may be the one. They add up to the chance
 /// that it is another one than it seems, doubled, or to 1.
 pub fn open(doublings: &[Doubling], sizes: usize) -> Vec<f64> {
     let (mut shares, mut until) = (vec![0.0; sizes], 1.0);

@@ -6,15 +6,15 @@
 //! medians of five sizes and least squares of relative deviations. It is often a small part of the shortest of them.
 //!
 //! Where these sizes lie on one line, as a test of their deviations says, and smaller ones as well, each on the line of all that
-//! are larger, the smallest tell A best: in them it is the largest part. That small bends are not seen makes it less exact.
+//! are larger, the smallest show A best: in them it is the largest part. That small bends are not seen makes it less exact.
 //!
 //! Response times scatter in proportion. So the variance of A = sum of c T is least, for the time that it takes, where
 //! each size has a share of the time in proportion to |c| T^1.5: of a line most of it goes to its smallest size and to
-//! one a few times as large. The other sizes have a part of it, as they have to tell whether it is a line.
+//! one a few times as large. The other sizes have a part of it, as they have to show whether it is a line.
 //!
 //! What a device does while the host is late is no part of the next IO. How late a host is hangs on the host and on chance, so that
 //! what an IO costs lies between what it costs one that comes at once and one that pauses. The answer is the figure that is
-//! most probably between the two, or near one of them; a pause may bring more than any host is late, and so what it tells is less exact.
+//! most probably between the two, or near one of them; a pause may bring more than any host is late, and so what it shows is less exact.
 
 use flashlab_base::Bytes;
 use statrs::distribution::{ContinuousCDF, Normal};
@@ -33,24 +33,24 @@ pub const PAUSE: f64 = 0.2;
 const NO_LINE: f64 = 0.03;
 /// A size is on the line of the larger ones if the squared deviations, in standard errors, grow by less.
 const ON_LINE: f64 = 6.0;
-/// By so much of what they take sizes may be off a line that they seem to lie on, and that tells A by other sizes than the
+/// By this much of what they take sizes may be off a line that they seem to lie on, and that shows A by other sizes than the
 /// definition's.
 const OFF_LINE: f64 = 0.002;
 /// The share of the time that all sizes have alike.
 const EVEN: f64 = 0.3;
 /// What is right.
 const RIGHT: f64 = 0.03;
-/// By so much of what pauses make of A it may be off what lateness makes of it: without pauses and with them. In a pause a device
+/// By this much of what pauses make of A it may be off what lateness makes of it: without pauses and with them. In a pause a device
 /// may read ahead; a write it only ends.
 pub const READS_OFF: [f64; 2] = [0.1, 0.3];
 /// The same for writes.
 pub const WRITES_OFF: [f64; 2] = [0.0, 0.0];
-/// A line with an error so many times as large as that of the other one says nothing beside it.
+/// A line with an error this many times as large as that of the other one says nothing beside it.
 const VAGUE: f64 = 4.0;
-/// In so many steps a figure is looked for between two.
+/// In this many steps a figure is looked for between two.
 const STEPS: u32 = 64;
 
-/// Which sizes tell the constant part.
+/// Which sizes show the constant part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineOf {
     /// All sizes of the definition, whether or not they lie on a line.
@@ -90,7 +90,7 @@ pub fn growth(small: &WeightedPoint, large: &WeightedPoint) -> Interval {
     Interval { estimate, low: estimate - half, high: estimate + half }
 }
 
-/// The line that tells A.
+/// The line that shows A.
 #[derive(Clone, Copy, Debug)]
 pub struct LineFit {
     /// The smallest of the sizes, as an index.
@@ -103,7 +103,7 @@ pub struct LineFit {
     pub is_line: bool,
 }
 
-/// The line of medians of ascending sizes that tells A best once `times` as many IOs were done: that of the definition, if it
+/// The line of medians of ascending sizes that shows A best once `times` as many IOs were done: that of the definition, if it
 /// is no worse than a line that is as long as it is one. `smaller`: sizes below the definition's may be on it.
 /// None of fewer than three sizes of the definition.
 pub fn fit(points: &[WeightedPoint], smaller: bool, times: f64) -> Option<LineFit> {
@@ -133,12 +133,12 @@ pub fn fit(points: &[WeightedPoint], smaller: bool, times: f64) -> Option<LineFi
 }
 
 impl LineFit {
-    /// Which shares of the time tell A best, for each size; they add up to 1.
+    /// Which shares of the time show A best, for each size; they add up to 1.
     pub fn shares(&self, points: &[WeightedPoint]) -> Vec<f64> {
         let sizes = &points[self.from..=self.to];
         let spent = |part: f64, point: &WeightedPoint| part.abs() * point.y.powf(1.5);
         let best: Vec<f64> = if self.is_line {
-            // The first size and another one: which, what it takes tells.
+            // The first size and another one: which one follows from what it takes.
             let first = &sizes[0];
             let of_two = |other: &WeightedPoint| {
                 let apart = other.x - first.x;
@@ -191,7 +191,7 @@ impl FittedLine {
         Some(FittedLine { points, fit })
     }
 
-    /// Which sizes tell it.
+    /// Which sizes show it.
     pub fn line_of(&self) -> LineOf {
         match self.fit.is_line {
             true => LineOf::Line,
@@ -235,7 +235,7 @@ pub struct IoKind {
     pub pause: f64,
     /// The IOs of each size, in ascending order of sizes.
     pub curves: Vec<SizeCurve>,
-    /// Whether sizes below the definition's may tell A.
+    /// Whether sizes below the definition's may show A.
     pub smaller: bool,
     /// For each size: how many reads are due, or what its writes had of the time.
     pub budget: Vec<f64>,
@@ -257,7 +257,7 @@ pub fn lines(kinds: &[IoKind]) -> [Option<FittedLine>; 2] {
     [false, true].map(|is| kinds.iter().find(|kind| (kind.pause > 0.0) == is).and_then(IoKind::told))
 }
 
-/// What lines tell of A, and the chance that it is right, if their errors were so many times as large as they are (`exact`): one of
+/// What lines show of A, and the chance that it is right, if their errors were this many times as large as they are (`exact`): one of
 /// IOs that come at once, or of IOs after pauses, or both, which may be `off` by a part of what they differ by.
 pub fn between(
     plain: Option<&FittedLine>,
@@ -344,7 +344,7 @@ pub(crate) mod tests {
         let says = |plain: Option<FittedLine>, paused: Option<FittedLine>| {
             between(plain.as_ref(), paused.as_ref(), READS_OFF, [1.0; 2]).unwrap()
         };
-        // Alone it has to be within 3 %, which are so many standard errors.
+        // Alone it has to be within 3 %, which are this many standard errors.
         let (alone, chance) = says(Some(told(100.0, 3.0)), None);
         assert!(alone == 100.0 && (chance - 0.68).abs() < 0.02, "{chance}");
         // Between two that are far apart there is room, rather where nobody pauses.
@@ -353,7 +353,7 @@ pub(crate) mod tests {
         // What is known exactly counts where the other is not.
         let (figure, _) = says(Some(told(60.0, 60.0)), Some(told(100.0, 1.0)));
         assert!((95.0..=100.0).contains(&figure), "{figure}");
-        // Two that agree tell more than one.
+        // Two that agree show more than one.
         assert!(says(Some(told(100.0, 3.0)), Some(told(100.0, 3.0))).1 > 0.7);
     }
 

@@ -8,7 +8,7 @@
 //!
 //! The place is then where the sum of what costs exceed the middle between the two means is lowest: the first spike, if there are spikes.
 //! With spikes of size `L` the sum goes up and down by `L`; so places where it is higher by not much more than that may be
-//! the place instead. (The variance of spikes is their size times their mean, which tells `L`.)
+//! the place instead. (The variance of spikes is their size times their mean, which shows `L`.)
 //!
 //! Spikes are what makes up half of all that costs exceed the usual cost, each with the IOs that wait behind it. One that happens to be an outlier, too, would be
 //! worth ten, and is cut. Where only a few spikes are missing in the beginning, windows do not show it, but the spikes
@@ -30,7 +30,7 @@ const WINDOWS: [usize; 4] = [256, 128, 64, 32];
 /// A rise is one if there is one by chance less often than this, all looks together.
 const P: f64 = 1e-4;
 
-/// The place may be where the sum is higher by so many spikes: three of their distances, 95 % if these are random.
+/// The place may be where the sum is higher by this many spikes: three of their distances, 95 % if these are random.
 const SPIKES_OF_DOUBT: f64 = 1.5;
 /// The same for the places of spikes, which are more regular than chance.
 const P_OF_SPIKES: f64 = 1e-3;
@@ -42,9 +42,9 @@ const P_OF_DISTANCE: f64 = 3e-6;
 /// than that.
 const SCATTER_LEAST: f64 = 0.1;
 const SCATTER_MOST: f64 = 0.3;
-/// An IO that takes so many times as long as usual waits for something.
+/// An IO that takes this many times as long as usual waits for something.
 const SLOW: f64 = 2.0;
-/// No spike counts for more than so many.
+/// No spike counts for more than this many.
 const SPIKE_MOST: f64 = 2.0;
 
 /// A rise of the mean cost.
@@ -103,7 +103,7 @@ pub fn spike(costs: &[f64]) -> Spike {
     spike_worth(costs, f64::INFINITY)
 }
 
-/// What the spikes are: those few that make up half of what is more than usual, or half of so much, if that is less. The IOs
+/// What the spikes are: those few that make up half of what is more than usual, or half of this much, if that is less. The IOs
 /// behind one may have to wait as well and belong to it; the dearest of them is what it is known by.
 pub fn spike_worth(costs: &[f64], worth: f64) -> Spike {
     let usual = median(costs);

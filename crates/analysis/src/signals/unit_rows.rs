@@ -34,15 +34,15 @@ const KINDS: [f64; 8] = [0.9e6, 1.5e6, 2.5e6, 4e6, 6.5e6, 11e6, 18e6, 40e6];
 const STALLS_LEAST: usize = 3;
 const STALLS_MOST: usize = 600;
 const RISE: f64 = 1.5;
-/// What is usual counts as much as so many visits of a place.
+/// What is usual counts as much as this many visits of a place.
 const USUAL: f64 = 1.0;
-/// A number of rows that is once more divisible by two is so much likelier, as a log-likelihood ratio, up to so many times.
+/// A number of rows that is once more divisible by two is this much likelier, as a log-likelihood ratio, up to this many times.
 const ROUNDER: f64 = 1.5;
 const ROUNDNESS_MOST: u32 = 4;
-/// How much likelier than none a unit is, as a log-likelihood ratio, to be told.
+/// How much likelier than none a unit is, as a log-likelihood ratio, to be found.
 const GAIN_LEAST: f64 = 20.0;
 
-/// A unit of so many rows.
+/// A unit of this many rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnitOfRows {
     /// The number of multi-plane pages of all dies in a unit.
@@ -68,7 +68,7 @@ pub fn unit_of_rows(
     found.filter(|found| found.gain >= GAIN_LEAST)
 }
 
-/// Whether a block may have so many rows.
+/// Whether a block may have this many rows.
 pub fn may_be_block(rows: usize) -> bool {
     let even = rows <= EVEN_FROM || rows.is_multiple_of(2);
     let eights = rows <= EIGHTS_FROM || rows.is_multiple_of(8);
@@ -124,7 +124,7 @@ impl Stalls {
         Some(UnitOfRows { rows, from, gain: gained, lead: gained - other })
     }
 
-    /// How much likelier the stalls of a kind are, as a log-likelihood ratio, if each place of a unit of so many rows has a probability of
+    /// How much likelier the stalls of a kind are, as a log-likelihood ratio, if each place of a unit of this many rows has a probability of
     /// its own.
     fn gain_of(&self, kind: &[usize], rows: usize) -> f64 {
         if rows == 0 {

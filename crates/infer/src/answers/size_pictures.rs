@@ -14,7 +14,7 @@ use crate::words::duration;
 
 /// What the line begins with is at least this part of the picture's height, where a few sizes are left to be seen.
 const PART_OF_HEIGHT: f64 = 0.1;
-/// So many times the smallest size is shown at least.
+/// This many times the smallest size is shown at least.
 const SIZES_LEAST: f64 = 2.0;
 
 /// The throughput of `what` over the size.
@@ -44,7 +44,7 @@ pub(crate) fn with_lines(picture: Picture, doublings: &[Doubling]) -> Picture {
     picture.draw("fitted lines", Style::Fitted, points)
 }
 
-/// The lines that tell what IOs cost beyond their bytes, near their beginning.
+/// The lines that show what IOs cost beyond their bytes, near their beginning.
 pub(crate) fn beginning(
     what: &str,
     plain: Option<&FittedLine>,

@@ -26,7 +26,7 @@ use crate::words::times;
 
 /// The largest boundary that is looked at for a page.
 const BOUNDARY_MAX: Bytes = Bytes::kib(64);
-/// A block of so much may be a page.
+/// A block of this much may be a page.
 const BLOCK_COARSE: Bytes = Bytes::kib(2);
 /// What lying across must cost, at least, relative to a read beside it.
 const COST_MIN: f64 = 1.012;

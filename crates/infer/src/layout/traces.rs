@@ -107,7 +107,7 @@ impl Pieces {
         Pieces { all: pieces.map(|(begin, end)| (begin, end - begin)).collect(), next: 0, read: Bytes::ZERO }
     }
 
-    /// Each shorter by so much: by less than that places begin later than slots do.
+    /// Each shorter by this much: by less than that places begin later than slots do.
     fn without_the_last(mut self, bytes: Bytes) -> Pieces {
         self.all.iter_mut().for_each(|(_, length)| *length = *length - bytes.min(*length));
         self

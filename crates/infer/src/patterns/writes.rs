@@ -21,7 +21,7 @@ const BUFFER_MOST: Bytes = Bytes::mib(16);
 /// In sequence fast rows may be the usual ones, and slow ones take no more than twice as long as most.
 const SLOW_ROW: f64 = 2.0;
 
-/// So many writes one after the other are taken together.
+/// This many writes one after the other are taken together.
 const STRETCH: usize = 16;
 /// And if several are answered together, this many times as many.
 const GROUPS: usize = 2;
@@ -109,7 +109,7 @@ pub(crate) fn page_takes(session: &Session<'_, '_>, page: Bytes, alone: Option<f
 pub(crate) enum Buffer {
     /// Writes wait for the flash.
     None,
-    /// It holds so much.
+    /// It holds this much.
     Holds(Bytes),
     /// Nobody knows.
     Unknown,

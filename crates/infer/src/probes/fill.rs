@@ -64,7 +64,7 @@ pub(crate) const PROBE: Probe = Probe {
 const RISE_LEAST: f64 = 1.1;
 /// What a write buffer may take of the fill's beginning, at least, in writes.
 const EVEN_LEAST: usize = 64;
-/// So many times as much as it holds may come before a write buffer is full: some of it goes to the flash meanwhile.
+/// This many times as much as it holds may come before a write buffer is full: some of it goes to the flash meanwhile.
 const BUFFERS: f64 = 2.0;
 /// Reads for a comparison.
 const READS: u64 = 64;

@@ -41,7 +41,7 @@ pub(crate) const PROBE: Probe = Probe {
 
 /// The largest size.
 const SIZE_MAX: Bytes = Bytes::mib(16);
-/// The fewest and the most reads of a run, and of one that is a first look, with about so much of large ones.
+/// The fewest and the most reads of a run, and of one that is a first look, with about this much of large ones.
 const RUN_READS: (u64, u64) = (7, 2048);
 const LOOK_READS: u64 = 48;
 /// Reads of each small size before it is looked at what is of use.

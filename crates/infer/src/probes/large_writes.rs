@@ -57,7 +57,7 @@ const ROOM: u64 = 24;
 const STEADY: u64 = 16;
 /// The part of the rest that is written at most until a size's writes are as they stay.
 const PART_TO_SETTLE: u64 = 24;
-/// What shows from which size on it saturates is worth so much of the time, while that is open.
+/// What shows from which size on it saturates is worth this much of the time, while that is open.
 const FOR_SATURATION: f64 = 0.5;
 /// The confidence of a saturation that is seen, and of one that follows from a line; each is more often right than wrong.
 const SEEN: Rule = Rule::strong("growth");

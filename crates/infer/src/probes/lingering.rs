@@ -2,7 +2,7 @@
 //!
 //! # Model
 //! uFLIP section 4.3: a device that puts work off does it while the host reads, and reads wait for it. It can deferred
-//! only so much: from some number of writes on, more of them do not make it last longer. So as many are written as the
+//! only a limited amount: from some number of writes on, more of them do not make it last longer. So as many are written as the
 //! budget and its repetitions allow: reads before, writes, and reads after them until they are as before.
 //!
 //! A few reads wait for what the last writes set going on any device: that is no effect.
@@ -50,7 +50,7 @@ const READS_FIRST: u64 = 8192;
 const READS_MOST: u64 = 1 << 17;
 /// Fewer slow reads are no effect.
 const FEW: u64 = 20;
-/// Experiments that have to agree, to so much of the time, and without doubt to so much.
+/// Experiments that have to agree, to this much of the time, and without doubt to this much.
 const REPETITIONS: u64 = 3;
 const SPREAD: f64 = 0.1;
 const SPREAD_CLEAR: f64 = 0.05;

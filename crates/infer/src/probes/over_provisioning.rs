@@ -18,7 +18,7 @@
 //! later ([`super::physical_capacity`]).
 //!
 //! Single pages take of the free space, too. Where it is not used up,
-//! and the device has several dies, one that leaves pages on their dies has used up so much of one die only, and nothing of
+//! and the device has several dies, one that leaves pages on their dies has used up that much of one die only, and nothing of
 //! the others: that is how far off the answer may be.
 //!
 //! # Invariants
@@ -196,19 +196,19 @@ struct Before {
 }
 
 impl Before {
-    /// So much was written, with these single pages.
+    /// This much was written, with these single pages.
     fn new(written: Bytes, pages: Option<&SinglePages>) -> Before {
         let idle_times = pages.map_or(Bytes::ZERO, SinglePages::rests);
         Before { first: written + idle_times, pages: taken(pages), part: Bytes::ZERO, between: Bytes::ZERO }
     }
 
-    /// After so much in order more single pages followed.
+    /// After this much in order more single pages followed.
     fn and(&mut self, part: Bytes, pages: Option<&SinglePages>) {
         self.part = part;
         self.between = Bytes(taken(pages).0.saturating_sub(self.pages.0));
     }
 
-    /// All that was used when so much was in order, and the single pages of it.
+    /// All that was used when this much was in order, and the single pages of it.
     fn used(&self, in_order: Bytes) -> (Bytes, Bytes) {
         let between = if in_order > self.part { self.between } else { Bytes::ZERO };
         (self.first + in_order + between, self.pages + between)

@@ -54,7 +54,7 @@ const APART: Bytes = Bytes::kib(128);
 const SAME_DIE: Bytes = Bytes::mib(15);
 /// Reads of each kind in the first comparison.
 const READS: u64 = 800;
-/// Two dies have to be so much faster than one.
+/// Two dies have to be this much faster than one.
 const TWO_DIES: f64 = 0.92;
 /// Neighbours of which this number has their part of the map on one page of it: it is at hand for all or for none.
 const SAME_MAP_PAGE: u64 = 64;

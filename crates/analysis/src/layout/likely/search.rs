@@ -9,7 +9,7 @@ use super::super::replay::{FlashLayout, ReadReplay, TimedRun, alone, nanos};
 use super::scored::{FAR, Scored, TURNS};
 use crate::signals::figures::median;
 
-/// So many reads are replayed at most, each some twenty times.
+/// This many reads are replayed at most, each some twenty times.
 const READS_MAX: usize = 600_000;
 
 /// Layouts that were tried.

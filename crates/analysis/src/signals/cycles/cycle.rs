@@ -2,7 +2,7 @@
 
 use crate::signals::figures::divergence;
 
-/// What takes so many times what the stalls of a cycle take is none of them.
+/// What takes this many times what the stalls of a cycle take is none of them.
 const ANOTHER: f64 = 1.4;
 
 /// Periodic stalls.

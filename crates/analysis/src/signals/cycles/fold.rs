@@ -12,7 +12,7 @@ const PER_OCTAVE: f64 = 15.0;
 const WINDOW_PART: usize = 4;
 /// The widest window.
 const WIDEST: usize = 256;
-/// So much likelier a period is that is once more divisible by two.
+/// This much likelier a period is that is once more divisible by two.
 const ROUNDER: f64 = 1.5;
 /// A period may be found as a multiple of itself, up to this one.
 const PARTS_MOST: usize = 16;

@@ -17,7 +17,7 @@ const LENGTH_LESS: f64 = 1.0;
 impl Cycle {
     /// The first write of the first window from which on windows have stalls, if there are some before it that have none but
     /// by chance. The number of stalls in a window is taken for a Poisson number. Those by chance are of another length than
-    /// those of the cycle: where the window is, is told by how many longer and how many shorter ones there are.
+    /// those of the cycle: where the window is follows from how many longer and how many shorter ones there are.
     pub fn onset(&self, costs: &[f64]) -> Option<usize> {
         let covered =
             (self.from..costs.len()).filter(|&index| self.covers(index) && self.is_stall(costs[index]));

@@ -7,7 +7,7 @@ const ROUNDS: u64 = 4;
 /// The log-likelihood ratio from which on a number is likely.
 const LIKELY: f64 = 5.0;
 
-/// A pass over 24 places, with a look at `candidate` logs, behind a buffer of so many pages.
+/// A pass over 24 places, with a look at `candidate` logs, behind a buffer of this many pages.
 fn trace(seed: u64, logs: usize, candidate: u64, held: usize, evicted: Evicted) -> RecencyTrace {
     let mut places = vec![None; 2 * held];
     places.extend((0..24).chain([23; ROUNDS as usize]).chain(0..24).map(Some));

@@ -19,7 +19,7 @@ const RISE_LEAST: f64 = 1.1;
 /// What is made free, if it is more than this part, is all: the block that is open stays, and a cache of fifteen blocks or more counts as
 /// reclaimed wholly. Higher: smaller caches only; lower: one of which a block in ten stays seems to be reclaimed wholly.
 const WHOLE: f64 = 0.93;
-/// So many blocks that are moved are shown.
+/// This many blocks that are moved are shown.
 const MOVED_SHOWN: usize = 8;
 /// Fewer writes do not show that there is no region.
 const WRITES_LEAST: usize = 512;

@@ -56,7 +56,7 @@ const FULL_MOST: u64 = 6000;
 /// What is known of the number of logs.
 pub(super) struct LogCount {
     pub logs: u64,
-    /// So much likelier than any other number, as a log-likelihood ratio.
+    /// This much likelier than any other number, as a log-likelihood ratio.
     pub margin: f64,
     /// Whether a pass that was made for it agrees.
     pub confirmed: bool,

@@ -46,7 +46,7 @@ struct Rise {
     curve: Vec<(f64, f64)>,
 }
 
-/// What the device had written to its flash when the host had written so much.
+/// What the device had written to its flash when the host had written this much.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Reading {
     host: Bytes,

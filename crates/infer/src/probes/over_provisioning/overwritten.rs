@@ -18,7 +18,7 @@ const LATE: Rule = Rule::likely("late collection");
 /// That none of this number of units was predicted, though there was time, speaks against it.
 const LATE_MOST: u32 = 16;
 const NOT_PREDICTED: Rule = Rule::weak("collection not predicted");
-/// The rule where the rows show the same, and where they show another unit that is so much likelier, as a log-likelihood ratio.
+/// The rule where the rows show the same, and where they show another unit that is this much likelier, as a log-likelihood ratio.
 const SAME_ROWS: Rule = Rule::strong("collection and rows");
 const OTHER_ROWS: Rule = Rule::likely("collection and other rows");
 const LIKELIER: f64 = 8.0;

@@ -26,7 +26,7 @@ use crate::patterns::writes::{apart, page_to_write, place, writes};
 use crate::patterns::{in_turn, responses};
 use crate::session::Session;
 
-/// Writes of each pattern, and so many of the first ones open logs.
+/// Writes of each pattern, and this many of the first ones open logs.
 const WRITES: u64 = 96;
 const OPENING: usize = 24;
 /// Pages of a block, and how far apart they are: within blocks of sixteen pages.

@@ -33,7 +33,7 @@ const WRITES_LEAST: u64 = 96;
 const ROUND: u64 = 32;
 /// More merges than are deferred.
 const DEFERRED: u64 = 32;
-/// From round to round pages are so much further on: no neighbours, which leave a buffer together.
+/// From round to round pages are this much further on: no neighbours, which leave a buffer together.
 const APART: u64 = 3;
 /// The addresses lie in this number of the shortest units; and in this number where the dies are not known.
 const UNITS: u64 = 2048;
@@ -58,7 +58,7 @@ pub(super) struct Sustained {
     long: bool,
     /// What a page takes on its die at most, in nanoseconds.
     page_takes: f64,
-    /// So many times as many dies, or planes of them, as are known there may be.
+    /// This many times as many dies, or planes of them, as are known there may be.
     more_dies: f64,
     /// The unit in which they cost the more, the deeper they lie.
     pub(super) depths: Option<Depths>,
