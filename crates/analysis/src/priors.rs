@@ -38,11 +38,22 @@ pub const MERGE_RATIO: f64 = 5.0;
 /// From here on it is a merge of a whole block, which has [`ROWS_LEAST`] pages at least, each of which is read and written.
 pub const BLOCK_MERGE_RATIO: f64 = 16.0;
 
+/// A page that takes this many times what filling the device took for as much, on one die, may cost a merge: a merge copies
+/// [`ROWS_LEAST`] pages, but the link or a channel may have been what the fill waited for. Slow rows take no more than half of this. Too low: slow
+/// rows are taken for merges; too high: merges behind a slow link are overlooked.
+pub const MERGE_OF_FILL: f64 = 3.0;
+
 /// The fewest and the most multi-plane pages of an erase block (ONFI: 32 to 2304). Fewer rows come back as a row or a
 /// round of the dies does. Too high: small blocks are not found.
 pub const ROWS_LEAST: u64 = 16;
 /// The most multi-plane pages of an erase block (ONFI). Too low: large blocks are not found.
 pub const ROWS_MOST: u64 = 4096;
+/// Writes of this size are whole pages of nearly all flash (ONFI: 2 to 16 KiB), where the page is not known. Too small: parts of pages
+/// are programmed, and reads cross no page; too large: fewer writes and sizes show anything.
+pub const WHOLE_PAGES: Bytes = Bytes::kib(16);
+/// Offsets that are this far apart lie in different multi-plane pages of usual flash: eight planes of 16 KiB. Too small: the page of one
+/// offset holds the other one; too large: few offsets fit on small devices.
+pub const ROW_MOST: Bytes = Bytes::kib(128);
 /// The most dies of a device. A disk of 8 TB has 128 dies of 512 Gbit. Too low: its layout is not tried; too high: layouts
 /// cost time.
 pub const DIES_MOST: u64 = 128;
@@ -51,6 +62,14 @@ pub const DIES_MOST: u64 = 128;
 pub const DIES_USUAL: u64 = 16;
 /// The number of dies that is assumed where it is not known.
 pub const DIES_UNKNOWN: f64 = 4.0;
+/// The most merges that a die defers, as the devices of docs/infer-score.md do. Probes that have to get past them write a third more pages,
+/// or twice this number where earlier patterns deferred some. Too low: writes that defer merges are taken for writes without.
+pub const MERGES_DEFERRED: u64 = 24;
+/// This number of merges is more than a die defers.
+pub const MERGES_BEYOND: u64 = MERGES_DEFERRED * 4 / 3;
+/// No device has memory for writes of a larger part of its capacity. Too low: a large write buffer is taken for an SLC cache; too high: a small
+/// SLC cache for a buffer.
+pub const MEMORY_SHARE_MOST: f64 = 0.02;
 /// The most log blocks of a die. Too low: the logs of large devices stay undetermined.
 pub const LOGS_MOST: f64 = 256.0;
 

@@ -13,9 +13,6 @@ pub(crate) const SPACE: [Parameter; 2] = [Parameter::PhysicalCapacity, Parameter
 pub(crate) const PHYSICAL_ERROR: f64 = 0.03;
 pub(crate) const SPARE_ERROR: f64 = 0.1;
 
-/// The size of the writes while the device counts.
-pub(crate) const IO_SIZE: Bytes = Bytes::kib(16);
-
 /// Makes provisional findings of the physical capacity and the over-provisioning, `spare` bytes, by these rules; `None` where
 /// one is not reported.
 pub(crate) fn hand_in_space(

@@ -67,8 +67,6 @@ const PLACES: [f64; HALVES] = [0.81, 0.9];
 const ROUND: u64 = 48;
 /// The most writes of a run.
 const RUN_MOST: u64 = 1536;
-/// The write where the page is not known: whole pages nearly always.
-const WHOLE_PAGES: Bytes = Bytes::kib(16);
 /// What is known so exactly is known.
 const EXACT: f64 = 0.03;
 /// A turn that differs from the others by more has seen something else.
@@ -77,7 +75,7 @@ const TURN: f64 = 0.05;
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let known = session.known();
     let page = known.bytes(Parameter::WritePageSize).or(known.bytes(Parameter::ReadPageSize));
-    let size = page.unwrap_or(WHOLE_PAGES).max(session.block());
+    let size = page.unwrap_or(priors::WHOLE_PAGES).max(session.block());
     let left = session.writes_left();
     let [random, zeros, ones] = in_turns(session, KINDS, size, Bytes((left.0 as f64 * SHARES_PART) as u64))?;
     let dear = dear_ones([&random, &zeros, &ones]);

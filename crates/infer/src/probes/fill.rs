@@ -68,8 +68,6 @@ const EVEN_LEAST: usize = 64;
 const BUFFERS: f64 = 2.0;
 /// Reads for a comparison.
 const READS: u64 = 64;
-/// No device has memory for a larger part of its capacity.
-const MEMORY_MOST: f64 = 0.02;
 /// What takes less than this number of reads waits for no flash.
 const NO_FLASH: f64 = 1.1;
 /// How many writes are flushed at the most to distinguish a region from a write buffer, and from what rise on. Where the rise is threefold,
@@ -148,7 +146,7 @@ fn look_at_rise(
         conclude_buffer(session, filled, &step, place, took);
         return Ok(());
     }
-    let is_early = step.place.estimate < MEMORY_MOST * costs.len() as f64;
+    let is_early = step.place.estimate < priors::MEMORY_SHARE_MOST * costs.len() as f64;
     conclude(session, filled, &full, (step, place, is_early), again.as_ref());
     // What is known is known before it is said that the device failed.
     if_affordable(of_buffer).map(drop)
@@ -202,7 +200,7 @@ fn rises(costs: &[f64], read: f64, buffered: f64) -> Rises {
             }
         });
         let early = |step: &CostRise| {
-            let soon = step.place.estimate < MEMORY_MOST * costs.len() as f64;
+            let soon = step.place.estimate < priors::MEMORY_SHARE_MOST * costs.len() as f64;
             soon && (needs_no_flash(step, read) || step.place.low <= buffered)
         };
         let Some(early) = step.filter(early) else { return Rises { memory, of_memory, step } };

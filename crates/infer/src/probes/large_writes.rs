@@ -19,6 +19,7 @@ use std::slice;
 use flashlab_analysis::decide::weighted_line::WeightedPoint;
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
 use flashlab_analysis::layout::TimedRun;
+use flashlab_analysis::priors;
 use flashlab_analysis::signals::figures::median;
 use flashlab_analysis::signals::saturation::{
     Doubling, Saturated, doublings, falls, is_faster_than_a_half, open, saturated,
@@ -47,8 +48,6 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: LARGE_WRITES_SHARE,
 };
 
-/// Whole pages, nearly always: the smallest writes.
-const WHOLE_PAGES: Bytes = Bytes::kib(16);
 /// The largest writes, and smaller ones where there is no room for them.
 const LARGEST: [Bytes; 3] = [filling::LARGEST, Bytes::kib(512), Bytes::kib(256)];
 /// The room is as much as this number of the largest writes.
@@ -108,7 +107,7 @@ struct Rest {
 /// Writes all sizes in runs, as much in each.
 fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<IoKind, Halt> {
     let page = known_page(session)?;
-    let smallest = page.map_or(WHOLE_PAGES, |page| page.max(SMALLEST)).max(session.block());
+    let smallest = page.map_or(priors::WHOLE_PAGES, |page| page.max(SMALLEST)).max(session.block());
     let (begin, end) = (session.filled_until(), session.capacity());
     let room = |&largest: &Bytes| largest * ROOM <= end - begin && largest >= smallest;
     let Some(largest) = LARGEST.into_iter().find(room) else {

@@ -24,6 +24,7 @@ mod read_ahead;
 
 use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
+use flashlab_analysis::priors;
 use flashlab_analysis::signals::figures::{median, ranked};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
@@ -48,8 +49,6 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: 0.0,
 };
 
-/// Further apart than any row of pages.
-const APART: Bytes = Bytes::kib(128);
 /// A whole number of stripes of up to 16 dies, but for 7, 9, 11, 13 and 14, of chunks up to 64 KiB.
 const SAME_DIE: Bytes = Bytes::mib(15);
 /// Reads of each kind in the first comparison.
@@ -71,8 +70,8 @@ const SAVED_MORE: Rule = Rule::strong("more saved than left");
 const NOT_MUCH_SAVED: Rule = Rule::likely("little saved");
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let least = session.known().bytes(Parameter::ReadPageSize).unwrap_or(Bytes::kib(16)).max(session.block());
-    let apart = Bytes(session.capacity().0 / 512).round_down(least).min(APART);
+    let least = session.known().bytes(Parameter::ReadPageSize).unwrap_or(priors::WHOLE_PAGES).max(session.block());
+    let apart = Bytes(session.capacity().0 / 512).round_down(least).min(priors::ROW_MOST);
     if apart < least {
         return Err(Halt::Misfit("it has too few offsets that are far enough apart".to_owned()));
     }

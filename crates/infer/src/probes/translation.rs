@@ -80,8 +80,6 @@ pub(crate) const PROBE: Probe = Probe {
 const COLLECTING: f64 = 9.0;
 /// Writes far apart that take this many times as long as others are slow, though no merge.
 const SLOW_APART: f64 = 1.5;
-/// Writes in sequence that take this many times what filling the device took for as much, on one die, may cost a merge each.
-const MERGED_IN_SEQUENCE: f64 = 3.0;
 /// The rule of a page map where it is not known from writes that what was written were whole pages: each may be a merge
 /// of a small unit.
 const UNKNOWN_PAGE: Rule = Rule::likely("unknown page");
@@ -331,7 +329,7 @@ impl FamilyCosts {
     fn takes_long(&self, session: &Session<'_, '_>) -> bool {
         let filled = page_on_die(session, self.size);
         self.base >= priors::PROGRAM_MOST
-            || self.base >= priors::MERGE_LEAST && self.base >= MERGED_IN_SEQUENCE * filled
+            || self.base >= priors::MERGE_LEAST && self.base >= priors::MERGE_OF_FILL * filled
     }
 
     /// Whether pages far apart take longer than those in sequence and at one place, but no merge.

@@ -56,8 +56,6 @@ const P: f64 = 1e-4;
 const P_LIKELY: f64 = 0.05;
 const FALL: f64 = 1.01;
 const OTHERS: f64 = 0.3;
-/// A write that takes this many times what filling the device took for as much, on one die, costs a merge.
-const MERGED: f64 = 3.0;
 /// The rule that flash is written by the pages that are read from it, where writes do not show: the page is the
 /// unit of both, but a controller may put several together.
 const READ_PAGE: Rule = Rule::likely("read page");
@@ -151,7 +149,7 @@ fn is_merge(session: &Session<'_, '_>, timed: &Timed) -> bool {
     let page = known.bytes(Parameter::ReadPageSize).unwrap_or(timed.size);
     let pages = planes(session).min(timed.size.0 / page.0.max(1)).max(1) as f64;
     let filled = filled_on_die(session, timed.size) * busy / pages;
-    took >= priors::MERGE_LEAST && took >= MERGED * filled.max(flushed(session))
+    took >= priors::MERGE_LEAST && took >= priors::MERGE_OF_FILL * filled.max(flushed(session))
 }
 
 fn ratio(part: &Timed, whole: &Timed) -> f64 {

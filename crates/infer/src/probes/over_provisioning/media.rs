@@ -10,11 +10,12 @@
 //! - nothing is said without as many readings before it as show what is usual.
 
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::priors;
 use flashlab_analysis::signals::figures::median;
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
-use crate::answers::space::{IO_SIZE, hand_in_space, known_within};
+use crate::answers::space::{hand_in_space, known_within};
 use crate::halt::Halt;
 use crate::patterns::ios;
 use crate::rule::Rule;
@@ -55,7 +56,7 @@ struct Reading {
 
 /// Hands in what the device's own count says of where collection begins.
 pub(super) fn counted(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let size = IO_SIZE.max(session.block());
+    let size = priors::WHOLE_PAGES.max(session.block());
     let before = session.written_since_fill()?;
     let Some(rise) = collection(session, size)? else {
         let evidence = "By the device's own counter, random writes do not begin to cost more writes to the flash within the write \

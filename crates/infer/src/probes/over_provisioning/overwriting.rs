@@ -35,8 +35,7 @@ use crate::patterns::writes::{apart, page_to_write};
 use crate::patterns::{in_turn, ios, responses, with_reads};
 use crate::session::Session;
 
-/// The smallest writes, which are whole pages nearly always, and the most of them on the whole device.
-const IO_SIZE: Bytes = Bytes::kib(16);
+/// The most writes on the whole device.
 const IOS_MOST: u64 = 1 << 16;
 /// The reads between them, where no row of pages of all dies is known.
 const READ_SIZE: Bytes = Bytes::kib(4);
@@ -96,8 +95,8 @@ pub(super) fn begin(session: &Session<'_, '_>) -> Overwriting {
     let through = session.looks_through();
     let (capacity, block) = (session.capacity(), session.block());
     let row = session.known().row_of_all_dies();
-    let of_rows = row.unwrap_or(IO_SIZE).round_up(block);
-    let least = Bytes(capacity.0 / IOS_MOST).max(IO_SIZE).max(block);
+    let of_rows = row.unwrap_or(priors::WHOLE_PAGES).round_up(block);
+    let least = Bytes(capacity.0 / IOS_MOST).max(priors::WHOLE_PAGES).max(block);
     let mut size = of_rows * (capacity.0 / IOS_MOST).div_ceil(of_rows.0).next_power_of_two();
     while !through && size >= least * 2 && size.0.is_multiple_of(2 * page_to_write(session).0) {
         size = Bytes(size.0 / 2);

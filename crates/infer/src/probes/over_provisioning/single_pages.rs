@@ -55,8 +55,6 @@ const STEP: u64 = 128;
 const GROWTH: f64 = 0.2;
 /// The most writes.
 const MOST: u64 = 1 << 15;
-/// The most merges that a die defers.
-const PIECES: usize = 24;
 
 /// What single pages show.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -288,7 +286,7 @@ impl SinglePages {
     ) -> Result<Option<usize>, Halt> {
         let Regular { first, period, level, .. } = *regular;
         let longest = self.costs.iter().copied().fold(0.0, f64::max);
-        let rest = Nanos((longest * (PIECES + 2) as f64) as u64) + priors::DIES_IDLE;
+        let rest = Nanos((longest * (priors::MERGES_DEFERRED as usize + 2) as f64) as u64) + priors::DIES_IDLE;
         let rested = self.costs.len();
         match session.idle(rest) {
             Err(Halt::Rest { .. }) => return Ok(None),
@@ -297,7 +295,7 @@ impl SinglePages {
         // Whole pages leave a buffer meanwhile, so that one waits again when as many have come; parts of pages stay.
         let held = if self.io < self.size { 0 } else { buffered };
         let opened = first + (rested + held).saturating_sub(first).div_ceil(period) * period;
-        for _ in 0..=PIECES + buffered / period {
+        for _ in 0..=priors::MERGES_DEFERRED as usize + buffered / period {
             if if_affordable(self.sweep(session, period as u64))?.is_none() {
                 return Ok(None);
             }

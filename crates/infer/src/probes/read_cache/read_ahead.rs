@@ -6,6 +6,7 @@
 //! piece of such a start alone: that is as near, but follows no sequence.
 
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
+use flashlab_analysis::priors;
 use flashlab_analysis::signals::figures::{median, ranked};
 use flashlab_base::{Bytes, Nanos};
 
@@ -34,10 +35,6 @@ pub(super) struct Kept {
     pub rule: Rule,
 }
 
-/// Read at once where the page is not known: whole pages of nearly any flash.
-const PIECE: Bytes = Bytes::kib(16);
-/// Places lie further apart than any row of pages.
-const APART: Bytes = Bytes::kib(128);
 /// Starts of this number of sequential reads, as people name them, and the longest one.
 const STARTS: [u64; 4] = [1, 2, 4, START_MAX];
 const NAMES: [&str; 4] = ["after one read", "after two", "after four", "after eight"];
@@ -67,7 +64,7 @@ pub(super) fn probe(session: &mut Session<'_, '_>, repeated: &Repeated) -> Resul
     let kept = repeated.kept;
     let flash = median(&repeated.flash);
     let granule = kept.and_then(|kept| kept.granule).or(page);
-    let piece = granule.unwrap_or(PIECE).max(session.block());
+    let piece = granule.unwrap_or(priors::WHOLE_PAGES).max(session.block());
     let rest = Nanos((flash * 300.0) as u64).min(Nanos::from_millis(25));
     let mut probe = CacheProbe { piece, rest, next: 0 };
     let [alone, behind @ ..] = probe.behind(session, STARTS.map(|start| (start, Bytes::ZERO)), MANY)?;
@@ -124,7 +121,7 @@ impl CacheProbe {
         repeats: u64,
     ) -> Result<[Vec<f64>; N], Halt> {
         let furthest = kinds.iter().map(|&(_, distance)| distance).max().unwrap_or_default();
-        let step = (self.piece * (START_MAX + 1) + furthest).round_up(APART);
+        let step = (self.piece * (START_MAX + 1) + furthest).round_up(priors::ROW_MOST);
         // The end of the device was written last, and may be in a write buffer.
         let places = session.capacity().0 / 8 * 7 / step.0;
         if places < PLACES_LEAST {

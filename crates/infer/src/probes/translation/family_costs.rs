@@ -34,8 +34,6 @@ const DEPTH: u32 = 32;
 /// How far apart places are, where there are enough of them: more than a die has log blocks.
 const FAR: [Bytes; 5] = [Bytes::mib(24), Bytes::mib(12), Bytes::mib(6), Bytes::mib(3), Bytes::kib(1536)];
 const PLACES: u64 = 32;
-/// More writes than the merges that are deferred.
-const DEFERRED: u64 = 48;
 /// A page repeatedly that takes no more than this many times what it takes in sequence may be kept in a buffer, which
 /// holds up to this many times as much as it takes at first without anybody's waiting: a part is for what is on its way.
 const KEPT: f64 = 1.5;
@@ -166,7 +164,7 @@ impl Probing<'_, '_, '_> {
             let offset = size * (3 + begin / count * rounds);
             writes(incr, size, count, offset, distance * places)
         };
-        let (cost, first) = self.cost("far-apart", self.full + DEFERRED + count, pattern)?;
+        let (cost, first) = self.cost("far-apart", self.full + 2 * priors::MERGES_DEFERRED + count, pattern)?;
         let times = responses(&first);
         let dear = |pair: &[f64]| pair.iter().all(|&time| time > cost / 2.0);
         let free = times.windows(2).position(dear).unwrap_or(times.len()) as u64;

@@ -36,8 +36,6 @@ const ELSEWHERE: f64 = 0.08;
 const SHARE: f64 = 0.5;
 /// Multiples that are looked at again.
 const FRESH: u64 = 6;
-/// More merges than a device defers.
-const DEFERRED: u64 = 32;
 /// The rule.
 const SHOWN: Rule = Rule::strong("first pages of blocks");
 
@@ -54,7 +52,7 @@ pub(super) fn hand_in_unit(session: &mut Session<'_, '_>) -> Result<bool, Halt> 
     let affordable = (session.writes_left().0 as f64 * SHARE / (2 * page.0) as f64) as u64;
     let most = affordable.min(session.capacity().0 / stripe.0 / 2).min(STRIPES_MOST);
     // As many merges are deferred as can be.
-    let first = writes(Location::Sequential, page, DEFERRED, Bytes::ZERO, page);
+    let first = writes(Location::Sequential, page, priors::MERGES_BEYOND, Bytes::ZERO, page);
     if if_affordable(session.run("first-page", &first))?.is_none() {
         return Ok(false);
     }

@@ -31,16 +31,11 @@ use crate::session::Session;
 const WRITES: u64 = 256;
 const WRITES_LEAST: u64 = 96;
 const ROUND: u64 = 32;
-/// More merges than are deferred.
-const DEFERRED: u64 = 32;
 /// From round to round pages are this much further on: no neighbours, which leave a buffer together.
 const APART: u64 = 3;
 /// The addresses lie in this number of the shortest units; and in this number where the dies are not known.
 const UNITS: u64 = 2048;
 const UNITS_UNKNOWN: u64 = 8192;
-/// Merges, relative to what a page takes on its die at most: a merge copies sixteen pages or more, but the link or a
-/// channel may have been what filling the device waited for. Slow rows take no more than half of this.
-const MERGED: f64 = 3.0;
 /// A sawtooth counts where writes are as slow as this, as what copies makes them.
 const COPIES: f64 = 2.0;
 /// The rule of a unit that the depths of pages in it show.
@@ -80,7 +75,7 @@ pub(super) fn sustained(
     let window = (shortest * units).min(session.capacity()).round_down(slot);
     let held = buffer.most(session).0 / page.0;
     let enough = WRITES_LEAST + held;
-    let count = (WRITES + DEFERRED + 2 * held).min(session.writes_left().0 / page.0 / 2);
+    let count = (WRITES + priors::MERGES_BEYOND + 2 * held).min(session.writes_left().0 / page.0 / 2);
     if count < enough || window < shortest.max(slot) * UNITS_LEAST {
         return Ok(None);
     }
@@ -129,7 +124,7 @@ impl Sustained {
 
     /// Whether nearly each page cost a merge.
     pub(super) fn merges(&self) -> bool {
-        self.long && self.usual >= MERGED * self.more_dies
+        self.long && self.usual >= priors::MERGE_OF_FILL * self.more_dies
     }
 
     /// Whether few pages cost a merge, even if most of them went to logs that were open.
