@@ -46,7 +46,7 @@ pub use expect::{
 };
 pub use hints::{DOUBLING_GAIN, hints};
 pub use lingering::lingering;
-pub use phases::{io_ignore_and_count, phases};
+pub use phases::{common_period, io_ignore_and_count, phases};
 pub use point::{SPREAD_LIMIT, point, spread_warnings};
 pub use precision::Precision;
 pub use startup::STARTUP_IOS_MIN;

@@ -14,7 +14,7 @@
 
 use std::sync::LazyLock;
 
-use flashlab_analysis::inference::{CalibrationTable, Finding, Parameter, Value, Verdict};
+use flashlab_analysis::inference::{CONFIDENT, CalibrationTable, Finding, Parameter, Value, Verdict};
 
 use crate::caps;
 
@@ -71,7 +71,7 @@ impl Rule {
             finding.and_then(|finding| finding.rule.as_deref()).map(|rule| CALIBRATION.confidence(rule));
         let most = if of_rule.is_some_and(|of_rule| confidence < of_rule) { confidence } else { 1.0 };
         let rule = match parameter.name() {
-            name if confidence >= FIRM => Rule::strong(name),
+            name if confidence >= CONFIDENT => Rule::strong(name),
             name if confidence >= LIKELY_LEAST => Rule::likely(name),
             name => Rule::weak(name),
         };

@@ -1,7 +1,7 @@
 //! Recorded inferences are replayed: estimators that change must find the same, or the case is recorded again on purpose.
 //!
-//! The cases are archives in `tests/recorded`: simulated devices with noise, and a live one, with the scatter of a real clock and a
-//! busy machine. Values and verdicts are compared; confidences and sentences may change.
+//! The cases are archives in `tests/recorded`: simulated devices with noise, live ones over FUSE and a loop device, and a file on a disk, with the
+//! scatter of a real clock and a busy machine. Values and verdicts are compared; confidences and sentences may change.
 
 use std::fs;
 use std::path::Path;
@@ -57,4 +57,14 @@ fn of_a_device_with_log_blocks_and_noise() {
 #[test]
 fn of_a_live_device_over_fuse() {
     check("live-fuse");
+}
+
+#[test]
+fn of_a_live_device_behind_a_loop_device() {
+    check("live-loop");
+}
+
+#[test]
+fn of_a_file_on_a_disk() {
+    check("disk");
 }

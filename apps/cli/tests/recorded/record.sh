@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Records the inferences that the test `recorded_inferences` replays, again: after a change of what a probe asks for.
-# Run it in this folder: ./record.sh FLASHLAB, where FLASHLAB is the program. The live cases need FUSE.
+# Run it in this folder: ./record.sh FLASHLAB, where FLASHLAB is the program. The live cases need FUSE and, for the loop
+# device, root; the last case is a file on the disk of this folder's machine. All of these only read, but for the one over FUSE.
 set -euo pipefail
 flashlab=$(realpath "$1")
 cases=$PWD
@@ -24,20 +25,33 @@ PYTHON
     tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - "$1" | gzip -9n >"$cases/$1.tar.gz"
 }
 
+# With the live device at disk/disk, runs a command and packs the case of this name.
 live() {
-    local name=$1
-    shift
     mkdir disk
     "$flashlab" serve sim:./page-map.toml --fuse disk --daemon --control control >/dev/null 2>&1
-    "$flashlab" infer disk/disk --write --overwrite-file --output "$name" "$@" >/dev/null 2>&1 || true
+    "${@:2}" || true
     "$flashlab" live stop control
     rmdir disk
-    pack "$name"
+    pack "$1"
+}
+
+over_fuse() {
+    "$flashlab" infer disk/disk --write --overwrite-file --output live-fuse "$@" >/dev/null 2>&1
+}
+
+over_loop() {
+    local device
+    device=$(losetup --find --show --direct-io=on disk/disk)
+    "$flashlab" infer "$device" --output live-loop "$@" >/dev/null 2>&1 || true
+    losetup --detach "$device"
 }
 
 "$flashlab" infer sim:./page-map.toml --time-limit 10s --output page-map >/dev/null 2>&1
 pack page-map
 "$flashlab" infer sim:./log-blocks.toml --time-limit 10s --output log-blocks >/dev/null 2>&1
 pack log-blocks
-live live-fuse --only useful_queue_depth --time-limit 20s
+live live-fuse over_fuse --only useful_queue_depth --time-limit 20s
+live live-loop over_loop --only useful_queue_depth --time-limit 10s
+"$flashlab" infer --directory . --size 64MiB --only useful_queue_depth --time-limit 10s --output disk >/dev/null 2>&1
+pack disk
 ls -l "$cases"/*.tar.gz

@@ -35,10 +35,6 @@ const ERASE_MOST: f64 = 15e6;
 const OPEN_MOST: usize = 20;
 /// A part of a period is taken for the period if its gain is at least this share.
 const PART_GAIN: f64 = 0.55;
-/// Writes are slow if their mean is this many times what as much of the fill took.
-const SLOW: f64 = 2.5;
-/// In that mean no write counts for more than this many median ones.
-const OUTLIER: f64 = 4.0;
 /// More stalls from a place on are space that is reclaimed, if this log-likelihood ratio says so.
 const RECLAIMED: f64 = 12.0;
 
@@ -49,8 +45,6 @@ pub struct Overwritten {
     pub both: Vec<f64>,
     /// What each write took.
     pub writes: Vec<f64>,
-    /// One of this number of pieces of a write's size is overwritten: each, or each second one.
-    pub one_in: u64,
     /// The writes of a multi-plane page of all dies, if it is known.
     pub writes_of_row: Option<f64>,
     /// A cycle that predicted itself, or a late one.
@@ -109,14 +103,6 @@ impl Overwritten {
         self.both.iter().zip(&self.writes).map(|(both, write)| both - write).collect()
     }
 
-    /// Whether a write takes much longer than `nanos`, the time for as much of the fill: rows that are left out are copied at once, so that blocks
-    /// are replaced and no blocks are collected from some place on.
-    pub fn is_slow(&self, nanos: f64) -> bool {
-        let usual = median(&self.writes);
-        let cut: Vec<f64> = self.writes.iter().map(|cost| cost.min(OUTLIER * usual)).collect();
-        mean(&cut) > SLOW * nanos
-    }
-
     /// Whether enough is done from the first stall of a cycle on that blocks as large as those that are written are copied,
     /// and not only erased: that may be logs that are full for the first time, of which there are not many.
     pub fn copies(&self) -> bool {
@@ -170,15 +156,14 @@ impl Overwritten {
     /// Blocks that are copied, or erased, that few stalls show. In order these are whole blocks.
     fn look_for_few(&mut self, shortest: usize, later: usize) {
         let longest = self.both.len() / WINDOWS_MIN;
-        let fits = |&period: &usize| self.one_in > 1 || may_be_block(period);
-        let periods: Vec<usize> = (shortest.max(2)..=longest).filter(fits).collect();
+        let periods: Vec<usize> =
+            (shortest.max(2)..=longest).filter(|&period| may_be_block(period)).collect();
         let seen = |cycle: Cycle| PredictedCycle {
             windows: (cycle.length - cycle.phase) / cycle.period.max(1),
             ..PredictedCycle::unconfirmed(cycle, [None; CYCLES_MOST], false, Some(cycle.phase))
         };
         // In order, where units are replaced, the first one may be before any stall.
-        let begins =
-            |cycle: &Cycle| cycle.phase >= if self.one_in > 1 { shortest } else { cycle.period.max(later) };
+        let begins = |cycle: &Cycle| cycle.phase >= cycle.period.max(later);
         self.seen = few_copied(&self.both, &periods).filter(begins).map(seen).or(self.seen);
     }
 
@@ -188,7 +173,7 @@ impl Overwritten {
         let of = |of_writes| {
             let costs = self.costs(of_writes);
             let cycle = late_cycle(costs, shortest)?;
-            let onset = self.onset_of(&cycle, costs).filter(|&onset| onset > later)?;
+            let onset = cycle.onset(costs).filter(|&onset| onset > later)?;
             let erases = level(&cycle, costs) - median(costs) >= priors::ERASE_LEAST;
             erases.then(|| PredictedCycle::unconfirmed(cycle, [None; CYCLES_MOST], of_writes, Some(onset)))
         };
@@ -199,15 +184,10 @@ impl Overwritten {
         let best = likeliest(&found).map(|seen| self.with_likeliest_period(seen, shortest));
         let best = best.map(|seen| PredictedCycle { windows: windows(&seen), ..seen });
         self.seen = best.or(self.seen);
-        let few = self.one_in > 1 || is_last && self.writes_of_row == Some(1.0);
+        let few = is_last && self.writes_of_row == Some(1.0);
         if few && self.seen.is_none_or(|seen| seen.onset.is_none()) {
             self.look_for_few(shortest, later);
         }
-    }
-
-    /// From when on a cycle has stalls: where blocks are copied each window has.
-    fn onset_of(&self, cycle: &Cycle, costs: &[f64]) -> Option<usize> {
-        if self.one_in > 1 { cycle.onset_by_any(costs) } else { cycle.onset(costs) }
     }
 
     /// What begins later, with the part or the multiple of its period that explains the stalls since then best, and from when on
@@ -220,7 +200,7 @@ impl Overwritten {
         let of_all = |windows: usize| (windows as f64 / times).round() as usize;
         PredictedCycle {
             cycle,
-            onset: Some(self.onset_of(&cycle, &costs).unwrap_or(onset)),
+            onset: Some(cycle.onset(&costs).unwrap_or(onset)),
             windows: of_all(seen.windows),
             stalled: of_all(seen.stalled),
             ..seen
@@ -241,7 +221,7 @@ impl Overwritten {
                 let costs = &without(&rows, self.costs(of_writes), 0);
                 // Writing back a map takes less than an erase.
                 let erases = level(&cycle, costs) - median(costs) >= priors::ERASE_LEAST;
-                let onset = self.onset_of(&cycle, costs).filter(|&onset| erases && onset > later);
+                let onset = cycle.onset(costs).filter(|&onset| erases && onset > later);
                 chosen.push(PredictedCycle::unconfirmed(cycle, rows, of_writes, onset));
             }
         }
@@ -288,12 +268,7 @@ mod tests {
         let io = |at: usize| (200e3 + 300.0 * at as f64) * (1.0 + 0.03 * (at * 7 % 11) as f64 / 11.0);
         let waits = |at: usize| at >= first && (at - first).is_multiple_of(period);
         let both: Vec<f64> = (0..count).map(|at| io(at) + if waits(at) { erase } else { 0.0 }).collect();
-        Overwritten {
-            writes: both.iter().map(|both| both / 2.0).collect(),
-            both,
-            one_in: 1,
-            ..Overwritten::default()
-        }
+        Overwritten { writes: both.iter().map(|both| both / 2.0).collect(), both, ..Overwritten::default() }
     }
 
     #[test]
@@ -322,6 +297,5 @@ mod tests {
         let mut even = overwritten(800, 800, 48, 3e6);
         even.look_for_late(16, 64, true);
         assert!(even.seen.is_none() && even.more_stalls().is_none());
-        assert!(!even.is_slow(200e3) && overwritten(800, 0, 1, 3e6).is_slow(200e3));
     }
 }

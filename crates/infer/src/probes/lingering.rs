@@ -50,10 +50,9 @@ const READS_FIRST: u64 = 8192;
 const READS_MOST: u64 = 1 << 17;
 /// Fewer slow reads are no effect.
 const FEW: u64 = 20;
-/// Experiments that have to agree, to this much of the time, and without doubt to this much.
+/// Experiments that have to agree, to this much of the time.
 const REPETITIONS: u64 = 3;
 const SPREAD: f64 = 0.1;
-const SPREAD_CLEAR: f64 = 0.05;
 
 /// One experiment.
 struct Experiment {
@@ -141,12 +140,7 @@ fn conclude(session: &mut Session<'_, '_>, experiments: &[Experiment]) {
     } else if middle == 0.0 {
         Rule::found(Parameter::LingeringTime, Nanos::ZERO, Rule::weak("slow sometimes"), evidence)
     } else if ended && spread <= SPREAD * middle {
-        let rule = if spread <= SPREAD_CLEAR * middle {
-            Rule::strong("repeated")
-        } else {
-            Rule::weak("repeated with spread")
-        };
-        Rule::found(Parameter::LingeringTime, Nanos(middle as u64), rule, evidence)
+        Rule::found(Parameter::LingeringTime, Nanos(middle as u64), Rule::strong("repeated"), evidence)
     } else {
         let apart = format!(
             "{evidence} The slowdown lasted between {} and {}, which is too uncertain.",

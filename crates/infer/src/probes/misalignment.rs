@@ -193,8 +193,6 @@ fn finding(page: Bytes, aligned: &[f64], misaligned: &[f64]) -> Finding {
             };
             Rule::found(parameter, Nanos(more as u64), rule, evidence)
         }
-        // It cannot be less than nothing, and is not much more.
-        _ if more <= 0.0 => Rule::found(parameter, Nanos::ZERO, Rule::weak("faster when shifted"), evidence),
         _ => Finding::undetermined(parameter, evidence),
     };
     found.with(picture)

@@ -12,8 +12,6 @@
 //! If blocks are collected from the beginning on, or the dies do not take single rows alternating, units may be replaced as a whole, and logs of
 //! them are looked for by single pages ([`single_pages`]): shared ones are filled, and are the over-provisioned space.
 //!
-//! A device of few rows is overwritten by halves instead ([`halves`]).
-//!
 //! What all of this means depends on the translation layer, which is not known yet: it is handed in here, and concluded
 //! later ([`super::physical_capacity`]).
 //!
@@ -24,7 +22,6 @@
 //! # Invariants
 //! - what was written over since the device was filled, and before, was written to the free space as well.
 
-mod halves;
 mod media;
 mod overwriting;
 mod overwritten;
@@ -46,7 +43,6 @@ use crate::probe::Probe;
 use crate::rule::{LIKELY_LEAST, Rule};
 use crate::session::Session;
 use crate::words::{duration, times};
-use halves::begin_usual;
 use media::counted;
 use overwriting::{Overwriting, begin, overwrite};
 use single_pages::{Logs, SinglePages};
@@ -116,9 +112,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         overwrite(session, &mut overwriting, None)?;
     }
     let seen = overwriting.unit();
-    if !overwriting.is_doubtful() {
-        overwriting.hand_in(session);
-    }
+    overwriting.hand_in(session);
     if let Some(unit @ ReclaimUnit { onset: Some(onset), .. }) = seen {
         return collection(session, &overwriting, &mut pages, (unit, onset), &before);
     }
@@ -133,23 +127,14 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
-/// Overwrites a first part of the device, as it is usual for it, and in order if blocks are replaced.
+/// Overwrites a first part of the device in order.
 fn overwrite_first(
     session: &mut Session<'_, '_>,
     enough: Bytes,
     pages: Option<&SinglePages>,
 ) -> Result<(Overwriting, Before), Halt> {
     // Blocks that can be erased at once are not, as long as there are others.
-    let since_fill =
-        |session: &Session<'_, '_>| Ok::<_, Halt>(session.written_since_fill()? + session.written_in_place());
-    let before = Before::new(since_fill(session)?, pages);
-    let mut overwriting = begin_usual(session);
-    overwrite(session, &mut overwriting, Some(enough))?;
-    let usual = session.fill_nanos_per_byte() * overwriting.size.0 as f64;
-    if overwriting.trace.one_in == 1 || !overwriting.trace.is_slow(usual) {
-        return Ok((overwriting, before));
-    }
-    let before = Before::new(since_fill(session)?, pages);
+    let before = Before::new(session.written_since_fill()? + session.written_in_place(), pages);
     let mut overwriting = begin(session);
     overwrite(session, &mut overwriting, Some(enough))?;
     Ok((overwriting, before))
@@ -169,9 +154,6 @@ fn collection(
         session.set_reclaim_unit(Some(ReclaimUnit { onset: None, ..seen }));
         hand_in_logs(session, pages, Logs::Merged)?;
         return Ok(());
-    }
-    if overwriting.is_doubtful() {
-        overwriting.hand_in_unit_of_halves(session);
     }
     // A cycle may be seen late, or another one be taken for it: more stalls from the same place on confirm it.
     let place = onset.0 / overwriting.size.0;

@@ -70,7 +70,8 @@ const SAVED_MORE: Rule = Rule::strong("more saved than left");
 const NOT_MUCH_SAVED: Rule = Rule::likely("little saved");
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let least = session.known().bytes(Parameter::ReadPageSize).unwrap_or(priors::WHOLE_PAGES).max(session.block());
+    let least =
+        session.known().bytes(Parameter::ReadPageSize).unwrap_or(priors::WHOLE_PAGES).max(session.block());
     let apart = Bytes(session.capacity().0 / 512).round_down(least).min(priors::ROW_MOST);
     if apart < least {
         return Err(Halt::Misfit("it has too few offsets that are far enough apart".to_owned()));
@@ -266,14 +267,11 @@ impl CacheProbe {
     }
 
     /// Reads at offsets of their own, each directly after a read this far behind it: nothing follows anything.
-    fn second_of_pairs(
-        &mut self,
-        session: &mut Session<'_, '_>,
-        distance: Bytes,
-    ) -> Result<Vec<f64>, Halt> {
+    fn second_of_pairs(&mut self, session: &mut Session<'_, '_>, distance: Bytes) -> Result<Vec<f64>, Halt> {
         let length = self.apart * PAIRS;
         let offset = self.elsewhere(session, length);
-        let place = |offset| Walk { offset, slot: self.apart, size: session.block() }.pattern(length, 2 * PAIRS, 1);
+        let place =
+            |offset| Walk { offset, slot: self.apart, size: session.block() }.pattern(length, 2 * PAIRS, 1);
         let pairs = in_turn(place(offset + distance), place(offset));
         Ok(in_order(&session.run("same-granule", &pairs)?, 0).into_iter().skip(1).step_by(2).collect())
     }

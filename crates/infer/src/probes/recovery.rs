@@ -99,7 +99,10 @@ fn experiment(session: &mut Session<'_, '_>) -> Result<(Experiment, Result<(), H
         Err(halt) => (None, Err(halt)),
     };
     let left = session.writes_left();
-    Ok((Experiment { sizes, before, burst, after, is_steady, rewritten, left, merges }, halted))
+    let known = session.known();
+    let logs = known.count(Parameter::OpenBlocks).zip(known.bytes(Parameter::EraseBlockSize));
+    let log_bytes = logs.map_or(Bytes::ZERO, |(logs, unit)| unit * logs);
+    Ok((Experiment { sizes, before, burst, after, is_steady, rewritten, left, merges, log_bytes }, halted))
 }
 
 fn sizes(session: &Session<'_, '_>) -> Result<Sizes, Halt> {

@@ -73,9 +73,7 @@ struct Costly {
 }
 
 /// Doubles the distance between two offsets until it costs time; also the response time over the distance.
-fn first_costly_distance(
-    session: &mut Session<'_, '_>,
-) -> Result<(Vec<(f64, f64)>, Option<Costly>), Halt> {
+fn first_costly_distance(session: &mut Session<'_, '_>) -> Result<(Vec<(f64, f64)>, Option<Costly>), Halt> {
     let mut curve = Vec::new();
     let (mut fast, mut distance) = (NEAR, NEAR * 2);
     let last = session.capacity().0.saturating_sub(2 * session.block().0);
@@ -321,7 +319,8 @@ mod tests {
             let picture = Picture::new("Reads.", Axis::linear("x", ""), Axis::linear("y", ""));
             answers(&seen, picture, true).map(|finding| finding.number())
         };
-        let boundary = |spans, again| Seen::Boundary { span: Bytes::mib(8), spans, again, near: 1e5, far: 2e5 };
+        let boundary =
+            |spans, again| Seen::Boundary { span: Bytes::mib(8), spans, again, near: 1e5, far: 2e5 };
         let span = Some(Bytes::mib(8).0 as f64);
         assert_eq!(of(boundary(12, Some(4))), [Some(4.0), span]);
         assert_eq!(of(boundary(12, None)), [Some(12.0), span]);

@@ -21,7 +21,7 @@ mod pause;
 use flashlab_analysis::inference::{Family, Parameter};
 use flashlab_analysis::priors;
 use flashlab_analysis::signals::figures::mean;
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::Nanos;
 
 use crate::halt::Halt;
 use crate::patterns::random_writes::{IO_SIZE, random_writes};
@@ -64,19 +64,12 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let is_page_map = session.known().family().is_some_and(Family::maps_pages);
     let benefit = pause::benefit([&with, &without], buffer(session), is_page_map);
-    let writes = RandomWrites { without, slc_writes: slc_writes(session, size), is_page_map };
+    let all = without.iter().zip(&with).flat_map(|(without, with)| [without.clone(), with.clone()]).collect();
+    let writes = RandomWrites { without, all, is_page_map };
     for finding in [writes.startup(), writes.period(), benefit] {
         session.conclude(finding);
     }
     Ok(())
-}
-
-/// The random writes of `size` that fill the SLC cache: each takes a page at least. 0 without one.
-fn slc_writes(session: &Session<'_, '_>, size: Bytes) -> f64 {
-    let known = session.known();
-    let page = known.bytes(Parameter::ReadPageSize).or(known.bytes(Parameter::WritePageSize));
-    let cache = known.number(Parameter::SlcCacheSize).unwrap_or(0.0);
-    cache / page.map_or(size, |page| page.max(size)).0 as f64
 }
 
 /// What a write takes: the mean of the slowest of more and more writes, `most` of them at most, as a buffer hides what the

@@ -60,7 +60,7 @@ use crate::probe::Probe;
 use crate::rule::{FIRM, Rule};
 use crate::session::Session;
 use crate::words::duration;
-use deferred::deferred;
+use deferred::{DEFERRED, deferred};
 use family_costs::FamilyCosts;
 use first_pages::hand_in_unit;
 use log_allocations::openings;
@@ -178,7 +178,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     {
         evidence = format!("{evidence} {}", found.evidence());
         if let Some(other) = found.family {
-            (family, basis) = (other, found.rule.min(seen.visible()));
+            (family, basis) = (other, DEFERRED.min(seen.visible()));
         }
     }
     let before = basis;

@@ -37,12 +37,6 @@ impl Cycle {
         Some(self.begin_of(likeliest.at))
     }
 
-    /// The same by whether windows have a stall, however many there are.
-    pub fn onset_by_any(&self, costs: &[f64]) -> Option<usize> {
-        let has = self.windows(costs).map(|window| window.iter().any(|&cost| self.is_stall(cost)));
-        change_of_any(has).filter(|change| change.gain >= CHANGE_LEAST).map(|change| self.begin_of(change.at))
-    }
-
     /// The likeliest changes from windows without to those with a stall of a length or longer, whatever else is in them. What takes
     /// less than the stalls of the cycle may come earlier: erases before copies.
     fn changes_of_longest(&self, costs: &[f64]) -> Vec<Change> {

@@ -31,7 +31,7 @@ use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 
 use crate::halt::Halt;
-use crate::patterns::writes::{apart, page_to_write};
+use crate::patterns::writes::page_to_write;
 use crate::patterns::{in_turn, ios, responses, with_reads};
 use crate::session::Session;
 
@@ -67,12 +67,11 @@ impl Overwriting {
     }
 
     pub(super) fn picture(&self) -> Picture {
-        let what = match self.trace.one_in {
-            1 => "The filled device, overwritten sequentially",
-            _ => "Every second multi-plane page of the filled device, overwritten",
-        };
         Picture::new(
-            format!("{what}, {}. Of neighbouring IOs the slowest is shown.", self.behind()),
+            format!(
+                "The filled device, overwritten sequentially, {}. Of neighbouring IOs the slowest is shown.",
+                self.behind()
+            ),
             Axis::linear("overwritten", "bytes"),
             Axis::logarithmic(self.both_named(), "ns"),
         )
@@ -102,7 +101,7 @@ pub(super) fn begin(session: &Session<'_, '_>) -> Overwriting {
         size = Bytes(size.0 / 2);
     }
     let writes_of_row = row.map(|row| row.0 as f64 / size.0 as f64);
-    let trace = Overwritten { one_in: 1, writes_of_row, ..Overwritten::default() };
+    let trace = Overwritten { writes_of_row, ..Overwritten::default() };
     Overwriting { size, through, row, trace }
 }
 
@@ -115,10 +114,7 @@ pub(super) fn overwrite(
     enough: Option<Bytes>,
 ) -> Result<(), Halt> {
     look_for_cycle(session, found, enough)?;
-    // Rows that are left out are copied when it is their turn: only whole units are erased at the same rows.
-    if found.trace.one_in == 1 {
-        found.trace.look_at_rows(session.known().is_likely_to_map_pages());
-    }
+    found.trace.look_at_rows(session.known().is_likely_to_map_pages());
     Ok(())
 }
 
@@ -127,20 +123,17 @@ fn look_for_cycle(
     found: &mut Overwriting,
     enough: Option<Bytes>,
 ) -> Result<(), Halt> {
-    let (size, one_in) = (found.size, found.trace.one_in);
+    let size = found.size;
     let capacity = session.capacity();
     let left = session.writes_left();
     let kept = Bytes((capacity.0 as f64 * LEFT) as u64);
     let usual = found.written() + Bytes(left.0.saturating_sub(kept.0));
     let (until, most) = (enough.map_or(usual, |enough| enough.min(usual)), found.written() + left);
-    let writes = |bytes: Bytes| (bytes.0.min(capacity.0 / one_in) / size.0) as usize;
+    let writes = |bytes: Bytes| (bytes.0.min(capacity.0) / size.0) as usize;
     let of_device = |share: f64| writes(Bytes((capacity.0 as f64 * share) as u64));
     let (until, most) = (writes(until), writes(most));
-    let shortest = session
-        .known()
-        .row_of_all_dies()
-        .map_or(0, |row| (row * priors::ROWS_LEAST).0 / size.0 / found.trace.one_in)
-        as usize;
+    let shortest =
+        session.known().row_of_all_dies().map_or(0, |row| (row * priors::ROWS_LEAST).0 / size.0) as usize;
     let mut candidates: Vec<PredictedCycle> = Vec::new();
     loop {
         let known = found.trace.both.len();
@@ -171,9 +164,9 @@ fn look_for_cycle(
 /// Writes `count` more, each with a flush or a read anywhere behind it.
 fn write_on(session: &mut Session<'_, '_>, found: &mut Overwriting, count: usize) -> Result<(), Halt> {
     let (capacity, count) = (session.capacity(), count as u64);
-    let slot = found.size * found.trace.one_in;
-    let writes = apart(ios(Mode::Write, Location::Sequential, found.size, count), slot)
-        .on_target(slot * found.trace.both.len() as u64, slot * count);
+    let size = found.size;
+    let writes = ios(Mode::Write, Location::Sequential, size, count)
+        .on_target(size * found.trace.both.len() as u64, size * count);
     if found.through {
         let samples = session.run("overwriting", &writes)?;
         let took = responses(&samples);

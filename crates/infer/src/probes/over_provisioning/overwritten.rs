@@ -3,7 +3,6 @@
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
 use flashlab_analysis::signals::figures::{folded, slowest};
 use flashlab_analysis::signals::unit_rows::UnitOfRows;
-use flashlab_base::Bytes;
 
 use super::overwriting::Overwriting;
 use crate::answers::erase_block::{self, Signal};
@@ -15,9 +14,6 @@ use crate::session::Session;
 const CLEAR_RULE: Rule = Rule::likely("collection from the first write");
 const LATER: Rule = Rule::strong("collection");
 const LATE: Rule = Rule::likely("late collection");
-/// That none of this number of units was predicted, though there was time, speaks against it.
-const LATE_MOST: u32 = 16;
-const NOT_PREDICTED: Rule = Rule::weak("collection not predicted");
 /// The rule where the rows show the same, and where they show another unit that is this much likelier, as a log-likelihood ratio.
 const SAME_ROWS: Rule = Rule::strong("collection and rows");
 const OTHER_ROWS: Rule = Rule::likely("collection and other rows");
@@ -26,14 +22,13 @@ impl Overwriting {
     /// The unit that comes back: the cycle, if stalls do not show another number of rows much more clearly.
     pub(super) fn unit(&self) -> Option<ReclaimUnit> {
         let bytes = |writes: usize| self.size * writes as u64;
-        let all_of = |writes: usize| bytes(writes) * self.trace.one_in;
         let of_rows = self.trace.of_rows.filter(|shown| shown.lead >= LIKELIER);
         let shown = self.row.zip(of_rows).map(|(row, shown)| (row * shown.rows as u64, Some(shown.from)));
         let (size, onset, predicted, rightly) = match (self.trace.seen, shown, self.trace.room_from) {
             (None, Some((shown, from)), Some(_)) => (shown, from, 0, 0),
             (None, ..) => return None,
             (Some(seen), shown, _) => {
-                let of_cycle = (all_of(seen.cycle.period), seen.onset);
+                let of_cycle = (bytes(seen.cycle.period), seen.onset);
                 let (size, onset) = shown.filter(|_| seen.onset.is_some()).unwrap_or(of_cycle);
                 (size, onset, seen.windows, seen.stalled)
             }
@@ -47,9 +42,6 @@ impl Overwriting {
         let unit = self.unit()?;
         let ReclaimUnit { size, onset, predictions, correct, .. } = unit;
         let (from, basis) = match onset {
-            Some(onset) if correct == 0 && predictions > LATE_MOST => {
-                (format!("after {onset}"), NOT_PREDICTED)
-            }
             Some(onset) if correct == 0 => (format!("after {onset}"), LATE),
             Some(onset) => (format!("after {onset}"), LATER),
             None => ("with the first writes".to_owned(), CLEAR_RULE),
@@ -88,12 +80,7 @@ impl Overwriting {
              block. Of neighbouring IOs the slowest is shown.",
             self.behind(),
         );
-        folded(
-            &title,
-            self.both_named(),
-            Bytes(unit.size.0 / self.trace.one_in),
-            &[(self.both_named(), points)],
-        )
+        folded(&title, self.both_named(), unit.size, &[(self.both_named(), points)])
     }
 
     /// Leaves what was seen to the groups behind.

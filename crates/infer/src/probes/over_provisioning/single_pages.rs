@@ -286,7 +286,8 @@ impl SinglePages {
     ) -> Result<Option<usize>, Halt> {
         let Regular { first, period, level, .. } = *regular;
         let longest = self.costs.iter().copied().fold(0.0, f64::max);
-        let rest = Nanos((longest * (priors::MERGES_DEFERRED as usize + 2) as f64) as u64) + priors::DIES_IDLE;
+        let rest =
+            Nanos((longest * (priors::MERGES_DEFERRED as usize + 2) as f64) as u64) + priors::DIES_IDLE;
         let rested = self.costs.len();
         match session.idle(rest) {
             Err(Halt::Rest { .. }) => return Ok(None),

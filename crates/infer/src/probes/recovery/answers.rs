@@ -51,6 +51,8 @@ pub(super) struct Experiment {
     pub(super) left: Bytes,
     /// Whether the translation layer merges blocks, which limits what it can defer.
     pub(super) merges: bool,
+    /// What its log blocks hold; 0 if that is not known.
+    pub(super) log_bytes: Bytes,
 }
 
 /// The recovery time, whether the slowdown ends by itself, and whether rewriting ends it.
@@ -72,10 +74,23 @@ pub(super) fn answers(seen: &Experiment) -> [Finding; 3] {
     [time, ends, cures]
 }
 
+/// Whether log blocks may still hold random writes when the regions are fast again: both regions are smaller than what the logs hold, and
+/// have their own logs then.
+fn is_within_logs(seen: &Experiment) -> bool {
+    seen.after.slowed > 0 && seen.log_bytes > seen.sizes.sequential * (2 * seen.sizes.pass)
+}
+
 fn recovery_time(seen: &Experiment, is_short: bool, evidence: &str) -> Finding {
     let (parameter, after) = (Parameter::RecoveryTime, &seen.after);
     let picture = picture(seen);
-    match after.end(&seen.before) {
+    match seen.after.end(&seen.before) {
+        End::ByItself if is_within_logs(seen) => {
+            let evidence = format!(
+                "{evidence} The log blocks hold {}, which is more than both regions.",
+                seen.log_bytes
+            );
+            Finding::undetermined(parameter, evidence).with(picture)
+        }
         End::ByItself if seen.is_steady && !is_short && after.is_as_before(&seen.before) => {
             let found = Rule::found(parameter, after.time(), Rule::likely("ended by itself"), evidence);
             found.with(picture.mark(after.time().0 as f64, "recovered"))

@@ -37,19 +37,17 @@ const READS_MOST: u64 = 8192;
 const PLACES: u64 = 1024;
 /// Reads take what they took before up to this factor.
 const USUAL: f64 = 1.15;
-/// A place whose writes defer so large a part of what others do defers merges as well: logs are merged for one in many writes.
+/// A place whose writes defer so large a part of what others do defers the same work as well: logs are merged for one in many writes.
 const ALIKE: f64 = 0.25;
-/// A family that what is deferred shows clearly, and where it may be another one that merges.
-const CLEAR: Rule = Rule::likely("deferred work");
-const UNCLEAR: Rule = Rule::weak("deferred work that is unclear");
+/// The rule of a family that what is deferred shows.
+pub(super) const DEFERRED: Rule = Rule::likely("deferred work");
 
 /// What single pages cost with all that they leave to be done, relative to what a page takes on its die at most.
 pub(super) struct Deferred {
     anywhere: f64,
     first: f64,
-    /// The family that this shows, where there are merges, and its rule.
+    /// The family that this shows, where there are merges.
     pub(super) family: Option<Family>,
-    pub(super) rule: Rule,
 }
 
 /// Writes pages and reads until all is done that they left; none where that is not affordable, or the dies are not known.
@@ -66,23 +64,15 @@ pub(super) fn deferred(session: &mut Session<'_, '_>, alone: f64) -> Result<Opti
         return Ok(None);
     };
     let is_merge = |cost: f64| cost >= priors::MERGE_LEAST && cost >= priors::BLOCK_MERGE_RATIO * page_takes;
-    let seen = |family, rule| {
-        let relative = [anywhere, first].map(|cost| cost / page_takes);
-        Ok(Some(Deferred { anywhere: relative[0], first: relative[1], family, rule }))
-    };
-    if !is_merge(anywhere) {
+    let family = if is_merge(anywhere) {
+        let Some(here) = cost(session, "deferred-here", &again(spot), spot)? else { return Ok(None) };
+        // Where all pages defer about as much, it is no merge of one kind of them.
+        (here.max(first) < ALIKE * anywhere).then_some(Family::LogBlock)
+    } else {
         // Where all pages cost about as much, it is collecting.
-        return match is_merge(first) && first >= priors::MERGE_RATIO * anywhere {
-            true => seen(Some(Family::SharedLogBlock), CLEAR),
-            false => seen(None, UNCLEAR),
-        };
-    }
-    let Some(here) = cost(session, "owed-here", &again(spot), spot)? else { return Ok(None) };
-    match () {
-        () if here >= ALIKE * anywhere => seen(Some(Family::Block), UNCLEAR),
-        () if first >= ALIKE * anywhere => seen(Some(Family::SharedLogBlock), UNCLEAR),
-        () => seen(Some(Family::LogBlock), CLEAR),
-    }
+        (is_merge(first) && first >= priors::MERGE_RATIO * anywhere).then_some(Family::SharedLogBlock)
+    };
+    Ok(Some(Deferred { anywhere: anywhere / page_takes, first: first / page_takes, family }))
 }
 
 /// What each of the writes costs with all that is done later; none where they are not affordable. What is read lies on the die of the

@@ -164,7 +164,8 @@ impl Probing<'_, '_, '_> {
             let offset = size * (3 + begin / count * rounds);
             writes(incr, size, count, offset, distance * places)
         };
-        let (cost, first) = self.cost("far-apart", self.full + 2 * priors::MERGES_DEFERRED + count, pattern)?;
+        let (cost, first) =
+            self.cost("far-apart", self.full + 2 * priors::MERGES_DEFERRED + count, pattern)?;
         let times = responses(&first);
         let dear = |pair: &[f64]| pair.iter().all(|&time| time > cost / 2.0);
         let free = times.windows(2).position(dear).unwrap_or(times.len()) as u64;
