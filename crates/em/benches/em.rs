@@ -6,11 +6,13 @@
 use std::error::Error;
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
-use flashlab_device::StoringDevice;
+use flashlab_device::{Device, StoringDevice};
+use flashlab_em::bfs::{SearchMethod, SearchPlacement, SearchTask, sequence_block};
 use flashlab_em::experiment::{
-    ExperimentOutcome, SearchKind, SearchOptions, SequencePlacement, SortOptions, run_scan, run_search,
-    run_sort,
+    ExperimentOutcome, SearchGraph, SearchKind, SearchOptions, SequencePlacement, SortOptions, run_bfs,
+    run_scan, run_search, run_sort,
 };
+use flashlab_em::graph::LevelTree;
 use flashlab_em::{HostTime, Machine, RecordFormat, SortMethod, Spread};
 use flashlab_sim::{Profile, ProfileError};
 
@@ -70,6 +72,20 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("  {name}: {}; {}", chosen.collect::<Vec<_>>().join(", "), summary(&outcome));
         }
     }
+    println!("bfs of a level tree");
+    for method in [SearchMethod::MehlhornMeyer, SearchMethod::MunagalaRanade] {
+        for devices in [
+            "tlc-sata",
+            "nvme-consumer",
+            "barracuda",
+            "tlc-sata + tlc-sata",
+            "nvme-consumer, nvme-consumer",
+            "tlc-sata, barracuda",
+            "barracuda, tlc-sata",
+        ] {
+            println!("  {method:?}, {devices}: {}", bfs(method, devices)?);
+        }
+    }
     println!("sort where a write costs 5 reads: x + 5 y of the plain sort, and of the one that saves writes");
     for (memory, memories) in [(MEMORY, 2), (MEMORY, 3), (MEMORY, 4), (MEMORY, 8), (Bytes::mib(1), 170)] {
         let mut costs = Vec::new();
@@ -97,18 +113,45 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A machine on a device of the zoo.
-fn machine(name: &str, memory: Bytes) -> Result<Machine<'static>, Box<dyn Error>> {
+/// A machine on devices of the zoo: one, or two between which + or a comma stands.
+fn machine(names: &str, memory: Bytes) -> Result<Machine<'static>, Box<dyn Error>> {
     let no_file = |_: &str| -> Result<String, ProfileError> { unreachable!("the zoo has it") };
-    let device = StoringDevice::new(Profile::named(&name.parse()?, no_file)?.device()?);
-    Ok(Machine::new(vec![Box::new(device)], memory, HostTime::Declared(Nanos(2)))?)
+    let device = |name: &str| -> Result<Box<dyn Device>, Box<dyn Error>> {
+        Ok(Box::new(StoringDevice::new(Profile::named(&name.trim().parse()?, no_file)?.device()?)))
+    };
+    let devices = names.split(['+', ',']).map(device).collect::<Result<Vec<_>, _>>()?;
+    Ok(Machine::new(devices, memory, HostTime::Declared(Nanos(2)))?)
+}
+
+/// Searches a level tree of 300,000 nodes: with + striped, with a comma the structure on the first device and the pool on the second.
+fn bfs(method: SearchMethod, devices: &str) -> Result<String, Box<dyn Error>> {
+    let block = Bytes::kib(4);
+    let sequence_block = sequence_block(MEMORY, block);
+    let striped = Spread::Striped(sequence_block);
+    let placement = match devices.contains('+') {
+        true => SearchPlacement { structure: striped, pool: striped },
+        false => {
+            SearchPlacement { structure: Spread::On(0), pool: Spread::On(usize::from(devices.contains(','))) }
+        }
+    };
+    let (cluster, host_cost, seed) = (None, Nanos(2), Seed(1));
+    let task = SearchTask { method, placement, block, sequence_block, cluster, host_cost, seed };
+    let tree = LevelTree::new(300_000, 512, seed).ok_or("a tree has legs")?;
+    let outcome = run_bfs(&mut machine(devices, MEMORY)?, &SearchGraph::LevelTree(tree), &task)?;
+    let off = outcome.planned.total() as f64 / outcome.issued.total() as f64 - 1.0;
+    Ok(format!("{}, {:+.1} % IOs; {}", outcome.time, off * 100.0, best(&outcome)))
 }
 
 /// Whether the IOs are those of the formula, and how far the best model is off.
 fn summary(outcome: &ExperimentOutcome) -> String {
     let ios = if outcome.planned == outcome.issued { "IOs as planned" } else { "IOs NOT AS PLANNED" };
+    format!("{ios} ({}), {}", outcome.issued.total(), best(outcome))
+}
+
+/// The model that predicts best.
+fn best(outcome: &ExperimentOutcome) -> String {
     let predictions = outcome.predictions();
     let errors = predictions.iter().map(|one| (one.model.name(), one.error(outcome.time)));
     let (model, error) = errors.min_by(|a, b| a.1.abs().total_cmp(&b.1.abs())).unwrap_or(("none", 0.0));
-    format!("{ios} ({}), best model {model} {:+.1} %", outcome.issued.total(), error * 100.0)
+    format!("best model {model} {:+.1} %", error * 100.0)
 }

@@ -23,6 +23,7 @@ mod direct_formula;
 mod experiment;
 mod formula;
 mod frontier;
+mod level_costs;
 mod mehlhorn_meyer;
 mod stored_graph;
 
@@ -33,8 +34,9 @@ pub use experiment::{
     SearchMethod, SearchRun, SearchTask, closed_form, run_search, search_cost_sizes, search_costs,
     sequence_block,
 };
-pub use formula::{SearchIos, SearchSizes, level_tree_shape, search_ios};
+pub use formula::{LevelGroup, SearchIos, SearchSizes, level_tree_shape, search_ios};
 pub use frontier::{LevelShape, Search, verify_level_tree, verify_levels};
+pub use level_costs::measure_levels;
 pub use mehlhorn_meyer::mehlhorn_meyer;
 pub use stored_graph::StoredGraph;
 

@@ -31,7 +31,7 @@ use crate::budget::MemoryBudget;
 use crate::cost::{AlgorithmIos, CostModel, CostSizes, DeviceCosts, InFlight, measure};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Region, Spread};
-use crate::ledger::{IoCounts, PhaseIos};
+use crate::ledger::IoCounts;
 use crate::machine::Machine;
 use crate::record_format::{RecordChecksum, RecordFormat};
 use crate::sequence::{SequenceReader, SequenceWriter};
@@ -50,8 +50,8 @@ pub struct ExperimentOutcome {
     pub issued: IoCounts,
     /// How long it took.
     pub time: Nanos,
-    /// How long the host computed meanwhile.
-    pub host: Nanos,
+    /// How long the host computed meanwhile, in each phase of `ios`.
+    pub host: Vec<Nanos>,
     /// How long reading and writing the same bytes in order takes, by what was measured in the same run.
     pub bound: Nanos,
     /// What the cost models see of the algorithm.
@@ -276,39 +276,4 @@ fn fill(machine: &mut Machine<'_>, region: &Region) -> Result<(), EmError> {
         record.copy_from_slice(&index.to_be_bytes());
     })
     .map(drop)
-}
-
-/// The IOs of the last phase of this name.
-fn ios_of(machine: &Machine<'_>, name: &str) -> PhaseIos {
-    let phase = machine.ledger().phases().iter().rev().find(|phase| phase.name == name);
-    phase.cloned().unwrap_or_default()
-}
-
-/// What an algorithm did between its begin and its end.
-struct TimedRun {
-    planned: IoCounts,
-    issued: IoCounts,
-    /// The issued IOs of each device.
-    issued_on: Vec<IoCounts>,
-    time: Nanos,
-    host: Nanos,
-}
-
-/// Runs an algorithm, which begins a phase or several.
-fn timed<'m, R>(
-    machine: &mut Machine<'m>,
-    algorithm: impl FnOnce(&mut Machine<'m>) -> Result<R, EmError>,
-) -> Result<(R, TimedRun), EmError> {
-    let first = machine.ledger().phases().len();
-    let (begin, host) = (machine.now(), machine.host_time());
-    let result = algorithm(machine)?;
-    let (time, host) = (machine.now().since(begin), machine.host_time().since(host));
-    let (mut planned, mut issued) = (IoCounts::default(), IoCounts::default());
-    let mut issued_on = vec![IoCounts::default(); machine.device_count()];
-    for phase in &machine.ledger().phases()[first..] {
-        planned.merge(&phase.planned);
-        issued.merge(&phase.issued);
-        issued_on.iter_mut().zip(&phase.issued_on).for_each(|(all, one)| all.merge(one));
-    }
-    Ok((result, TimedRun { planned, issued, issued_on, time, host }))
 }

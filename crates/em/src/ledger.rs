@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flashlab_base::{Bytes, Mode};
+use flashlab_base::{Bytes, Mode, Nanos};
 
 /// Counts of IOs by direction and size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,6 +63,8 @@ impl IoCounts {
 pub struct PhaseIos {
     /// The phase's name.
     pub name: String,
+    /// How long the host had computed when it began.
+    pub host_before: Nanos,
     /// What the formula plans.
     pub planned: IoCounts,
     /// What was issued.
@@ -89,15 +91,15 @@ pub struct IoLedger {
 }
 
 impl IoLedger {
-    /// Begins a phase: IOs belong to it from now on.
-    pub fn begin(&mut self, name: &str) {
-        self.phases.push(PhaseIos { name: name.to_owned(), ..PhaseIos::default() });
+    /// Begins a phase: IOs belong to it from now on. Before it, the host computed this long.
+    pub fn begin(&mut self, name: &str, host_before: Nanos) {
+        self.phases.push(PhaseIos { name: name.to_owned(), host_before, ..PhaseIos::default() });
     }
 
     /// The phase that goes on; one without a name if none was begun.
     pub fn current(&mut self) -> &mut PhaseIos {
         if self.phases.is_empty() {
-            self.begin("");
+            self.begin("", Nanos::ZERO);
         }
         self.phases.last_mut().expect("a phase was begun")
     }
@@ -125,10 +127,10 @@ mod tests {
     #[test]
     fn ios_are_counted_by_phase_direction_and_size() {
         let mut ledger = IoLedger::default();
-        ledger.begin("form runs");
+        ledger.begin("form runs", Nanos::ZERO);
         ledger.current().planned.add_blocks(Mode::Read, Bytes(10_000), Bytes(4096), Bytes(512));
         ledger.current().issued.add(Mode::Read, Bytes(4096), 2);
-        ledger.begin("merge");
+        ledger.begin("merge", Nanos::ZERO);
         ledger.current().issued.add(Mode::Write, Bytes(512), 1);
         let planned: Vec<_> = ledger.phases()[0].planned.iter().collect();
         assert_eq!(planned, [(Mode::Read, Bytes(2048), 1), (Mode::Read, Bytes(4096), 2)]);

@@ -36,6 +36,7 @@ mod scan;
 mod search;
 mod sequence;
 mod sort;
+mod stopwatch;
 mod tuning;
 
 pub use budget::{MemoryBudget, MemoryLease};

@@ -172,24 +172,38 @@ impl<'a> Machine<'a> {
     /// How long the host has computed since the machine was made: what was declared or measured in virtual time; on real
     /// devices the time in which the algorithm did not wait for an IO.
     pub fn host_time(&mut self) -> Nanos {
-        if self.is_virtual() { self.host } else { self.now().since(self.begin + self.blocked) }
+        self.now();
+        self.computed()
+    }
+
+    fn computed(&self) -> Nanos {
+        if self.is_virtual() { self.host } else { self.now.since(self.begin + self.blocked) }
     }
 
     /// Begins a phase of the algorithm: the ledger and the observer tell them apart.
     pub fn begin_phase(&mut self, name: &str) {
         self.enter();
         self.advance();
-        self.ledger.begin(name);
+        self.ledger.begin(name, self.computed());
         if let Some(observer) = &mut self.observer {
             observer.phase(name);
         }
         self.leave();
     }
 
+    /// What the computation on an element costs by declaration: in virtual time, unless it is measured.
+    pub fn declared_cost(&self) -> Nanos {
+        match self.host_time {
+            HostTime::Declared(cost) if self.is_virtual() => cost,
+            _ => Nanos::ZERO,
+        }
+    }
+
     /// Accounts for the computation on `elements` elements.
     pub fn compute(&mut self, elements: u64) {
         self.enter();
-        if let (true, HostTime::Declared(cost)) = (self.is_virtual(), &self.host_time) {
+        let cost = self.declared_cost();
+        if cost > Nanos::ZERO {
             let cost = Nanos(cost.0.saturating_mul(elements));
             self.host += cost;
             self.now += cost;

@@ -18,8 +18,10 @@ use crate::cost::{
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Spread};
 use crate::graph::GraphSource;
+use crate::ledger::IoCounts;
 use crate::machine::Machine;
 use crate::records::Workspace;
+use crate::stopwatch::{AlgorithmRun, Stopwatch};
 
 /// How a search fetches the neighbours of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +67,10 @@ pub struct SearchRun {
     pub time: Nanos,
     /// How long the host computed meanwhile.
     pub host: Nanos,
+    /// The IOs of the search.
+    pub issued: IoCounts,
+    /// Those of each device.
+    pub issued_on: Vec<IoCounts>,
 }
 
 /// The size of sequence IOs for a memory: so that all readers and writers take a quarter of it, at most 1 MiB, a power of two
@@ -145,19 +151,18 @@ pub fn run_search<R>(
     } else {
         None
     };
+    let watch = Stopwatch::start(workspace.machine);
     workspace.machine.begin_phase("search");
-    let (begin, host) = (workspace.machine.now(), workspace.machine.host_time());
     let (placement, block) = (task.placement, task.block);
     let search = match (task.method, &clustering) {
         (SearchMethod::SemiExternal, _) => semi_external(&mut workspace, &stored, source, placement, block)?,
         (_, Some(clustering)) => mehlhorn_meyer(&mut workspace, clustering, placement, block)?,
         (_, None) => munagala_ranade(&mut workspace, &stored, source, placement, block)?,
     };
-    let time = workspace.machine.now().since(begin);
-    let host = workspace.machine.host_time().since(host);
+    let AlgorithmRun { time, host, issued, issued_on, .. } = watch.stop(workspace.machine);
     workspace.machine.begin_phase("verify");
     let verified = verify(&mut workspace, &search)?;
-    Ok((SearchRun { costs, closed_form, clustering, search, time, host }, verified))
+    Ok((SearchRun { costs, closed_form, clustering, search, time, host, issued, issued_on }, verified))
 }
 
 impl SearchRun {
@@ -169,9 +174,12 @@ impl SearchRun {
 }
 
 impl SearchIos {
-    /// These IOs on the devices of a placement, for cost models. Cluster reads and scans of the pool do not overlap, because
+    /// These IOs on the devices of a placement, for cost models. Reads of neighbours and scans of the pool do not overlap, because
     /// a level's clusters are known when its scan is done. A scan alternates between reading and writing.
     pub fn on(&self, placement: SearchPlacement, devices: usize, host: Nanos) -> AlgorithmIos {
+        // What a level reads can be in flight together.
+        let in_flight =
+            (self.groups.map(|group| group.mean.cluster_blocks).into_iter().fold(1.0, f64::max)) as u32;
         let classes = |spread: Spread, pattern, mode, count: f64, bytes: f64| -> Vec<IoClass> {
             let on = spread.devices(devices);
             let share = on.len() as f64;
@@ -181,13 +189,13 @@ impl SearchIos {
                 pattern,
                 count: count / share,
                 bytes: bytes / share,
-                in_flight: 8,
+                in_flight,
             })
             .collect()
         };
-        let (random, alternating) = (AccessPattern::Random, AccessPattern::Alternating);
+        let (ascending, alternating) = (AccessPattern::Ascending, AccessPattern::Alternating);
         let clusters =
-            classes(placement.structure, random, Mode::Read, self.cluster_reads, self.cluster_bytes);
+            classes(placement.structure, ascending, Mode::Read, self.cluster_reads, self.cluster_bytes);
         let mut pool =
             classes(placement.pool, alternating, Mode::Read, self.pool_reads, self.pool_read_bytes);
         pool.extend(classes(

@@ -40,6 +40,8 @@ pub struct SearchIos {
     pub pool_write_bytes: f64,
     /// Records that cost host time: read, written, collected or sorted.
     pub elements: f64,
+    /// The levels, by how much they read.
+    pub groups: [LevelGroup; 2],
 }
 
 impl SearchIos {
@@ -48,14 +50,15 @@ impl SearchIos {
         if mode.is_write() { self.pool_writes } else { self.cluster_reads + self.pool_reads }
     }
 
-    fn read_pool(&mut self, bytes: f64, block: Bytes) {
-        self.pool_reads += blocks(bytes, block);
-        self.pool_read_bytes += bytes;
-    }
-
-    fn write_pool(&mut self, bytes: f64, block: Bytes) {
-        self.pool_writes += blocks(bytes, block);
-        self.pool_write_bytes += bytes;
+    /// Moves a run of so many bytes on average, which is there with a probability: it is written and read once.
+    fn move_run(&mut self, bytes: f64, probability: f64, block: Bytes) {
+        if probability > 0.0 {
+            let ios = probability * blocks(bytes / probability, block);
+            self.pool_reads += ios;
+            self.pool_writes += ios;
+            self.pool_read_bytes += bytes;
+            self.pool_write_bytes += bytes;
+        }
     }
 
     /// Adds what a collection of `count` records writes as runs and reads `times` times, if its share is too small.
@@ -102,24 +105,58 @@ pub fn search_ios(shape: &[LevelShape], reached: f64, sizes: SearchSizes) -> Sea
         let next = shape.get(index + 1).unwrap_or(&nothing);
         ios.cluster_reads += level.cluster_blocks;
         ios.cluster_bytes += level.cluster_blocks * block.0 as f64;
-        for run in [level.kept, level.loaded] {
-            ios.read_pool(run * ARC, sequence_block);
-        }
         // What the next level reads was written by this one.
-        for run in [next.kept, next.loaded] {
-            ios.write_pool(run * ARC, sequence_block);
-        }
+        ios.move_run(next.kept * ARC, 1.0, sequence_block);
+        ios.move_run(next.loaded * ARC, level.loads, sequence_block);
         // In memory an arc takes 12 bytes; a level is read once for its lists, once more where it loads clusters, once to
         // subtract it from the next level, and once to subtract it from the one after that.
         ios.spill(level.fetched, 12.0, ARC, shares.sort, 1.0, sequence_block);
         ios.spill(level.arcs, NODE, NODE, shares.sort, 1.0, sequence_block);
         let passes = if level.clusters > 0.0 { 4.0 } else { 3.0 };
         ios.spill(level.nodes, NODE, NODE, shares.level, passes, sequence_block);
-        ios.elements += level.kept + level.loaded + next.kept + next.loaded;
+        ios.elements += 2.0 * (next.kept + next.loaded);
         ios.elements += 2.0 * level.fetched + level.arcs + 2.0 * level.nodes + level.clusters;
     }
-    ios.write_pool(reached * NODE, sequence_block);
+    ios.pool_writes += blocks(reached * NODE, sequence_block);
+    ios.pool_write_bytes += reached * NODE;
+    ios.groups = LevelGroup::of(shape);
     ios
+}
+
+/// Levels of a search that read about the same number of blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LevelGroup {
+    /// What a level moves on average.
+    pub mean: LevelShape,
+    /// The number of levels.
+    pub count: f64,
+}
+
+impl LevelGroup {
+    /// The few levels that read more than the level of a mean read, and all others: a level tree begins with a large cluster, and
+    /// most nodes of a random graph are in two or three levels.
+    fn of(shape: &[LevelShape]) -> [LevelGroup; 2] {
+        let sum = |of: fn(&LevelShape) -> f64| shape.iter().map(of).sum::<f64>();
+        let bound = sum(|level| level.cluster_blocks.powi(2)) / sum(|level| level.cluster_blocks).max(1.0);
+        let (large, small): (Vec<&LevelShape>, Vec<&LevelShape>) =
+            shape.iter().partition(|level| level.cluster_blocks > bound);
+        [large, small].map(|levels| {
+            let mean = |of: fn(&LevelShape) -> f64| {
+                levels.iter().map(|level| of(level)).sum::<f64>() / levels.len().max(1) as f64
+            };
+            let mean = LevelShape {
+                kept: mean(|level| level.kept),
+                loaded: mean(|level| level.loaded),
+                clusters: mean(|level| level.clusters),
+                loads: mean(|level| level.loads),
+                cluster_blocks: mean(|level| level.cluster_blocks),
+                fetched: mean(|level| level.fetched),
+                nodes: mean(|level| level.nodes),
+                arcs: mean(|level| level.arcs),
+            };
+            LevelGroup { mean, count: levels.len() as f64 }
+        })
+    }
 }
 
 /// What the levels of a level tree move when clusters have `size` nodes on average and lie in blocks of `block`.
@@ -129,7 +166,6 @@ pub fn level_tree_shape(tree: &LevelTree, size: u64, block: Bytes) -> Vec<LevelS
     let masters = 1.0 + (f64::from(tree.nodes()) - 1.0) / size.max(1) as f64;
     let records = tree.arcs() as f64 + masters;
     let all_blocks = (records * ARC / block.0 as f64).max(1.0);
-    let cluster = records / masters * ARC / block.0 as f64;
     // A node of a leg has two arcs. The root's cluster has the root's list, too.
     let mut before = leg.cell(0);
     let root = (legs + 2.0 * legs * before.beyond) * ARC / block.0 as f64;
@@ -139,24 +175,28 @@ pub fn level_tree_shape(tree: &LevelTree, size: u64, block: Bytes) -> Vec<LevelS
         nodes: 1.0,
         arcs: legs,
         clusters: 1.0,
+        loads: 1.0,
         cluster_blocks: 1.0 + root,
         fetched: legs + loaded,
         ..LevelShape::default()
     }];
     for level in 1..=leg.depth {
         let clusters = legs * (1.0 - before.has_next);
-        // Clusters lie in the order of their masters' numbers, which are random: two may share a block.
-        let touched = clusters * (1.0 + cluster);
-        let distinct = all_blocks * (1.0 - (1.0 - 1.0 / all_blocks.max(2.0)).powf(touched));
         let now = leg.cell(level);
         // A cluster that begins here has the node itself and what waits of it.
         let fresh = (now.beyond - (before.beyond - before.has_next)).max(0.0);
+        let fetched = 2.0 * (clusters + legs * fresh);
+        // Clusters lie in the order of their masters' numbers, which are random: two may share a block.
+        let touched = clusters + (clusters + fetched) * ARC / block.0 as f64;
+        let distinct = all_blocks * (1.0 - (1.0 - 1.0 / all_blocks.max(2.0)).powf(touched));
         shape.push(LevelShape {
             kept,
             loaded,
             clusters,
+            // Legs are many, and a cluster begins on few of them: a Poisson distribution.
+            loads: 1.0 - (-clusters).exp(),
             cluster_blocks: distinct.min(touched),
-            fetched: 2.0 * (clusters + legs * fresh),
+            fetched,
             nodes: legs,
             arcs: 2.0 * legs,
         });

@@ -18,6 +18,8 @@ pub struct LevelShape {
     pub loaded: f64,
     /// Clusters that the level loaded.
     pub clusters: f64,
+    /// The probability that it loaded any: 0 or 1 where they are counted.
+    pub loads: f64,
     /// Blocks that loading them read.
     pub cluster_blocks: f64,
     /// Arcs in those clusters.

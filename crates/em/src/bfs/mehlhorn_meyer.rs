@@ -69,6 +69,7 @@ pub fn mehlhorn_meyer(
             let loaded = clusters.load(workspace, missing, share, placement)?;
             loading += workspace.machine.now().since(begin);
             level.clusters = clusters.loaded as f64;
+            level.loads = 1.0;
             level.cluster_blocks = (clusters.blocks - before) as f64;
             level.fetched = loaded.count() as f64;
             pool.add(workspace, loaded, &levels.current, &mut neighbours)?;

@@ -12,6 +12,9 @@ pub enum AccessPattern {
     /// It begins in the middle of a range that is a half of the range before it, as a binary search reads: the first few
     /// blocks serve all searches, and their distances are large powers of two.
     Halving,
+    /// It begins behind the IO before it, after a gap: what a level of a search reads. Only IOs of one level are in flight at the same
+    /// time.
+    Ascending,
     /// It continues the IO before the last one: a sequence is read and another one written at the same time.
     Alternating,
 }
@@ -45,21 +48,21 @@ impl IoClass {
 pub struct AlgorithmIos {
     /// The IOs of each phase, in order. All devices can work at the same time during one.
     pub phases: Vec<Vec<IoClass>>,
-    /// How long the host computes.
-    pub host: Nanos,
+    /// How long the host computes in each phase.
+    pub host: Vec<Nanos>,
     /// Whether the host computes while IOs are in flight, so that the slower of both decides; otherwise one waits for the other.
     pub is_overlapped: bool,
 }
 
 impl AlgorithmIos {
-    /// IOs of several phases during which the host computes.
-    pub fn overlapped(phases: Vec<Vec<IoClass>>) -> AlgorithmIos {
-        AlgorithmIos { phases, host: Nanos::ZERO, is_overlapped: true }
+    /// IOs of several phases, and how long the host computes during each.
+    pub fn overlapped(phases: Vec<Vec<IoClass>>, host: Vec<Nanos>) -> AlgorithmIos {
+        AlgorithmIos { phases, host, is_overlapped: true }
     }
 
     /// IOs of several phases that the host's computation waits for.
     pub fn alternating(phases: Vec<Vec<IoClass>>, host: Nanos) -> AlgorithmIos {
-        AlgorithmIos { phases, host, is_overlapped: false }
+        AlgorithmIos { phases, host: vec![host], is_overlapped: false }
     }
 
     /// All its IOs.

@@ -25,6 +25,12 @@ impl LinearCost {
         LinearCost { setup_ns: (small.1 - byte_ns * small.0.0 as f64).max(0.0), byte_ns }
     }
 
+    /// The same line moved so that an IO of this size takes this time, in nanoseconds.
+    pub fn moved_to(&self, size: Bytes, time: f64) -> LinearCost {
+        let byte_ns = self.byte_ns.min(time / size.0.max(1) as f64);
+        LinearCost { setup_ns: time - byte_ns * size.0 as f64, byte_ns }
+    }
+
     /// The time of one IO of this size, in nanoseconds.
     pub fn of(&self, size: Bytes) -> f64 {
         self.setup_ns + self.byte_ns * size.0 as f64
@@ -50,6 +56,8 @@ pub struct DeviceCosts {
     pub random_read: LinearCost,
     /// A write at a random offset.
     pub random_write: LinearCost,
+    /// A read behind the one before it, after a gap. Where it is not measured, that of a random read.
+    pub ascending_read: LinearCost,
     /// A read or a write of a sequence while another sequence is written or read: half of what a pair takes.
     pub alternating: LinearCost,
     /// P of the PDAM, for each direction and pattern.
@@ -73,6 +81,8 @@ pub struct Parallelism {
     /// Of reads of ever smaller halves. The few blocks that are read most lie on few dies, since their distances are large
     /// powers of two, as is the number of dies: those dies limit all searches.
     pub halving_read: f64,
+    /// Of reads behind each other, with as many in flight as a level of a search allows.
+    pub ascending_read: f64,
 }
 
 /// What reads and writes at the same time cost each other, as the share of the shorter direction's time that is added to the
@@ -99,7 +109,8 @@ impl Parallelism {
             (Mode::Write, AccessPattern::Sequential | AccessPattern::Random) => self.sequential_write,
             (Mode::Read, AccessPattern::Random) => self.random_read,
             (Mode::Read, AccessPattern::Halving) => self.halving_read,
-            (Mode::Write, AccessPattern::Halving) => self.sequential_write,
+            (Mode::Read, AccessPattern::Ascending) => self.ascending_read,
+            (Mode::Write, AccessPattern::Halving | AccessPattern::Ascending) => self.sequential_write,
             (_, AccessPattern::Alternating) => 1.0,
         }
     }
@@ -112,7 +123,10 @@ impl DeviceCosts {
             (Mode::Read, AccessPattern::Sequential) => self.sequential_read,
             (Mode::Write, AccessPattern::Sequential) => self.sequential_write,
             (Mode::Read, AccessPattern::Random | AccessPattern::Halving) => self.random_read,
-            (Mode::Write, AccessPattern::Random | AccessPattern::Halving) => self.random_write,
+            (Mode::Read, AccessPattern::Ascending) => self.ascending_read,
+            (Mode::Write, AccessPattern::Random | AccessPattern::Halving | AccessPattern::Ascending) => {
+                self.random_write
+            }
             (_, AccessPattern::Alternating) => self.alternating,
         }
     }
@@ -129,6 +143,7 @@ impl DeviceCosts {
             sequential_write: line(|costs| costs.sequential_write),
             random_read: line(|costs| costs.random_read),
             random_write: line(|costs| costs.random_write),
+            ascending_read: line(|costs| costs.ascending_read),
             alternating: line(|costs| costs.alternating),
             submission: line(|costs| costs.submission),
             parallelism: Parallelism {
@@ -136,6 +151,7 @@ impl DeviceCosts {
                 sequential_write: mean(|costs| costs.parallelism.sequential_write),
                 random_read: mean(|costs| costs.parallelism.random_read),
                 halving_read: mean(|costs| costs.parallelism.halving_read),
+                ascending_read: mean(|costs| costs.parallelism.ascending_read),
             },
             mixing: Mixing {
                 sequential_reads: mean(|costs| costs.mixing.sequential_reads),

@@ -129,6 +129,7 @@ pub fn measure(
         sequential_write: sequential_write.line(sizes),
         random_read: random_read.line(sizes),
         random_write: random_write.line(sizes),
+        ascending_read: random_read.line(sizes),
         alternating,
         parallelism: Parallelism {
             sequential_read: sequential_read.parallelism(),
@@ -137,6 +138,7 @@ pub fn measure(
             // A search alone pays for a random read. A block that all searches read is served by one die, so that their
             // rate can fall below that of one read alone.
             halving_read: halving_read.map_or(1.0, |times| (random_read.small.time / times.time).max(0.1)),
+            ascending_read: random_read.parallelism(),
         },
         mixing,
         submission: random_read.submission(sizes),
@@ -174,7 +176,7 @@ struct MeanTimes {
     submission: f64,
 }
 
-struct Lab<'l, 'm> {
+pub(super) struct Lab<'l, 'm> {
     machine: &'l mut Machine<'m>,
     region: &'l Region,
     sizes: CostSizes,
@@ -431,8 +433,9 @@ mod tests {
         assert_eq!(costs.submission, LinearCost::FREE);
         // 256 or 64 writes and the flush.
         assert!((costs.sequential_write.setup_ns - 5_000.0).abs() < 100.0, "{costs:?}");
-        let Parallelism { sequential_read, sequential_write, random_read, halving_read } = costs.parallelism;
-        for parallelism in [sequential_read, sequential_write, random_read, halving_read] {
+        let Parallelism { sequential_read, sequential_write, random_read, halving_read, ascending_read } =
+            costs.parallelism;
+        for parallelism in [sequential_read, sequential_write, random_read, halving_read, ascending_read] {
             assert!((parallelism - 1.0).abs() < 0.01, "it serves one IO after the other: {costs:?}");
         }
         let Mixing { sequential_reads, random_reads } = costs.mixing;

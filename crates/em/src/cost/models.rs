@@ -58,24 +58,39 @@ impl CostModel {
     }
 
     /// How long an algorithm takes on these devices. In a phase the devices work at the same time, so the slowest decides.
-    /// Where the host computes while IOs are in flight, it submits them meanwhile, too, and the slower of devices and host decides;
-    /// otherwise the time of an IO has its submission, and the computation is added.
+    /// Where the host computes while IOs are in flight, it submits them meanwhile, too, and the slower of devices and host decides in
+    /// each phase.
+    /// Of the faster one only the ends are added: the first IO, and the computation on what the last one read. Otherwise the time of an
+    /// IO has its submission, and the computation is added.
     ///
     /// # Panics
     /// When an IO names a device beyond `devices`: the caller's mistake.
     pub fn predict(self, ios: &AlgorithmIos, devices: &[DeviceCosts]) -> Nanos {
-        let device: f64 = ios.phases.iter().map(|phase| self.phase(phase, devices)).sum();
-        let computed = ios.host.0 as f64;
+        let computed = || ios.host.iter().map(|host| host.0 as f64);
+        let ns = match (self, ios.is_overlapped) {
+            (CostModel::Ram, _) => computed().sum(),
+            (_, true) => {
+                let phases = ios.phases.iter().zip(computed());
+                phases.map(|(phase, computed)| self.overlapped(phase, computed, devices)).sum::<f64>()
+            }
+            (_, false) => {
+                ios.phases.iter().map(|phase| self.phase(phase, devices)).sum::<f64>()
+                    + computed().sum::<f64>()
+            }
+        };
+        Nanos(ns.round() as u64)
+    }
+
+    /// The time of a phase during which the host computes, in nanoseconds.
+    fn overlapped(self, phase: &[IoClass], computed: f64, devices: &[DeviceCosts]) -> f64 {
         let submitted = |class: &IoClass| {
             let line = devices[class.device].submission;
             class.count * line.setup_ns + class.bytes * line.byte_ns
         };
-        let ns = match (self, ios.is_overlapped) {
-            (CostModel::Ram, _) => computed,
-            (_, true) => device.max(computed + ios.ios().map(submitted).sum::<f64>()),
-            (_, false) => device + computed,
-        };
-        Nanos(ns.round() as u64)
+        let device = self.phase(phase, devices);
+        let host = computed + phase.iter().map(submitted).sum::<f64>();
+        let ends = phase.iter().map(|class| class.count).sum::<f64>().max(1.0).recip();
+        device.max(host) + ends * device.min(computed)
     }
 
     fn phase(self, phase: &[IoClass], devices: &[DeviceCosts]) -> f64 {
@@ -97,7 +112,9 @@ impl CostModel {
         ios.filter(|class| class.mode == Mode::Read)
             .map(|class| match class.pattern {
                 AccessPattern::Sequential => costs.mixing.sequential_reads,
-                AccessPattern::Random | AccessPattern::Halving => costs.mixing.random_reads,
+                AccessPattern::Random | AccessPattern::Halving | AccessPattern::Ascending => {
+                    costs.mixing.random_reads
+                }
                 AccessPattern::Alternating => 1.0,
             })
             .fold(None, |all: Option<f64>, one| Some(all.map_or(one, |all| all.max(one))))
@@ -109,7 +126,9 @@ impl CostModel {
         let blocks = |block: Bytes| {
             let each = (class.size().0 as f64 / block.0.max(1) as f64).max(1.0);
             match class.pattern {
-                AccessPattern::Random | AccessPattern::Halving => class.count * each.ceil(),
+                AccessPattern::Random | AccessPattern::Halving | AccessPattern::Ascending => {
+                    class.count * each.ceil()
+                }
                 _ => class.bytes / block.0.max(1) as f64,
             }
         };
@@ -163,12 +182,14 @@ mod tests {
             sequential_write: line(0.0, 50.0),
             random_read: line(100_000.0, 10.0),
             random_write: line(500_000.0, 50.0),
+            ascending_read: line(50_000.0, 10.0),
             alternating: line(0.0, 30.0),
             parallelism: Parallelism {
                 sequential_read: 2.0,
                 sequential_write: 1.0,
                 random_read: 4.0,
                 halving_read: 1.6,
+                ascending_read: 2.0,
             },
             mixing: Mixing { sequential_reads: 0.0, random_reads: 0.5 },
             submission: line(1_000.0, 1.0),
@@ -206,8 +227,8 @@ mod tests {
     #[test]
     fn devices_of_a_phase_work_at_the_same_time_and_phases_one_after_the_other() {
         let on = |device| IoClass { device, ..ios(Mode::Read, AccessPattern::Random, 10.0, 10_000) };
-        let together = AlgorithmIos::overlapped(vec![vec![on(0), on(1)]]);
-        let phases = AlgorithmIos::overlapped(vec![vec![on(0)], vec![on(1)]]);
+        let together = AlgorithmIos::overlapped(vec![vec![on(0), on(1)]], vec![Nanos::ZERO]);
+        let phases = AlgorithmIos::overlapped(vec![vec![on(0)], vec![on(1)]], vec![Nanos::ZERO; 2]);
         let devices = [costs(), costs()];
         assert_eq!(CostModel::Affine.predict(&together, &devices), Nanos(2_000_000));
         assert_eq!(CostModel::Affine.predict(&phases, &devices), Nanos(4_000_000));
@@ -216,10 +237,10 @@ mod tests {
     #[test]
     fn a_host_that_computes_meanwhile_counts_where_it_takes_longer_than_the_devices() {
         let reads = vec![vec![ios(Mode::Read, AccessPattern::Random, 10.0, 10_000)]];
-        let with = |host| AlgorithmIos { host, ..AlgorithmIos::overlapped(reads.clone()) };
-        // Ten random reads take 2 ms, and their submission 0.11 ms.
-        assert_eq!(predicted(CostModel::Affine, &with(Nanos(1_000_000))), 2_000_000);
-        assert_eq!(predicted(CostModel::Affine, &with(Nanos(3_000_000))), 3_110_000);
+        let with = |host| AlgorithmIos::overlapped(reads.clone(), vec![host]);
+        // Ten random reads take 2 ms, and their submission 0.11 ms. A tenth of the shorter time has nothing to overlap with.
+        assert_eq!(predicted(CostModel::Affine, &with(Nanos(1_000_000))), 2_000_000 + 100_000);
+        assert_eq!(predicted(CostModel::Affine, &with(Nanos(3_000_000))), 3_110_000 + 200_000);
         assert_eq!(predicted(CostModel::Ram, &with(Nanos(3_000_000))), 3_000_000);
         let waited_for = AlgorithmIos::alternating(reads.clone(), Nanos(3_000_000));
         assert_eq!(predicted(CostModel::Affine, &waited_for), 5_000_000);

@@ -2,10 +2,10 @@
 
 use flashlab_base::{Bytes, Mode, Nanos};
 
-use super::{ExperimentOutcome, ios_of, sequence_times};
+use super::{ExperimentOutcome, sequence_times};
 use crate::bfs::{
     LevelShape, Search, SearchIos, SearchMethod, SearchRun, SearchSizes, SearchTask, direct_shape,
-    level_tree_shape, run_search, search_ios, verify_level_tree, verify_levels,
+    level_tree_shape, measure_levels, run_search, search_ios, verify_level_tree, verify_levels,
 };
 use crate::error::EmError;
 use crate::graph::{AdjacencyArrays, GraphSource, LevelTree};
@@ -101,28 +101,30 @@ pub fn run_bfs(
             times[device] = times[device].mean(sequence_times(machine, device, length)?);
         }
     }
-    let phase = ios_of(machine, "search");
     // The devices could work at the same time.
-    let bound = times.iter().zip(&phase.issued_on).map(|(times, ios)| times.bound(ios)).max();
+    let bound = times.iter().zip(&run.issued_on).map(|(times, ios)| times.bound(ios)).max();
     let predicted = planned_search(graph, task, &run, machine.budget().limit());
+    let mut costs = run.costs.clone();
+    measure_levels(machine, graph, task, &predicted, &mut costs)?;
     let mut planned = IoCounts::default();
     planned.add(Mode::Read, task.block, predicted.cluster_reads.round() as u64);
     planned.add(Mode::Read, task.sequence_block, predicted.pool_reads.round() as u64);
     planned.add(Mode::Write, task.sequence_block, predicted.pool_writes.round() as u64);
     let host = Nanos((predicted.elements * task.host_cost.0 as f64) as u64);
     let ios = predicted.on(task.placement, machine.device_count(), host);
+    let choices = choices(graph, task, &run);
     Ok(ExperimentOutcome {
         algorithm: "bfs",
         elements: graph.nodes().into(),
         planned,
-        issued: phase.issued,
+        issued: run.issued,
         time: run.time,
-        host: run.host,
+        host: vec![run.host],
         bound: bound.unwrap_or_default(),
         ios,
         block: task.block,
-        choices: choices(graph, task, &run),
-        costs: run.costs,
+        choices,
+        costs,
     })
 }
 

@@ -13,10 +13,12 @@ use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use super::graph_search::predicted_search;
 use super::placement::{SequencePlacement, on_each};
 use super::ranking::{self, hopping_ios, random_reads, sequence_ios};
-use super::searching::{CACHED_LEVELS_MAX, SearchKind, SearchOptions, queries_in_flight, scan_ahead};
+use super::searching::{
+    CACHED_LEVELS_MAX, SearchKind, SearchOptions, queries_in_flight, scan_ahead, scan_block,
+};
 use super::sorting::{self, SortOptions};
 use super::{MEASURED_MAX, RankMethod, RankOptions, SearchGraph, generate, large_block_in};
-use crate::bfs::{SearchTask, closed_form, search_cost_sizes, sequence_block};
+use crate::bfs::{SearchIos, SearchTask, closed_form, measure_levels, search_cost_sizes, sequence_block};
 use crate::cost::{AccessPattern, AlgorithmIos, CostSizes, DeviceCosts, InFlight, IoClass};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Region, Spread};
@@ -37,6 +39,9 @@ pub trait CostSource {
     /// The unit of IOs.
     fn unit(&self) -> Bytes;
 
+    /// What computation on an element costs by declaration; zero on a real device.
+    fn host_cost(&self) -> Nanos;
+
     /// What a device charges, by its index.
     ///
     /// # Errors
@@ -54,6 +59,17 @@ pub trait CostSource {
     /// # Errors
     /// As [`CostSource::costs`].
     fn saturation(&mut self, block: Bytes) -> Result<u32, EmError>;
+
+    /// Measures the levels of a search where that is possible, and puts their costs in place of those of other IOs.
+    ///
+    /// # Errors
+    /// As [`CostSource::costs`].
+    fn levels(
+        &mut self,
+        search: (&SearchGraph, &SearchTask),
+        ios: &SearchIos,
+        costs: &mut [DeviceCosts],
+    ) -> Result<(), EmError>;
 
     /// The bandwidths that sorts are planned by, where they are known.
     ///
@@ -141,21 +157,24 @@ fn scan(
 ) -> Result<AlgorithmPrediction, EmError> {
     let placement = SequencePlacement { data, temporary: data };
     let large = || large_block_in(source.memory(), source.unit(), format.size());
-    let block = placement.stripe().unwrap_or_else(large);
+    let length = Bytes(elements * format.size() as u64);
+    let block = scan_block(placement.stripe().unwrap_or_else(large), length, source.unit());
     let in_flight = scan_ahead(&source.tuning()?, block, source.memory()) as u32 + 1;
     let costs = costs(source, placement, (block, InFlight { sequential_reads: in_flight, ..alone(1) }))?;
-    let bytes = (elements * format.size() as u64) as f64;
     let class = IoClass {
         device: 0,
         mode: Mode::Read,
         pattern: AccessPattern::Sequential,
-        count: bytes / block.0 as f64,
-        bytes,
+        count: length.0.div_ceil(block.0) as f64,
+        bytes: length.round_up(source.unit()).0 as f64,
         in_flight,
     };
     let choices = vec![("block", block.to_string()), ("blocks in flight", in_flight.to_string())];
     Ok(AlgorithmPrediction {
-        ios: AlgorithmIos::overlapped(vec![on_each(data, source.device_count(), class)]),
+        ios: AlgorithmIos::overlapped(
+            vec![on_each(data, source.device_count(), class)],
+            vec![source.host_cost() * elements],
+        ),
         block,
         costs,
         choices,
@@ -175,7 +194,7 @@ fn sort(source: &mut dyn CostSource, options: &SortOptions) -> Result<AlgorithmP
         plan = task.plan(rates.as_ref())?;
     }
     let costs = costs(source, options.placement, (plan.block, sorting::in_flight(&task, &plan)))?;
-    let ios = sorting::ios(&task, &plan, options.placement, source.device_count());
+    let ios = sorting::ios((&task, &plan), options.placement, source.device_count(), source.host_cost());
     Ok(AlgorithmPrediction { ios, block: plan.block, costs, choices: sorting::choices(&task, &plan) })
 }
 
@@ -197,7 +216,10 @@ fn search(source: &mut dyn CostSource, options: &SearchOptions) -> Result<Algori
         ("reads of a query", format!("{reads_of_a_query:.1}")),
     ];
     Ok(AlgorithmPrediction {
-        ios: AlgorithmIos::overlapped(vec![on_each(placement.data, source.device_count(), class)]),
+        ios: AlgorithmIos::overlapped(
+            vec![on_each(placement.data, source.device_count(), class)],
+            vec![source.host_cost() * options.queries],
+        ),
         block,
         costs,
         choices,
@@ -262,10 +284,11 @@ fn bfs(
 ) -> Result<AlgorithmPrediction, EmError> {
     let devices = source.device_count();
     let costs = (0..devices).map(|device| source.costs(device, search_cost_sizes(task)));
-    let costs = costs.collect::<Result<Vec<_>, _>>()?;
+    let mut costs = costs.collect::<Result<Vec<_>, _>>()?;
     let nodes = closed_form(&costs, graph, task).nodes;
     let cluster = task.cluster.unwrap_or(nodes.round() as u64).max(1);
     let ios = predicted_search(graph, task, cluster, source.memory())?;
+    source.levels((graph, task), &ios, &mut costs)?;
     let host = Nanos((ios.elements * task.host_cost.0 as f64) as u64);
     let choices = vec![
         ("block of random reads", task.block.to_string()),
@@ -317,6 +340,10 @@ impl CostSource for MeasuredCosts<'_, '_> {
         self.machine.unit()
     }
 
+    fn host_cost(&self) -> Nanos {
+        self.machine.declared_cost()
+    }
+
     fn costs(&mut self, device: usize, sizes: CostSizes) -> Result<DeviceCosts, EmError> {
         let mut free = ExtentAllocator::new(self.machine);
         let extent = (device, self.written.size());
@@ -330,6 +357,15 @@ impl CostSource for MeasuredCosts<'_, '_> {
     fn saturation(&mut self, block: Bytes) -> Result<u32, EmError> {
         let order = ProbeOrder::Random(self.seed);
         Ok(Saturation::measure(self.machine, &self.written, Mode::Read, order, block)?.depth)
+    }
+
+    fn levels(
+        &mut self,
+        (graph, task): (&SearchGraph, &SearchTask),
+        ios: &SearchIos,
+        costs: &mut [DeviceCosts],
+    ) -> Result<(), EmError> {
+        measure_levels(self.machine, graph, task, ios, costs)
     }
 
     fn rates(&mut self) -> Result<Option<SortRates>, EmError> {

@@ -2,8 +2,8 @@
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
+use super::ExperimentOutcome;
 use super::placement::{SequencePlacement, SequenceTimes, costs_of_all, mean_costs, on_each};
-use super::{ExperimentOutcome, ios_of};
 use crate::bfs::sequence_block;
 use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
 use crate::error::EmError;
@@ -14,6 +14,7 @@ use crate::rank::{
     ListOrder, RankIos, StoredList, contraction_ios, hopping_reads, rank_by_contraction, rank_by_hopping,
 };
 use crate::records::Workspace;
+use crate::stopwatch::{AlgorithmRun, Stopwatch};
 
 /// How a list is ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +60,7 @@ impl RankOptions {
 struct Ranked {
     planned: IoCounts,
     ios: AlgorithmIos,
-    time: Nanos,
-    host: Nanos,
+    run: AlgorithmRun,
     rounds: Option<u32>,
 }
 
@@ -82,35 +82,35 @@ pub fn run_rank(machine: &mut Machine<'_>, options: &RankOptions) -> Result<Expe
     let space = ExtentAllocator::new(machine);
     let mut workspace = Workspace { machine, space, block: sequence, ahead: 1 };
     let list = StoredList::write(&mut workspace, &order, options.placement.data)?;
+    let watch = Stopwatch::start(workspace.machine);
     workspace.machine.begin_phase("rank");
-    let ranked = match method {
-        RankMethod::Hopping => hop(&mut workspace, options, &order, &list)?,
-        RankMethod::Contraction => contract(&mut workspace, options, &order, &list)?,
+    let Ranked { planned, ios, run, rounds } = match method {
+        RankMethod::Hopping => hop(&mut workspace, options, &order, &list, watch)?,
+        RankMethod::Contraction => contract(&mut workspace, options, &order, &list, watch)?,
     };
-    let phase = ios_of(machine, "rank");
     if !machine.is_virtual() {
         let mut free = ExtentAllocator::new(machine);
         times = times.mean(SequenceTimes::on_free_space(machine, &mut free, length)?);
         costs = mean_costs(&costs, &costs_of_all(machine, &mut free, on, (small, IN_FLIGHT), seed)?);
     }
     let mut choices = vec![("method", method_name(method).to_owned())];
-    match ranked.rounds {
+    match rounds {
         Some(rounds) => {
             choices.push(("block of sequences", sequence.to_string()));
             choices.push(("rounds of contraction", rounds.to_string()));
         }
         None => choices.push(("block of random reads", block.to_string())),
     }
-    choices.push(("time of an element", Nanos(ranked.time.0 / elements).to_string()));
+    choices.push(("time of an element", Nanos(run.time.0 / elements).to_string()));
     Ok(ExperimentOutcome {
         algorithm: "rank",
         elements,
-        planned: ranked.planned,
-        bound: times.bound(&phase.issued_on),
-        issued: phase.issued,
-        time: ranked.time,
-        host: ranked.host,
-        ios: ranked.ios,
+        planned,
+        bound: times.bound(&run.issued_on),
+        issued: run.issued,
+        time: run.time,
+        host: vec![run.host],
+        ios,
         block: small,
         costs,
         choices,
@@ -123,14 +123,14 @@ fn hop(
     options: &RankOptions,
     order: &ListOrder,
     list: &StoredList,
+    watch: Stopwatch,
 ) -> Result<Ranked, EmError> {
     let mut see = |element, rank| match order.element(rank) == element {
         true => Ok(()),
         false => Err(EmError::Wrong(format!("element {element} has not the rank {rank}"))),
     };
-    let host = workspace.machine.host_time();
     let hops = rank_by_hopping(workspace, list, options.block, u64::MAX, &mut see)?;
-    let host = workspace.machine.host_time().since(host);
+    let run = watch.stop(workspace.machine);
     if hops.visited != order.count() {
         return Err(EmError::Wrong(format!("{} of {} elements were visited", hops.visited, order.count())));
     }
@@ -140,7 +140,7 @@ fn hop(
     let class = random_reads(reads as f64, options.block, 1);
     let predicted = Nanos(options.host_cost.0.saturating_mul(order.count()));
     let ios = hopping_ios(class, (options.placement, workspace.machine.device_count()), predicted);
-    Ok(Ranked { planned, ios, time: hops.time, host, rounds: None })
+    Ok(Ranked { planned, ios, run, rounds: None })
 }
 
 /// Ranks by sorting, and reads the ranks.
@@ -149,11 +149,10 @@ fn contract(
     options: &RankOptions,
     order: &ListOrder,
     list: &StoredList,
+    watch: Stopwatch,
 ) -> Result<Ranked, EmError> {
-    let (begin, host) = (workspace.machine.now(), workspace.machine.host_time());
     let ranking = rank_by_contraction(workspace, list, options.placement.temporary, options.seed)?;
-    let time = workspace.machine.now().since(begin);
-    let host = workspace.machine.host_time().since(host);
+    let run = watch.stop(workspace.machine);
     workspace.machine.begin_phase("verify");
     let mut ranks = workspace.read(&ranking.ranks)?;
     for element in 0..order.count() {
@@ -169,7 +168,7 @@ fn contract(
     planned.add(Mode::Write, block, predicted.writes.round() as u64);
     let on = (options.placement, workspace.machine.device_count());
     let ios = sequence_ios(&predicted, order.count(), on, options.host_cost);
-    Ok(Ranked { planned, ios, time, host, rounds: Some(ranking.rounds) })
+    Ok(Ranked { planned, ios, run, rounds: Some(ranking.rounds) })
 }
 
 /// Hopping as the cost models see it. Each read depends on the one before it, so that no two devices work at the same time.

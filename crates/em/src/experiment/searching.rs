@@ -5,7 +5,7 @@ use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
 use super::placement::{
     SequencePlacement, SequenceTimes, costs_of_all, mean_costs, on_each, reads_of_each, tuning_of,
 };
-use super::{ExperimentOutcome, generate, sequence_block_of, timed};
+use super::{ExperimentOutcome, generate, sequence_block_of};
 use crate::budget::MemoryBudget;
 use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
 use crate::error::EmError;
@@ -14,6 +14,7 @@ use crate::machine::Machine;
 use crate::record_format::{RecordFormat, RecordGenerator};
 use crate::scan::scan;
 use crate::search::{BinarySearch, SearchStructure, SortedSequence, StaticTree, plan_search, search};
+use crate::stopwatch::Stopwatch;
 use crate::tuning::{BandwidthCurve, ProbeOrder, Saturation, Tuning};
 
 /// A structure to search.
@@ -77,7 +78,7 @@ pub fn run_scan(
     let mut generator = RecordGenerator::new(seed.derive("records", 0));
     let made = generate(machine, format, &input, elements, |_, record| generator.fill(record))?;
     let tuning = tuning_of(machine, &mut free, placement, (&input, None))?;
-    let block = sequence_block_of(machine, &input, format.size());
+    let block = scan_block(sequence_block_of(machine, &input, format.size()), length, machine.unit());
     let ahead = scan_ahead(&tuning, block, machine.budget().left());
     let in_flight = InFlight {
         random_reads: 1,
@@ -88,7 +89,9 @@ pub fn run_scan(
     let on = (placement, length);
     let mut costs = costs_of_all(machine, &mut free, on, (block, in_flight), seed)?;
     let mut times = SequenceTimes::measure(machine, &mut free, &tuning, (&input, None))?;
-    let (seen, run) = timed(machine, |machine| scan(machine, format, &input, length, block, ahead))?;
+    let watch = Stopwatch::start(machine);
+    let seen = scan(machine, format, &input, length, block, ahead)?;
+    let run = watch.stop(machine);
     if seen != made {
         return Err(EmError::Wrong("the scan did not see what was generated".to_owned()));
     }
@@ -101,7 +104,7 @@ pub fn run_scan(
         mode: Mode::Read,
         pattern: AccessPattern::Sequential,
         count: run.issued.total() as f64,
-        bytes: length.0 as f64,
+        bytes: run.issued.bytes().0 as f64,
         in_flight: ahead as u32 + 1,
     };
     Ok(ExperimentOutcome {
@@ -111,12 +114,20 @@ pub fn run_scan(
         bound: times.bound(&run.issued_on),
         issued: run.issued,
         time: run.time,
-        host: run.host,
-        ios: AlgorithmIos::overlapped(vec![on_each(data, machine.device_count(), class)]),
+        host: vec![run.host],
+        ios: AlgorithmIos::overlapped(
+            vec![on_each(data, machine.device_count(), class)],
+            vec![machine.declared_cost() * elements],
+        ),
         block,
         costs,
         choices: vec![("block", block.to_string()), ("blocks in flight", (ahead + 1).to_string())],
     })
+}
+
+/// The block of a scan: no larger than what is read.
+pub(super) fn scan_block(block: Bytes, length: Bytes, unit: Bytes) -> Bytes {
+    block.min(length.round_up(unit))
 }
 
 /// How many blocks a scan requests in advance: what the device needs and the memory holds beside the block that is read.
@@ -231,14 +242,14 @@ impl SearchJob<'_> {
         let key = |query: u64| Prng::new(seed.derive("queries", query)).below(2 * elements + 1);
         let rank = |key: u64| key.div_ceil(2).min(elements);
         let (mut answered, mut wrong) = (0, None);
-        let ((), run) = timed(machine, |machine| {
-            search(machine, structure, (0..queries).map(key), self.in_flight as usize, |query, found| {
-                answered += 1;
-                if found != rank(key(query)) {
-                    wrong = Some((query, found));
-                }
-            })
+        let watch = Stopwatch::start(machine);
+        search(machine, structure, (0..queries).map(key), self.in_flight as usize, |query, found| {
+            answered += 1;
+            if found != rank(key(query)) {
+                wrong = Some((query, found));
+            }
         })?;
+        let run = watch.stop(machine);
         if let Some((query, found)) = wrong {
             return Err(EmError::Wrong(format!("query {query} found the rank {found}")));
         }
@@ -262,8 +273,11 @@ impl SearchJob<'_> {
             bound: self.times.bound(&run.issued_on),
             issued: run.issued,
             time: run.time,
-            host: run.host,
-            ios: AlgorithmIos::overlapped(vec![reads_of_each(&run.issued_on, class)]),
+            host: vec![run.host],
+            ios: AlgorithmIos::overlapped(
+                vec![reads_of_each(&run.issued_on, class)],
+                vec![machine.declared_cost() * queries],
+            ),
             block: self.block,
             costs: self.costs,
             choices: vec![

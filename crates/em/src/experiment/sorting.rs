@@ -1,15 +1,16 @@
 //! The experiment `sort`.
 
-use flashlab_base::{Bytes, Mode, Seed};
+use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
 use super::placement::{SequencePlacement, SequenceTimes, costs_of_all, mean_costs, on_each, tuning_of};
-use super::{ExperimentOutcome, generate, timed};
+use super::{ExperimentOutcome, generate};
 use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Region};
 use crate::machine::Machine;
 use crate::record_format::{RecordFormat, RecordGenerator};
 use crate::sort::{SortMethod, SortPlan, SortRates, SortTask, TemporarySpace, sort, verify_sorted};
+use crate::stopwatch::Stopwatch;
 use crate::tuning::Tuning;
 
 /// What is sorted, and how.
@@ -94,10 +95,10 @@ pub(super) fn in_flight(task: &SortTask, plan: &SortPlan) -> InFlight {
 
 /// What the cost models see of a plan.
 pub(super) fn ios(
-    task: &SortTask,
-    plan: &SortPlan,
+    (task, plan): (&SortTask, &SortPlan),
     placement: SequencePlacement,
     devices: usize,
+    host_cost: Nanos,
 ) -> AlgorithmIos {
     let length = task.length.0 as f64;
     let depths = in_flight(task, plan);
@@ -119,7 +120,9 @@ pub(super) fn ios(
         true => merge.extend(writes(data, merged)),
         false => merge.extend(writes(temporary, merged - last).into_iter().chain(writes(data, last))),
     }
-    AlgorithmIos::overlapped(vec![form, merge])
+    // Each record costs once when it is read into a run, and once whenever it is merged.
+    let host = |bytes: f64| Nanos((bytes / task.format.size() as f64 * host_cost.0 as f64) as u64);
+    AlgorithmIos::overlapped(vec![form, merge], vec![host(formation_reads), host(merged)])
 }
 
 pub(super) fn choices(task: &SortTask, plan: &SortPlan) -> Vec<(&'static str, String)> {
@@ -158,8 +161,9 @@ pub fn run_sort(machine: &mut Machine<'_>, options: &SortOptions) -> Result<Expe
     let regions = (&input, Some(&output));
     let mut times = SequenceTimes::measure(machine, &mut free, &task.tuning, regions)?;
     let mut temporary = TemporarySpace { free: &mut free, spread: temporary };
-    let (outcome, run) =
-        timed(machine, |machine| sort(machine, &task, &plan, &input, &output, &mut temporary))?;
+    let watch = Stopwatch::start(machine);
+    let outcome = sort(machine, &task, &plan, &input, &output, &mut temporary)?;
+    let run = watch.stop(machine);
     if outcome.input != made {
         return Err(EmError::Wrong("the sort did not read what was generated".to_owned()));
     }
@@ -173,8 +177,9 @@ pub fn run_sort(machine: &mut Machine<'_>, options: &SortOptions) -> Result<Expe
         bound: times.bound(&run.issued_on),
         issued: run.issued,
         time: run.time,
-        host: run.host,
-        ios: ios(&task, &plan, options.placement, machine.device_count()),
+        // Forming runs, and all passes of merging.
+        host: vec![run.host_by_phase[0], run.host.since(run.host_by_phase[0])],
+        ios: ios((&task, &plan), options.placement, machine.device_count(), machine.declared_cost()),
         block: plan.block,
         costs,
         choices: choices(&task, &plan),

@@ -86,7 +86,7 @@ pub(super) fn by_sorting(machine: &mut Machine<'_>, formation: &Formation<'_>) -
     let load = (plan.load.0 / plan.block.0) as usize;
     let is_only_run = plan.load >= task.length;
     let buffers = if is_only_run { load } else { 2 * load };
-    let _tables = machine.budget().lease(tables(load), "tables of sources")?;
+    let _tables = machine.budget().lease(task.tables(load), "tables of sources")?;
     let sorters = (0..task.threads)
         .map(|_| BlockSorter::new(machine.budget(), formation.format(), plan.block))
         .collect::<Result<Vec<_>, _>>()?;
@@ -127,11 +127,6 @@ pub(super) fn by_sorting(machine: &mut Machine<'_>, formation: &Formation<'_>) -
     }
     writer.finish(machine)?;
     Ok((runs, checksum))
-}
-
-/// The memory of the tables for `sources` sources.
-pub(super) fn tables(sources: usize) -> Bytes {
-    Bytes(sources as u64 * crate::sort::plan::SOURCE_TABLES)
 }
 
 /// Up to one block for each sorter, sorted: the next one, and those that have arrived by then.

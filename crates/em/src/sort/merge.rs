@@ -16,7 +16,7 @@ use crate::machine::Machine;
 use crate::record_format::RecordFormat;
 use crate::sequence::{SequenceReader, SequenceWriter};
 use crate::sort::batch::merge_batch;
-use crate::sort::form::{Run, tables};
+use crate::sort::form::Run;
 use crate::sort::plan::{SortPlan, SortTask};
 
 /// A run while it is merged.
@@ -46,7 +46,7 @@ pub(super) fn merge_runs(
     let planned = &mut machine.ledger_mut().current().planned;
     runs.iter().for_each(|run| planned.add_blocks(Mode::Read, run.length, plan.block, task.unit));
     planned.add_blocks(Mode::Write, length, plan.block, task.unit);
-    let _tables = machine.budget().lease(tables(runs.len()), "tables of sources")?;
+    let _tables = machine.budget().lease(task.tables(runs.len()), "tables of sources")?;
     let mut writer = SequenceWriter::new(machine, target.clone(), from, plan.block, plan.behind)?;
     let mut sources = open(machine, plan, runs)?;
     loop {

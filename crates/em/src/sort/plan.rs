@@ -93,8 +93,10 @@ const STEP: f64 = 1.09;
 const SCANS_MAX: u64 = 32;
 /// At most this part of the memory is for the blocks in flight of a writer, and of a reader.
 const WINDOW_SHARE: u64 = 8;
-/// Tables for each source of a merge: its slice, its cut and its place in the tree, on each level of the recursion.
-pub(super) const SOURCE_TABLES: u64 = 256;
+/// Tables for each source of a merge: its reader with two requests, its slice and its share of a batch.
+const SOURCE_TABLES: u64 = 640;
+/// What each thread adds: the cut of a source and both parts of its slice, and its place in the tree.
+const SOURCE_THREAD_TABLES: u64 = 112;
 
 /// The bytes per second that a plan is judged by.
 #[derive(Clone, Debug)]
@@ -184,6 +186,11 @@ impl SortTask {
         }
     }
 
+    /// The memory of the tables for `sources` sources.
+    pub(super) fn tables(&self, sources: usize) -> Bytes {
+        Bytes(sources as u64 * (SOURCE_TABLES + SOURCE_THREAD_TABLES * self.threads as u64))
+    }
+
     fn sorters(&self, block: Bytes) -> Bytes {
         match self.method {
             SortMethod::Sorting => Bytes(BlockSorter::memory(&self.format, block).0 * self.threads as u64),
@@ -207,17 +214,17 @@ impl SortTask {
         let behind = self.tuning.behind(block).min(most) + 2;
         let ahead = self.tuning.ahead(block).min(most);
         let writer = (behind as u64 + 1) * buffer;
-        let fan_in = self.memory.0.checked_sub(writer)? / (2 * buffer + SOURCE_TABLES);
+        let fan_in = self.memory.0.checked_sub(writer)? / (2 * buffer + self.tables(1).0);
         let blocks = self.length.0.div_ceil(block.0).max(1);
         let (load, run) = match self.method {
             SortMethod::Sorting => {
                 let free = self.memory.0.checked_sub(writer + self.sorters(block).0)?;
-                let all = free / (buffer + SOURCE_TABLES);
+                let all = free / (buffer + self.tables(1).0);
                 let load = if all >= blocks {
                     blocks
                 } else {
                     // Runs of the same length: the last one would be short otherwise.
-                    let most = free / (2 * buffer + SOURCE_TABLES);
+                    let most = free / (2 * buffer + self.tables(1).0);
                     blocks.div_ceil(blocks.div_ceil(most.max(1))).min(most)
                 };
                 (load * block.0, load * block.0)

@@ -6,9 +6,10 @@
 //! sequences: the mean of reading and writing in order stands for that, which leaves seeks out. It does not know either which dies a binary search reads, nor what reads and writes at the
 //! same time cost each other.
 
-use flashlab_base::Bytes;
+use flashlab_base::{Bytes, Nanos};
+use flashlab_em::bfs::{SearchIos, SearchTask};
 use flashlab_em::cost::{CostSizes, DeviceCosts, LinearCost, Mixing, Parallelism};
-use flashlab_em::experiment::CostSource;
+use flashlab_em::experiment::{CostSource, SearchGraph};
 use flashlab_em::{DEPTH_MAX, EmError, SEQUENTIAL_IO, SortRates, Tuning, saturating_rate};
 use flashlab_model::{DeviceModel, WorkloadRequest};
 use flashlab_sim::profile::ThroughputClass;
@@ -17,6 +18,7 @@ use flashlab_sim::profile::ThroughputClass;
 pub struct ModelCosts {
     pub model: DeviceModel,
     pub memory: Bytes,
+    pub host_cost: Nanos,
 }
 
 impl ModelCosts {
@@ -71,6 +73,10 @@ impl CostSource for ModelCosts {
         Bytes(512)
     }
 
+    fn host_cost(&self) -> Nanos {
+        self.host_cost
+    }
+
     fn costs(&mut self, _device: usize, sizes: CostSizes) -> Result<DeviceCosts, EmError> {
         use ThroughputClass::{RandomRead, RandomWrite, SequentialRead, SequentialWrite};
         let (read, write) = (self.line(SequentialRead, sizes)?, self.line(SequentialWrite, sizes)?);
@@ -80,6 +86,7 @@ impl CostSource for ModelCosts {
             sequential_write: write,
             random_read: self.line(RandomRead, sizes)?,
             random_write: self.line(RandomWrite, sizes)?,
+            ascending_read: self.line(RandomRead, sizes)?,
             alternating: LinearCost {
                 setup_ns: (read.setup_ns + write.setup_ns) / 2.0,
                 byte_ns: (read.byte_ns + write.byte_ns) / 2.0,
@@ -88,6 +95,7 @@ impl CostSource for ModelCosts {
                 sequential_read: self.parallelism(SequentialRead, small, depths.sequential_reads)?,
                 sequential_write: self.parallelism(SequentialWrite, small, depths.sequential_writes)?,
                 random_read: self.parallelism(RandomRead, small, depths.random_reads)?,
+                ascending_read: self.parallelism(RandomRead, small, depths.random_reads)?,
                 halving_read: self.parallelism(RandomRead, small, depths.halving_reads.max(1))?,
             },
             mixing: Mixing::SERIAL,
@@ -106,6 +114,15 @@ impl CostSource for ModelCosts {
 
     fn saturation(&mut self, block: Bytes) -> Result<u32, EmError> {
         self.saturating_depth(ThroughputClass::RandomRead, block)
+    }
+
+    fn levels(
+        &mut self,
+        _search: (&SearchGraph, &SearchTask),
+        _ios: &SearchIos,
+        _costs: &mut [DeviceCosts],
+    ) -> Result<(), EmError> {
+        Ok(())
     }
 
     fn rates(&mut self) -> Result<Option<SortRates>, EmError> {

@@ -65,7 +65,11 @@ impl Predict {
             )));
         }
         let model = model::source::model(Path::new(path))?;
-        let mut source = ModelCosts { model, memory: self.options.machine.memory };
+        let mut source = ModelCosts {
+            model,
+            memory: self.options.machine.memory,
+            host_cost: self.options.machine.declared_cost(),
+        };
         let prediction = self.predict(&mut source, input, (SequencePlacement::ONE, Placed::On(1)))?;
         self.print(&prediction, path)
     }

@@ -39,18 +39,19 @@ pub struct Rehearsal<'o> {
 }
 
 impl Rehearsal<'_> {
-    /// How long the host will compute for the whole input. What it says where the input is a graph file, which has no smaller one.
+    /// How long the host will compute for the whole input, phase by phase. What it says where the input is a graph file, which has no
+    /// smaller one.
     pub fn host_time(
         &self,
         ios: &AlgorithmIos,
         block: Bytes,
         (devices, layout): (usize, Layout),
-    ) -> Result<Nanos> {
+    ) -> Result<Vec<Nanos>> {
         let Some((options, times)) = self.smaller(ios, block) else {
             tell!(
                 "the host's computation on a graph file is not predicted: the models add --host-cost for each record"
             );
-            return Ok(ios.host);
+            return Ok(ios.host.clone());
         };
         let input = options.prepare(self.algorithm)?;
         let mut measured = Vec::with_capacity(ROUNDS);
@@ -61,8 +62,8 @@ impl Rehearsal<'_> {
             let mut machine = machine.with_interrupt(self.interrupt);
             measured.push(options.experiment(self.algorithm, &mut machine, &input, layout)?.host);
         }
-        measured.sort();
-        Ok(Nanos((measured[ROUNDS / 2].0 as f64 * times) as u64))
+        measured.sort_by_key(|host: &Vec<Nanos>| host.iter().map(|host| host.0).sum::<u64>());
+        Ok(measured[ROUNDS / 2].iter().map(|host| Nanos((host.0 as f64 * times) as u64)).collect())
     }
 
     /// A smaller input, and how many times more work the whole one is.
