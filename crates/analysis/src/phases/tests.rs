@@ -291,6 +291,24 @@ fn nothing_and_constants_have_no_phases() {
     assert!(phases(&[5; 20]).evidence.contains("too few"));
 }
 
+#[test]
+fn runs_in_sequence_show_a_period_that_no_run_shows_alone() {
+    let mut source = Source::new(1);
+    // A slow write once in 300, whatever lies between runs of 400; every second run is slower.
+    let mut run = |from: usize, level: f64| -> Vec<f64> {
+        let cost = |at: usize| if at % 300 < 3 { 5.0 * level } else { level };
+        (from..from + 400).map(|at| cost(at) * source.log_normal(0.05)).collect()
+    };
+    let runs: Vec<Vec<f64>> =
+        (0..9).map(|index| run(400 * index, if index % 2 == 0 { 100e3 } else { 140e3 })).collect();
+    for run in &runs {
+        assert_eq!(phases(&run.iter().map(|&ns| ns as u64).collect::<Vec<_>>()).period_ios, None);
+    }
+    let (period, evidence) = common_period(&runs);
+    assert_eq!(period, Some(300), "{evidence}");
+    assert_eq!(common_period(&[]).0, None);
+}
+
 proptest! {
     #[test]
     fn every_answer_is_finite_and_in_range(values in prop::collection::vec(any::<u64>(), 0..400)) {

@@ -128,7 +128,7 @@ fn each_byte(runs: &[TimedRun]) -> Option<f64> {
 }
 
 /// By how much the logarithms of response times of one size scatter. Where only some writes make a row whole, other sizes
-/// tell.
+/// show it.
 fn scatter(runs: &[TimedRun]) -> Option<f64> {
     let mut sizes: Vec<u64> = runs.iter().flatten().map(|write| write.size).collect();
     sizes.sort_unstable();
