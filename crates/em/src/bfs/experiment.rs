@@ -178,8 +178,7 @@ impl SearchIos {
     /// a level's clusters are known when its scan is done. A scan alternates between reading and writing.
     pub fn on(&self, placement: SearchPlacement, devices: usize, host: Nanos) -> AlgorithmIos {
         // What a level reads can be in flight together.
-        let in_flight =
-            (self.groups.map(|group| group.mean.cluster_blocks).into_iter().fold(1.0, f64::max)) as u32;
+        let in_flight = self.groups.first().map_or(1.0, |most| most.mean.cluster_blocks.max(1.0)) as u32;
         let classes = |spread: Spread, pattern, mode, count: f64, bytes: f64| -> Vec<IoClass> {
             let on = spread.devices(devices);
             let share = on.len() as f64;

@@ -11,6 +11,8 @@
 //! # Invariant
 //! - Only the first phase's draw is random, so that the formula and a search differ by sampling alone.
 
+use std::collections::BTreeMap;
+
 use flashlab_base::{Bytes, Mode};
 
 use crate::graph::{GraphSource, LevelTree};
@@ -24,7 +26,7 @@ const ARC: f64 = 16.0;
 const NODE: f64 = 8.0;
 
 /// The IOs of a search, or of a part of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SearchIos {
     /// Random reads of clusters.
     pub cluster_reads: f64,
@@ -40,8 +42,8 @@ pub struct SearchIos {
     pub pool_write_bytes: f64,
     /// Records that cost host time: read, written, collected or sorted.
     pub elements: f64,
-    /// The levels, by how much they read.
-    pub groups: [LevelGroup; 2],
+    /// The levels, those that read most first.
+    pub groups: Vec<LevelGroup>,
 }
 
 impl SearchIos {
@@ -119,7 +121,7 @@ pub fn search_ios(shape: &[LevelShape], reached: f64, sizes: SearchSizes) -> Sea
     }
     ios.pool_writes += blocks(reached * NODE, sequence_block);
     ios.pool_write_bytes += reached * NODE;
-    ios.groups = LevelGroup::of(shape);
+    ios.groups = LevelGroup::all(shape);
     ios
 }
 
@@ -133,29 +135,30 @@ pub struct LevelGroup {
 }
 
 impl LevelGroup {
-    /// The few levels that read more than the level of a mean read, and all others: a level tree begins with a large cluster, and
-    /// most nodes of a random graph are in two or three levels.
-    fn of(shape: &[LevelShape]) -> [LevelGroup; 2] {
-        let sum = |of: fn(&LevelShape) -> f64| shape.iter().map(of).sum::<f64>();
-        let bound = sum(|level| level.cluster_blocks.powi(2)) / sum(|level| level.cluster_blocks).max(1.0);
-        let (large, small): (Vec<&LevelShape>, Vec<&LevelShape>) =
-            shape.iter().partition(|level| level.cluster_blocks > bound);
-        [large, small].map(|levels| {
-            let mean = |of: fn(&LevelShape) -> f64| {
-                levels.iter().map(|level| of(level)).sum::<f64>() / levels.len().max(1) as f64
-            };
-            let mean = LevelShape {
-                kept: mean(|level| level.kept),
-                loaded: mean(|level| level.loaded),
-                clusters: mean(|level| level.clusters),
-                loads: mean(|level| level.loads),
-                cluster_blocks: mean(|level| level.cluster_blocks),
-                fetched: mean(|level| level.fetched),
-                nodes: mean(|level| level.nodes),
-                arcs: mean(|level| level.arcs),
-            };
-            LevelGroup { mean, count: levels.len() as f64 }
-        })
+    /// A group for each power of two of the blocks that a level reads: a level tree begins with a large cluster, and most nodes of a
+    /// random graph are in two or three levels.
+    fn all(shape: &[LevelShape]) -> Vec<LevelGroup> {
+        let mut groups: BTreeMap<u32, Vec<&LevelShape>> = BTreeMap::new();
+        for level in shape {
+            groups.entry((level.cluster_blocks as u64 + 1).ilog2()).or_default().push(level);
+        }
+        groups.into_values().rev().map(|levels| LevelGroup::of(&levels)).collect()
+    }
+
+    fn of(levels: &[&LevelShape]) -> LevelGroup {
+        let count = levels.len() as f64;
+        let mean = |of: fn(&LevelShape) -> f64| levels.iter().map(|level| of(level)).sum::<f64>() / count;
+        let mean = LevelShape {
+            kept: mean(|level| level.kept),
+            loaded: mean(|level| level.loaded),
+            clusters: mean(|level| level.clusters),
+            loads: mean(|level| level.loads),
+            cluster_blocks: mean(|level| level.cluster_blocks),
+            fetched: mean(|level| level.fetched),
+            nodes: mean(|level| level.nodes),
+            arcs: mean(|level| level.arcs),
+        };
+        LevelGroup { mean, count }
     }
 }
 

@@ -49,8 +49,9 @@ pub fn measure_levels(
     machine.begin_phase("measure levels");
     let mut prng = Prng::new(task.seed.derive("levels", 0));
     let (mut alone, mut at_once) = (LevelTimes::default(), LevelTimes::default());
-    for group in ios.groups.iter().filter(|group| group.count > 0.0) {
-        let mut level = Level::new(machine, graph, task, group)?;
+    let mut level = Level::new(machine, graph, task)?;
+    for group in &ios.groups {
+        level.resize(machine, task, group)?;
         alone.add(level.repeat(machine, &mut prng, false)?, group);
         at_once.add(level.repeat(machine, &mut prng, true)?, group);
     }
@@ -134,6 +135,8 @@ impl Array {
 /// A level of mean size, and where its data lies.
 struct Level {
     arrays: Vec<Array>,
+    /// The part of each array that a level reads from.
+    part: f64,
     /// How many items a level reads of each array, on average.
     items: f64,
     /// How many levels are measured.
@@ -141,58 +144,77 @@ struct Level {
     /// The buffers that are not for requests in advance.
     keep: usize,
     /// The pool that a level reads, and the one that it writes: what was kept and what was loaded.
-    pools: [[Region; 2]; 2],
+    pools: [Vec<Region>; 2],
     lengths: [Bytes; 2],
     block: Bytes,
     sequence_block: Bytes,
+    /// What the structure leaves.
+    space: ExtentAllocator,
 }
 
 impl Level {
-    fn new(
-        machine: &mut Machine<'_>,
-        graph: &impl GraphSource,
-        task: &SearchTask,
-        group: &LevelGroup,
-    ) -> Result<Level, EmError> {
-        let (nodes, arcs, mean) = (f64::from(graph.nodes()), graph.arcs() as f64, group.mean);
+    /// The structure of a search, and no level yet.
+    fn new(machine: &mut Machine<'_>, graph: &impl GraphSource, task: &SearchTask) -> Result<Level, EmError> {
+        let (nodes, arcs) = (u64::from(graph.nodes()), graph.arcs());
         // Arcs in clusters; or two offsets for each node, and the list between them.
-        let (items, arrays) = match task.method {
-            SearchMethod::MehlhornMeyer => {
-                (mean.clusters, vec![(16.0 * arcs, 16.0 * mean.fetched / mean.clusters.max(1.0))])
-            }
-            _ => (mean.nodes, vec![(8.0 * (nodes + 1.0), 16.0), (4.0 * arcs, 4.0 * arcs / nodes)]),
+        let lengths = match task.method {
+            SearchMethod::MehlhornMeyer => vec![(16 * arcs, 16)],
+            _ => vec![(8 * (nodes + 1), 16), (4 * arcs, (4 * arcs / nodes).max(4))],
         };
-        let part = (LEVEL_READS_MAX / mean.cluster_blocks.max(1.0)).min(1.0);
         let buffers = buffers(machine, task.block);
         let mut space = ExtentAllocator::new(machine);
-        let array = |(length, item): (f64, f64)| {
-            // As long as in the search: the distance of two arrays decides how far a disk turns between them.
-            let length = Bytes((part * length).ceil() as u64).max(task.block).round_up(machine.unit());
+        // As long as in the search: the distance of two arrays decides how far a disk turns between them.
+        let array = |(length, item)| {
+            let length = Bytes(length).max(task.block).round_up(machine.unit());
             let region = space.allocate(length, task.placement.structure)?;
             write(machine, &region, length, task.sequence_block)?;
             let reads = BlockReads::new(machine, region, length, task.block, buffers)?;
-            Ok(Array { reads, length: length.0, item: (item.round() as u64).clamp(1, length.0) })
+            Ok(Array { reads, length: length.0, item })
         };
-        let arrays = arrays.into_iter().map(array).collect::<Result<Vec<_>, EmError>>()?;
+        let arrays = lengths.into_iter().map(array).collect::<Result<Vec<_>, EmError>>()?;
         let keep = if arrays.len() > 1 { 2 } else { arrays[0].reads.window() / 2 };
-        let lengths = [mean.kept, mean.loaded].map(|arcs| Bytes(16 * arcs.round() as u64));
-        let mut region = |length: Bytes| space.allocate(length, task.placement.pool);
-        let mut pool = || Ok::<_, EmError>([region(lengths[0])?, region(lengths[1])?]);
-        let pools = [pool()?, pool()?];
-        for (region, length) in pools[0].iter().zip(lengths) {
-            write(machine, region, length, task.sequence_block)?;
-        }
-        let levels = (READS_MAX / mean.cluster_blocks.max(1.0)).min(group.count).max(1.0).ceil();
         Ok(Level {
             arrays,
-            items: part * items,
-            levels,
             keep,
-            pools,
-            lengths,
+            space,
             block: task.block,
             sequence_block: task.sequence_block,
+            part: 1.0,
+            items: 0.0,
+            levels: 0.0,
+            pools: Default::default(),
+            lengths: [Bytes::ZERO; 2],
         })
+    }
+
+    /// Becomes the mean level of a group.
+    fn resize(
+        &mut self,
+        machine: &mut Machine<'_>,
+        task: &SearchTask,
+        group: &LevelGroup,
+    ) -> Result<(), EmError> {
+        let mean = group.mean;
+        self.part = (LEVEL_READS_MAX / mean.cluster_blocks.max(1.0)).min(1.0);
+        self.levels = (READS_MAX / mean.cluster_blocks.max(1.0)).min(group.count).max(1.0).ceil();
+        self.items = match &mut self.arrays[..] {
+            [clusters] => {
+                let item = 16.0 * mean.fetched / mean.clusters.max(1.0);
+                clusters.item = (item as u64).clamp(16, clusters.length);
+                self.part * mean.clusters
+            }
+            _ => self.part * mean.nodes,
+        };
+        self.lengths = [mean.kept, mean.loaded].map(|arcs| Bytes(16 * arcs.round() as u64));
+        let mut space = self.space.clone();
+        for pool in &mut self.pools {
+            let regions = self.lengths.iter().map(|&length| space.allocate(length, task.placement.pool));
+            *pool = regions.collect::<Result<_, _>>()?;
+        }
+        for (region, &length) in self.pools[0].iter().zip(&self.lengths) {
+            write(machine, region, length, task.sequence_block)?;
+        }
+        Ok(())
     }
 
     /// The times of some levels and their number, with what comes requested in advance or not.
@@ -250,11 +272,12 @@ impl Level {
         prng: &mut Prng,
         looks_ahead: bool,
     ) -> Result<u64, EmError> {
-        // Of clusters between random masters, the length is that of two exponential distributions together; lists are as long as each other.
-        let mut item = || {
-            (prng.unit(), if self.arrays.len() > 1 { 1.0 } else { -(prng.unit() * prng.unit()).ln() / 2.0 })
-        };
-        let mut chosen: Vec<(f64, f64)> = (0..(self.items + item().0) as usize).map(|_| item()).collect();
+        // A cluster between random masters is as long as two exponentially distributed halves; lists are taken to be equally long.
+        let count = (self.items + prng.unit()) as usize;
+        let is_clustered = self.arrays.len() == 1;
+        let mut times = || if is_clustered { -(prng.unit() * prng.unit()).ln() / 2.0 } else { 1.0 };
+        let mut chosen: Vec<(f64, f64)> = (0..count).map(|_| (0.0, times())).collect();
+        chosen.iter_mut().for_each(|item| item.0 = self.part * prng.unit());
         chosen.sort_by(|a, b| a.0.total_cmp(&b.0));
         let items: Vec<_> = self.arrays.iter().map(|array| array.blocks(&chosen, self.block)).collect();
         let ahead = if looks_ahead { self.arrays[0].reads.window() } else { 0 };

@@ -129,7 +129,7 @@ fn the_issued_ios_are_those_of_the_formula() {
                 if memory == 8 {
                     assert_eq!(issued, exact.count(mode), "{case}: from what was moved");
                 }
-                for formula in [exact, planned] {
+                for formula in [&exact, &planned] {
                     let error = formula.count(mode) / issued - 1.0;
                     assert!(error.abs() < 0.05, "{case}: {issued} issued, {formula:?}");
                 }
