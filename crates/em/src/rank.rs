@@ -14,12 +14,12 @@ mod hopping;
 
 pub use contraction::{Ranking, rank_by_contraction};
 pub use formula::{RankIos, contraction_ios, hopping_reads};
-pub use hopping::{Hops, rank_by_hopping};
+pub use hopping::{Hopper, Hops, rank_by_hopping};
 
 use flashlab_base::Seed;
 
 use crate::error::EmError;
-use crate::extent::Spread;
+use crate::extent::{Region, Spread};
 use crate::graph::{MAX_NODES, Permutation};
 use crate::records::{Stored, Workspace};
 
@@ -91,5 +91,10 @@ impl StoredList {
     /// The number of elements.
     pub fn count(&self) -> u64 {
         self.successors.count()
+    }
+
+    /// Where it lies.
+    pub fn region(&self) -> &Region {
+        self.successors.region()
     }
 }

@@ -6,6 +6,7 @@ use crate::ledger::IoCounts;
 use crate::machine::Machine;
 
 /// What an algorithm did between its begin and its end.
+#[derive(Default)]
 pub struct AlgorithmRun {
     /// The IOs that its formula plans.
     pub planned: IoCounts,
@@ -19,6 +20,19 @@ pub struct AlgorithmRun {
     pub host: Nanos,
     /// The same in each phase of the ledger.
     pub host_by_phase: Vec<Nanos>,
+}
+
+impl AlgorithmRun {
+    /// Goes on with another part of the algorithm.
+    pub fn add(&mut self, part: AlgorithmRun) {
+        self.planned.merge(&part.planned);
+        self.issued.merge(&part.issued);
+        self.issued_on.resize(part.issued_on.len(), IoCounts::default());
+        self.issued_on.iter_mut().zip(&part.issued_on).for_each(|(all, one)| all.merge(one));
+        self.time += part.time;
+        self.host += part.host;
+        self.host_by_phase.extend(part.host_by_phase);
+    }
 }
 
 /// The begin of an algorithm, before its first phase.

@@ -1,6 +1,6 @@
 //! The experiment `rank`.
 
-use flashlab_base::{Bytes, Mode, Nanos, Seed};
+use flashlab_base::{Bytes, Mode, Nanos, Operation, Prng, Seed};
 
 use super::ExperimentOutcome;
 use super::placement::{SequencePlacement, SequenceTimes, costs_of_all, mean_costs, on_each};
@@ -11,7 +11,7 @@ use crate::extent::ExtentAllocator;
 use crate::ledger::IoCounts;
 use crate::machine::Machine;
 use crate::rank::{
-    ListOrder, RankIos, StoredList, contraction_ios, hopping_reads, rank_by_contraction, rank_by_hopping,
+    Hopper, ListOrder, RankIos, StoredList, contraction_ios, hopping_reads, rank_by_contraction,
 };
 use crate::records::Workspace;
 use crate::stopwatch::{AlgorithmRun, Stopwatch};
@@ -62,7 +62,14 @@ struct Ranked {
     ios: AlgorithmIos,
     run: AlgorithmRun,
     rounds: Option<u32>,
+    /// What a random read of the list took meanwhile, in nanoseconds.
+    random_read: Option<f64>,
 }
+
+/// Hopping has so many parts. Before each, some random reads of the list are measured: others use a real device, too, and one read after
+/// the other takes 40 to 80 us on this machine's disk, from second to second.
+const PARTS: u64 = 16;
+const READS_MEASURED: u64 = 128;
 
 /// Generates a random list, ranks it, and compares every rank with the list's order.
 ///
@@ -82,16 +89,18 @@ pub fn run_rank(machine: &mut Machine<'_>, options: &RankOptions) -> Result<Expe
     let space = ExtentAllocator::new(machine);
     let mut workspace = Workspace { machine, space, block: sequence, ahead: 1 };
     let list = StoredList::write(&mut workspace, &order, options.placement.data)?;
-    let watch = Stopwatch::start(workspace.machine);
-    workspace.machine.begin_phase("rank");
-    let Ranked { planned, ios, run, rounds } = match method {
-        RankMethod::Hopping => hop(&mut workspace, options, &order, &list, watch)?,
-        RankMethod::Contraction => contract(&mut workspace, options, &order, &list, watch)?,
+    let Ranked { planned, ios, run, rounds, random_read } = match method {
+        RankMethod::Hopping => hop(&mut workspace, options, &order, &list)?,
+        RankMethod::Contraction => contract(&mut workspace, options, &order, &list)?,
     };
     if !machine.is_virtual() {
         let mut free = ExtentAllocator::new(machine);
         times = times.mean(SequenceTimes::on_free_space(machine, &mut free, length)?);
         costs = mean_costs(&costs, &costs_of_all(machine, &mut free, on, (small, IN_FLIGHT), seed)?);
+    }
+    for costs in &mut costs {
+        costs.random_read =
+            random_read.map_or(costs.random_read, |time| costs.random_read.moved_to(block, time));
     }
     let mut choices = vec![("method", method_name(method).to_owned())];
     match rounds {
@@ -123,24 +132,57 @@ fn hop(
     options: &RankOptions,
     order: &ListOrder,
     list: &StoredList,
-    watch: Stopwatch,
 ) -> Result<Ranked, EmError> {
     let mut see = |element, rank| match order.element(rank) == element {
         true => Ok(()),
         false => Err(EmError::Wrong(format!("element {element} has not the rank {rank}"))),
     };
-    let hops = rank_by_hopping(workspace, list, options.block, u64::MAX, &mut see)?;
-    let run = watch.stop(workspace.machine);
-    if hops.visited != order.count() {
-        return Err(EmError::Wrong(format!("{} of {} elements were visited", hops.visited, order.count())));
+    let machine = &mut *workspace.machine;
+    let mut hopper = Hopper::new(machine, list, options.block)?;
+    let mut prng = Prng::new(options.seed.derive("hopping", 0));
+    let (mut run, mut reading, mut reads) = (AlgorithmRun::default(), Nanos::ZERO, 0);
+    let mut is_at_end = false;
+    while !is_at_end {
+        reading += random_read_time(machine, list, options.block, &mut prng)?;
+        reads += READS_MEASURED;
+        let watch = Stopwatch::start(machine);
+        machine.begin_phase("rank");
+        is_at_end = hopper.hop(machine, order.count().div_ceil(PARTS), &mut see)?;
+        run.add(watch.stop(machine));
     }
+    if hopper.visited != order.count() {
+        return Err(EmError::Wrong(format!("{} of {} elements were visited", hopper.visited, order.count())));
+    }
+    let random_read = Some(reading.0 as f64 / reads as f64);
     let reads = hopping_reads(order, options.block);
     let mut planned = IoCounts::default();
     planned.add(Mode::Read, options.block, reads);
     let class = random_reads(reads as f64, options.block, 1);
     let predicted = Nanos(options.host_cost.0.saturating_mul(order.count()));
     let ios = hopping_ios(class, (options.placement, workspace.machine.device_count()), predicted);
-    Ok(Ranked { planned, ios, run, rounds: None })
+    Ok(Ranked { planned, ios, run, rounds: None, random_read })
+}
+
+/// How long [`READS_MEASURED`] reads of a list take, one after the other.
+fn random_read_time(
+    machine: &mut Machine<'_>,
+    list: &StoredList,
+    block: Bytes,
+    prng: &mut Prng,
+) -> Result<Nanos, EmError> {
+    machine.begin_phase("measure costs");
+    let (region, length) = (list.region(), Bytes(8 * list.count()).round_up(machine.unit()));
+    let (mut buffers, _lease) = machine.budget().buffers(1, block, "measuring costs")?;
+    let begin = machine.now();
+    for _ in 0..READS_MEASURED {
+        let from = block * prng.below(length.0.div_ceil(block.0));
+        let (device, offset) = region.locate(from);
+        let size = block.min(Bytes(length.0 - from.0));
+        let buffer = buffers.pop().expect("one read is in flight");
+        let read = machine.submit(device, Operation::Read, offset, size, buffer);
+        buffers.push(machine.wait(read)?);
+    }
+    Ok(machine.now().since(begin))
 }
 
 /// Ranks by sorting, and reads the ranks.
@@ -149,8 +191,9 @@ fn contract(
     options: &RankOptions,
     order: &ListOrder,
     list: &StoredList,
-    watch: Stopwatch,
 ) -> Result<Ranked, EmError> {
+    let watch = Stopwatch::start(workspace.machine);
+    workspace.machine.begin_phase("rank");
     let ranking = rank_by_contraction(workspace, list, options.placement.temporary, options.seed)?;
     let run = watch.stop(workspace.machine);
     workspace.machine.begin_phase("verify");
@@ -168,7 +211,7 @@ fn contract(
     planned.add(Mode::Write, block, predicted.writes.round() as u64);
     let on = (options.placement, workspace.machine.device_count());
     let ios = sequence_ios(&predicted, order.count(), on, options.host_cost);
-    Ok(Ranked { planned, ios, run, rounds: Some(ranking.rounds) })
+    Ok(Ranked { planned, ios, run, rounds: Some(ranking.rounds), random_read: None })
 }
 
 /// Hopping as the cost models see it. Each read depends on the one before it, so that no two devices work at the same time.

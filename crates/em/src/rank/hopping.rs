@@ -5,6 +5,7 @@ use flashlab_base::{Bytes, Nanos};
 use super::{END, StoredList};
 use crate::block_reads::BlockReads;
 use crate::error::EmError;
+use crate::machine::Machine;
 use crate::records::Workspace;
 
 /// What hopping found.
@@ -22,7 +23,7 @@ pub struct Hops {
 /// to `see`. As in the paper, the ranks are not written.
 ///
 /// # Errors
-/// Those of the IOs and of `see`; [`EmError::Damaged`] when an element's successor is none, or the list does not end.
+/// As [`Hopper::hop`].
 pub fn rank_by_hopping(
     workspace: &mut Workspace<'_, '_>,
     list: &StoredList,
@@ -31,26 +32,57 @@ pub fn rank_by_hopping(
     see: &mut dyn FnMut(u64, u64) -> Result<(), EmError>,
 ) -> Result<Hops, EmError> {
     let machine = &mut *workspace.machine;
-    let length = Bytes(8 * list.count());
-    let mut reads = BlockReads::new(machine, list.successors.region().clone(), length, block, 3)?;
+    let mut hopper = Hopper::new(machine, list, block)?;
     let begin = machine.now();
-    let (mut element, mut visited) = (list.head, 0);
-    let is_at_end = loop {
-        if element >= list.count() || visited == list.count() {
-            let reason = format!("element {element} follows {visited} others in a list of {}", list.count());
-            return Err(EmError::Damaged { what: "the list", reason });
+    let is_at_end = hopper.hop(machine, most, see)?;
+    Ok(Hops { visited: hopper.visited, is_at_end, time: machine.now().since(begin) })
+}
+
+/// Follows a list, and remembers where it is.
+pub struct Hopper {
+    reads: BlockReads,
+    count: u64,
+    element: u64,
+    /// How many elements were visited.
+    pub visited: u64,
+}
+
+impl Hopper {
+    /// At the head of a list, with reads of `block`.
+    ///
+    /// # Errors
+    /// [`EmError::Memory`].
+    pub fn new(machine: &Machine<'_>, list: &StoredList, block: Bytes) -> Result<Hopper, EmError> {
+        let (count, region) = (list.count(), list.successors.region().clone());
+        let reads = BlockReads::new(machine, region, Bytes(8 * count), block, 3)?;
+        Ok(Hopper { reads, count, element: list.head, visited: 0 })
+    }
+
+    /// Visits at most `most` elements more, and shows each with its rank to `see`. Whether the last one has no successor.
+    ///
+    /// # Errors
+    /// Those of the IOs and of `see`; [`EmError::Damaged`] when an element's successor is none, or the list does not end.
+    pub fn hop(
+        &mut self,
+        machine: &mut Machine<'_>,
+        most: u64,
+        see: &mut dyn FnMut(u64, u64) -> Result<(), EmError>,
+    ) -> Result<bool, EmError> {
+        for _ in 0..most {
+            let Hopper { count, element, visited, .. } = *self;
+            if element >= count || visited == count {
+                let reason = format!("element {element} follows {visited} others in a list of {count}");
+                return Err(EmError::Damaged { what: "the list", reason });
+            }
+            see(element, visited)?;
+            self.visited += 1;
+            let successor = self.reads.record::<u64>(machine, element)?;
+            machine.compute(1);
+            if successor == END {
+                return Ok(true);
+            }
+            self.element = successor;
         }
-        see(element, visited)?;
-        visited += 1;
-        if visited >= most && most < list.count() {
-            break false;
-        }
-        let successor = reads.record::<u64>(machine, element)?;
-        machine.compute(1);
-        if successor == END {
-            break true;
-        }
-        element = successor;
-    };
-    Ok(Hops { visited, is_at_end, time: machine.now().since(begin) })
+        Ok(false)
+    }
 }
