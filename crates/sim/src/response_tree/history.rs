@@ -68,7 +68,9 @@ pub enum RequestFeature {
     RegionLag,
     /// Of the last writes, those that continued no stream: work that the device may still have to do.
     Scattered,
-    /// Bytes between the smallest and the largest offset of the last requests of the same operation.
+    /// Bytes between the smallest and the largest offset of the last requests of the same operation; the size alone where streams go on
+    /// with the same lag as before: how far they are from each other says in which run they were measured, and nothing of their times.
+    /// Random writes in a small area continue one another, too, but with another lag each.
     Span,
     /// Requests of the same operation since the same offset.
     Reuse,
@@ -164,6 +166,7 @@ struct OperationHistory {
     end: Option<Bytes>,
     jump: Option<i128>,
     steady: u64,
+    stream_lag: Option<u64>,
     ends: RecentKeys,
     offsets: RecentKeys,
     window: VecDeque<Bytes>,
@@ -301,13 +304,18 @@ impl OperationHistory {
         if self.window.len() > SPAN {
             self.window.pop_front();
         }
+        let is_steady_stream = lag.is_some() && lag == self.stream_lag;
+        self.stream_lag = lag;
         let [least, most] = [self.window.iter().min(), self.window.iter().max()].map(|at| at.copied());
         OfOperation {
             jump: jump.map_or(0.0, |jump| jump as f64 / size.0.max(1) as f64),
             steady: self.steady,
             stream_lag: lag.unwrap_or(2 * STREAMS as u64),
             region_lag: self.region_lag(offset.0 / REGION),
-            span: most.unwrap_or(offset) - least.unwrap_or(offset) + size,
+            span: match is_steady_stream {
+                true => size,
+                false => most.unwrap_or(offset) - least.unwrap_or(offset) + size,
+            },
             reuse,
         }
     }
@@ -370,6 +378,8 @@ mod tests {
         assert_eq!((feature(&partitioned, StreamLag), feature(&partitioned, Reuse)), (3.0, 8192.0));
         assert_eq!((feature(&partitioned, StreamJump), feature(&partitioned, RegionLag)), (0.0, 2.0));
         assert_eq!(feature(&of_offsets(&[4, 9, 1]), Span), 9.0 * 32768.0);
+        let first_back = of_offsets(&[0, 100, 200, 1]);
+        assert_eq!((feature(&first_back, Span), feature(&partitioned, Span)), (201.0 * 32768.0, 32768.0));
         assert_eq!(feature(&sequential, Idle), 900e3);
     }
 
