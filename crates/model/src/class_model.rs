@@ -11,7 +11,7 @@ use crate::linear::Linear;
 use crate::linear_max::LinearMax;
 use crate::performance_model::{Measured, PerformanceModel};
 
-/// Response time over the request size.
+/// The time of a request over its size.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SizeModel {
     /// T = A + n B.
@@ -81,6 +81,8 @@ impl SizeModel {
 /// The throughput model of one class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassModel {
+    /// The smallest and the largest size that were measured.
+    pub sizes: [Bytes; 2],
     /// What predicts medians.
     pub medians: SizeModel,
     /// What predicts means, and so throughput.
@@ -165,7 +167,10 @@ impl ClassModel {
         });
         let line_hold_out_error = crate::hold_out::hold_out_error::<Linear>(medians);
         let whole_page = whole_page(means);
+        let sizes = medians.iter().map(|point| point.input);
+        let sizes = [sizes.clone().min().unwrap_or_default(), sizes.max().unwrap_or_default()];
         Ok(ClassModel {
+            sizes,
             whole_page,
             medians: model,
             means: mean_model,

@@ -19,7 +19,7 @@ use crate::performance_model::{Measured, PerformanceModel};
 impl DeviceModel {
     /// The mean time of a request of this class and size alone, in nanoseconds.
     fn mean_ns(&self, class: ThroughputClass, size: Bytes) -> Result<Interval, ModelError> {
-        let mean = self.class(class)?.means.predict(size);
+        let mean = self.class_of_size(class, size)?.means.predict(size);
         if mean.low > 0.0 {
             return Ok(mean);
         }

@@ -12,9 +12,8 @@ use flashlab_sim::profile::ThroughputClass;
 use serde::{Deserialize, Serialize};
 
 use crate::ModelError;
-use crate::class_model::ClassModel;
+use crate::class_model::{ClassModel, SizeModel};
 use crate::fill::FillModel;
-use crate::linear_max::LinearMax;
 use crate::mixed_load::{LoadMix, MixedFrontier};
 use crate::performance_model::{Measured, PerformanceModel};
 use crate::queue_depth::QueueDepthModel;
@@ -64,16 +63,27 @@ pub struct DeviceModel {
 pub struct DepthModel {
     /// The size that the curve was measured with.
     pub size: Bytes,
-    /// The largest depth that was measured.
-    pub depth_max: u32,
+    /// The smallest and the largest depth that were measured.
+    pub depths: [u32; 2],
     /// The curve.
     pub curve: QueueDepthModel,
     /// Its mean relative error on depths that were left out.
     pub hold_out_error: Option<f64>,
-    /// The time of a request at the largest depth, in nanoseconds, over the size.
-    pub saturated: Option<LinearMax>,
+    /// The time of a request at the largest depth, where several sizes were measured there.
+    pub saturated: Option<SaturatedModel>,
     /// For each depth, the median response time relative to the mean.
-    median_shares: Vec<(u32, f64)>,
+    median_shares: Vec<(f64, f64)>,
+}
+
+/// Nanoseconds of a request at the largest depth over its size, and so the throughput of a busy device.
+#[derive(Clone, Debug)]
+pub struct SaturatedModel {
+    /// The smallest and the largest size that were measured.
+    pub sizes: [Bytes; 2],
+    /// The equation that predicts best the sizes that were left out.
+    pub means: SizeModel,
+    /// For each size, the median response time relative to the mean.
+    median_shares: Vec<(f64, f64)>,
 }
 
 /// Reads and writes at once, of one size and at one depth.
@@ -92,6 +102,8 @@ pub struct MixedModel {
 pub struct FilledModel {
     /// The size of a write.
     pub size: Bytes,
+    /// The smallest and the largest fill that were measured.
+    pub fills: [Bytes; 2],
     /// The mean time of a write, and so throughput.
     pub means: FillModel,
     /// Its mean relative error on fills that were left out.
@@ -171,10 +183,34 @@ impl DeviceModel {
         self.classes[&class].as_ref().map_err(|reason| ModelError::Input(reason.clone()))
     }
 
+    /// The model of a class, for a size that it predicts: between those that were measured, and no part of a page that costs more than
+    /// a whole one.
+    pub(crate) fn class_of_size(
+        &self,
+        class: ThroughputClass,
+        size: Bytes,
+    ) -> Result<&ClassModel, ModelError> {
+        let model = self.class(class)?;
+        let remedy = "fit a run that has such requests, as of an own plan for flashlab run";
+        within(&format!("{}s of {size}", class.words()), size, model.sizes, remedy)?;
+        let is_measured = |point: &RunPoint| {
+            point.workload.is_plain() && (point.workload.class, point.workload.size) == (class, size)
+        };
+        let is_part =
+            |page: &Bytes| !size.0.is_multiple_of(page.0) && !self.fitted_to.points.iter().any(is_measured);
+        if let Some(page) = model.whole_page.filter(is_part) {
+            let class = class.words();
+            return Err(ModelError::Input(format!(
+                "{size} is no multiple of {page}: a {class} of a part of {page} costs many times a whole one, and what each such size costs was not measured"
+            )));
+        }
+        Ok(model)
+    }
+
     /// What a run of these requests will show.
     ///
     /// # Errors
-    /// Where nothing like it was measured.
+    /// Where nothing like it was measured, and where it lies beyond what was: no equation is known to hold there.
     pub fn predict(&self, request: WorkloadRequest) -> Result<Prediction, ModelError> {
         if let Some(distance) = request.distance {
             return self.predict_distance(request, distance);
@@ -186,20 +222,7 @@ impl DeviceModel {
             Some(share) if share > 0.0 && share < 1.0 => self.predict_mix(request, share),
             _ if request.depth > 1 => self.predict_depth(request),
             _ => {
-                let model = self.class(request.class)?;
-                let is_measured = |point: &RunPoint| {
-                    let workload = &point.workload;
-                    workload.is_plain() && (workload.class, workload.size) == (request.class, request.size)
-                };
-                let is_part = |page: &Bytes| {
-                    !request.size.0.is_multiple_of(page.0) && !self.fitted_to.points.iter().any(is_measured)
-                };
-                if let Some(page) = model.whole_page.filter(is_part) {
-                    let (class, size) = (request.class.words(), request.size);
-                    return Err(ModelError::Input(format!(
-                        "{size} is no multiple of {page}: a {class} of a part of {page} costs many times a whole one, and what each such size costs was not measured"
-                    )));
-                }
+                let model = self.class_of_size(request.class, request.size)?;
                 let (p50, mean) = (model.medians.predict(request.size), model.means.predict(request.size));
                 Ok(prediction(Some(p50), inverse(mean), request.size, model.medians.name()))
             }
@@ -213,26 +236,63 @@ impl DeviceModel {
                 "{class}s were measured one after the other only: fit a run with queue depths"
             ))
         })?;
-        let curve = model.curve.predict(request.depth);
-        // Another size has its own latency and its own saturation, and the same knee.
-        let factor = match model.saturated {
-            _ if request.size == model.size => 1.0,
+        let what = format!("{}s at depth {}", request.class.words(), request.depth);
+        let remedy = format!(
+            "flashlab model fit TARGET --depth-max {} measures them, if the device takes as many",
+            request.depth
+        );
+        within(&what, request.depth, model.depths, &remedy)?;
+        let rate = match &model.saturated {
+            _ if request.size == model.size => model.curve.predict(request.depth),
             None => {
                 let size = model.size;
                 let message =
                     format!("depths were measured with requests of {size} only: fit a run with more sizes");
                 return Err(ModelError::Input(message));
             }
-            Some(saturated) => {
-                let alone = self.class(request.class)?.means.predict(request.size).estimate / 1e9;
-                let rate = 1e9 / saturated.predict(request.size).estimate;
-                model.curve.scaled(alone, rate, f64::from(request.depth)) / curve.estimate
-            }
+            Some(saturated) => self.rate_of_size(request, model, saturated)?,
         };
-        let rate = curve.map(|rate| rate * factor);
-        let share = model.median_share(request.depth);
+        let share = between(&model.median_shares, f64::from(request.depth));
         let time = inverse(rate).map(|ns| ns * f64::from(request.depth) * share);
+        let time = match &model.saturated {
+            Some(saturated) if request.size != model.size => {
+                // The share differs by the size as well. By how much is known at the largest depth alone: it is in the interval.
+                let at = |size: Bytes| between(&saturated.median_shares, size.0 as f64);
+                let of_size = at(request.size) / at(model.size);
+                let (low, high) = (time.low * of_size.min(1.0), time.high * of_size.max(1.0));
+                Interval { estimate: time.estimate, low, high }
+            }
+            _ => time,
+        };
         Ok(prediction(Some(time), rate, request.size, model.curve.name()))
+    }
+
+    /// Requests a second at a depth, of another size than that of the curve. At depth 1 a request takes `alone` times as long, and on the
+    /// busy device `busy` times. So its curve has the same shape, X(N) = X_own(N busy / alone) / busy, with the latency and the rate of its own.
+    fn rate_of_size(
+        &self,
+        request: WorkloadRequest,
+        model: &DepthModel,
+        saturated: &SaturatedModel,
+    ) -> Result<Interval, ModelError> {
+        let (class, size) = (request.class, request.size);
+        let what = format!("{}s of {size} at depth {}", class.words(), request.depth);
+        let remedy = "predict them at depth 1, or fit a run that has larger ones with a queue";
+        within(&what, size, saturated.sizes, remedy)?;
+        let alone = &self.class_of_size(class, size)?.means;
+        let ratio = |equation: &SizeModel| {
+            let own = equation.predict(model.size).estimate;
+            equation.predict(size).map(|ns| (ns / own).max(f64::MIN_POSITIVE))
+        };
+        let (slower_alone, slower_busy) = (ratio(alone), ratio(&saturated.means));
+        let rate =
+            |alone: f64, busy: f64| model.curve.rate_at(f64::from(request.depth) * busy / alone) / busy;
+        let of_size = Interval {
+            estimate: rate(slower_alone.estimate, slower_busy.estimate),
+            low: rate(slower_alone.high, slower_busy.high),
+            high: rate(slower_alone.low, slower_busy.low),
+        };
+        Ok(together(of_size, model.curve.predict(request.depth)))
     }
 
     fn predict_filled(&self, request: WorkloadRequest, filled: Bytes) -> Result<Prediction, ModelError> {
@@ -249,6 +309,12 @@ impl DeviceModel {
                 format!("fills were measured with random writes of {size} only, one after the other");
             return Err(ModelError::Input(message));
         }
+        within(
+            &format!("writes with {filled} of data"),
+            filled,
+            model.fills,
+            "fit a run that has such fills",
+        )?;
         let (median, mean) = (model.medians.predict(filled), model.means.predict(filled));
         Ok(prediction(Some(median), inverse(mean), request.size, model.means.name()))
     }
@@ -279,6 +345,8 @@ impl DeviceModel {
                 "a distance of {distance} is more than the device has, {capacity}"
             )));
         }
+        let what = format!("{class}s of {} at a distance", request.size);
+        within(&what, request.size, model.sizes, "leave --distance away")?;
         let share = distance.0 as f64 / model.capacity.0.max(1) as f64;
         let input = SeekRequest { size: request.size, distance: share };
         let (median, mean) = (model.medians.predict(input), model.means.predict(input));
@@ -300,6 +368,31 @@ impl DeviceModel {
             high: reads.high + writes.high,
         };
         Ok(prediction(None, rate, request.size, MixedFrontier::NAME))
+    }
+}
+
+/// Refuses what lies beyond what was measured.
+fn within<T: PartialOrd + std::fmt::Display>(
+    what: &str,
+    asked: T,
+    [least, most]: [T; 2],
+    remedy: &str,
+) -> Result<(), ModelError> {
+    if asked >= least && asked <= most {
+        return Ok(());
+    }
+    Err(ModelError::Input(format!(
+        "{what} are beyond what was measured, {least} to {most}, and no equation is known to hold there: {remedy}"
+    )))
+}
+
+/// An interval that is also uncertain as another one is: the logarithms of two independent factors add as squares.
+fn together(interval: Interval, other: Interval) -> Interval {
+    let end = |own: f64, others: f64| (own / interval.estimate).ln().hypot((others / other.estimate).ln());
+    Interval {
+        estimate: interval.estimate,
+        low: interval.estimate * (-end(interval.low, other.low)).exp(),
+        high: interval.estimate * end(interval.high, other.high).exp(),
     }
 }
 
@@ -372,49 +465,66 @@ fn depth_model(points: &[RunPoint], class: ThroughputClass) -> Option<DepthModel
     };
     let sizes: Vec<Bytes> = alone.iter().map(|point| point.workload.size).collect();
     let size = sizes.into_iter().max_by_key(|&size| (depths_of(size).len(), std::cmp::Reverse(size)))?;
-    let depth_max = *depths_of(size).last()?;
+    let depths = depths_of(size);
+    let (&depth_min, &depth_max) = depths.first().zip(depths.last())?;
     let of_size: Vec<&&RunPoint> = alone.iter().filter(|point| point.workload.size == size).collect();
     let rates: Vec<Measured<u32>> = of_size
         .iter()
         .map(|point| Measured { input: point.workload.depth, figure: point.ios_per_s })
         .collect();
     let (curve, hold_out_error) = QueueDepthModel::select(&rates).ok()?;
-    let saturated: Vec<Measured<Bytes>> = alone
-        .iter()
-        .filter(|point| point.workload.depth == depth_max)
-        .map(|point| Measured { input: point.workload.size, figure: 1e9 / point.ios_per_s })
-        .collect();
-    let mut median_shares: Vec<(u32, f64)> = of_size
-        .iter()
-        .map(|point| {
-            (point.workload.depth, point.p50_ns * point.ios_per_s / 1e9 / f64::from(point.workload.depth))
-        })
-        .collect();
-    median_shares.sort_by_key(|(depth, _)| *depth);
+    let at_most: Vec<&RunPoint> =
+        alone.iter().copied().filter(|point| point.workload.depth == depth_max).collect();
+    let median_shares = of_size.iter().map(|point| (f64::from(point.workload.depth), median_share(point)));
     Some(DepthModel {
         size,
-        depth_max,
+        depths: [depth_min, depth_max],
         curve,
         hold_out_error,
-        saturated: LinearMax::fit(&saturated).ok(),
-        median_shares,
+        saturated: saturated_model(&at_most),
+        median_shares: knots(median_shares),
     })
 }
 
-impl DepthModel {
-    /// The median relative to the mean at this depth: between the two depths beside it, on a scale of ratios.
-    fn median_share(&self, depth: u32) -> f64 {
-        let below = self.median_shares.iter().rfind(|(known, _)| *known <= depth);
-        let above = self.median_shares.iter().find(|(known, _)| *known >= depth);
-        match (below, above) {
-            (Some(&(low, a)), Some(&(high, b))) if low < high => {
-                let ln = |depth: u32| f64::from(depth).ln();
-                let part = (ln(depth) - ln(low)) / (ln(high) - ln(low));
-                a + (b - a) * part
-            }
-            (Some(&(_, share)), _) | (None, Some(&(_, share))) => share,
-            (None, None) => 1.0,
+/// The model of points at one depth.
+fn saturated_model(points: &[&RunPoint]) -> Option<SaturatedModel> {
+    let time = |point: &&RunPoint| Measured { input: point.workload.size, figure: 1e9 / point.ios_per_s };
+    let (means, _) = SizeModel::select(&points.iter().map(time).collect::<Vec<_>>()).ok()?;
+    let sizes = points.iter().map(|point| point.workload.size);
+    let median_shares = points.iter().map(|point| (point.workload.size.0 as f64, median_share(point)));
+    let (sizes, median_shares) = ([sizes.clone().min()?, sizes.max()?], knots(median_shares));
+    Some(SaturatedModel { sizes, means, median_shares })
+}
+
+/// The median response time relative to the mean, which follows from the rate.
+fn median_share(point: &RunPoint) -> f64 {
+    point.p50_ns * point.ios_per_s / 1e9 / f64::from(point.workload.depth)
+}
+
+fn knots(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
+    let mut knots: Vec<(f64, f64)> = points.collect();
+    knots.sort_by(|a, b| a.0.total_cmp(&b.0));
+    knots
+}
+
+/// Between the two points next to it, on a scale of ratios.
+fn between(knots: &[(f64, f64)], at: f64) -> f64 {
+    let below = knots.iter().rfind(|(known, _)| *known <= at);
+    let above = knots.iter().find(|(known, _)| *known >= at);
+    match (below, above) {
+        (Some(&(low, a)), Some(&(high, b))) if low < high => {
+            a + (b - a) * (at.ln() - low.ln()) / (high.ln() - low.ln())
         }
+        (Some(&(_, share)), _) | (None, Some(&(_, share))) => share,
+        (None, None) => 1.0,
+    }
+}
+
+impl SaturatedModel {
+    /// Bytes a second of the largest requests.
+    pub fn bytes_per_s_max(&self) -> f64 {
+        let [_, largest] = self.sizes;
+        largest.0 as f64 * 1e9 / self.means.predict(largest).estimate
     }
 }
 
@@ -430,7 +540,9 @@ fn filled_model(points: &[RunPoint]) -> Option<FilledModel> {
     };
     let (means, hold_out_error) = FillModel::select(&of(|point| 1e9 / point.ios_per_s)).ok()?;
     let (medians, _) = FillModel::select(&of(|point| point.p50_ns)).ok()?;
-    Some(FilledModel { size, means, hold_out_error, medians })
+    let fills = of_fills.iter().map(|(filled, _)| *filled);
+    let fills = [fills.clone().min()?, fills.max()?];
+    Some(FilledModel { size, fills, means, hold_out_error, medians })
 }
 
 fn mixed_model(points: &[RunPoint]) -> Option<MixedModel> {

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::ModelError;
 use crate::class_model::{ClassModel, SizeModel};
-use crate::device_model::{DeviceModel, MODEL_VERSION, ModelSource};
+use crate::device_model::{DeviceModel, MODEL_VERSION, ModelSource, SaturatedModel};
 use crate::fill::FillModel;
 use crate::mixed_load::MixedFrontier;
 use crate::performance_model::PerformanceModel;
@@ -245,7 +245,7 @@ impl ModelDocument {
             },
             concurrency: depth.curve.concurrency(),
             hold_out_error: depth.hold_out_error,
-            bytes_per_s_max: depth.saturated.map(|model| 1e9 / model.byte_ns).filter(|rate| rate.is_finite()),
+            bytes_per_s_max: depth.saturated.as_ref().map(SaturatedModel::bytes_per_s_max),
         });
         let mixed = model.mixed.as_ref().map(|mixed| MixedDocument {
             size_bytes: mixed.size.0,

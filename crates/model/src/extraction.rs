@@ -34,9 +34,14 @@ const SATURATED_GAIN: f64 = 1.05;
 const RUN_IOS_LEAST: u64 = 12;
 /// Runs with a queue, or with a mix, have this many times the IOs: a few collections that hold up a whole queue decide their rate.
 const QUEUE_FACTOR: u64 = 4;
-/// The depths that are fitted and those that are checked. A plan's quick values are at most five.
-const DEPTHS: [u32; 5] = [2, 4, 16, 32, 64];
-const CHECK_DEPTHS: [u32; 2] = [8, 24];
+/// The depths that are fitted, up to the deepest queue and with it, and those that are checked.
+const DEPTHS: [u32; 10] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+const CHECK_DEPTHS: [u32; 4] = [6, 24, 96, 384];
+/// A plan's quick values are at most five.
+const DEPTHS_OF_PLAN: usize = 5;
+/// The sizes of runs at the deepest queue that are fitted, and those that are checked, in smallest sizes.
+const QUEUED_SIZES: [u64; 3] = [4, 16, 64];
+const CHECK_QUEUED_SIZES: [u64; 1] = [8];
 /// The shares of writes that are fitted and those that are checked.
 const MIXES: [f64; 5] = [0.0, 0.1, 0.4, 0.8, 1.0];
 const CHECK_MIXES: [f64; 2] = [0.2, 0.6];
@@ -162,12 +167,15 @@ impl Extraction {
 
     /// The plans of queue depths and of mixes.
     pub fn queue_plans(&self) -> Vec<Plan> {
-        self.depth_plans("model", &DEPTHS, &MIXES, true)
+        let below = DEPTHS.into_iter().filter(|&depth| depth < self.depth_max);
+        let depths: Vec<u32> = below.chain([self.depth_max]).filter(|&depth| depth > 1).collect();
+        self.depth_plans("model", &depths, &QUEUED_SIZES, &MIXES)
     }
 
     /// The plans that check other depths and mixes.
     pub fn check_queue_plans(&self) -> Vec<Plan> {
-        self.depth_plans("check", &CHECK_DEPTHS, &CHECK_MIXES, false)
+        let depths: Vec<u32> = CHECK_DEPTHS.into_iter().filter(|&depth| depth < self.depth_max).collect();
+        self.depth_plans("check", &depths, &CHECK_QUEUED_SIZES, &CHECK_MIXES)
     }
 
     /// The plans of random requests over the whole target, whose points are by distance.
@@ -276,10 +284,9 @@ impl Extraction {
         Plan::new(&format!("{name}-{kind}-{}", size.0), &title, "", experiments.collect())
     }
 
-    fn depth_plans(&self, name: &str, depths: &[u32], mixes: &[f64], saturated: bool) -> Vec<Plan> {
+    fn depth_plans(&self, name: &str, depths: &[u32], sizes: &[u64], mixes: &[f64]) -> Vec<Plan> {
         let mut plans = Vec::new();
         let size = SIZE_LEAST.max(self.space.block);
-        let fitting: Vec<u32> = depths.iter().copied().filter(|&depth| depth <= self.depth_max).collect();
         let queued = |class, size, depth| {
             let mut pattern = baseline(class);
             pattern.first.io_size = IoSize::Fixed(size);
@@ -290,27 +297,26 @@ impl Extraction {
         };
         let steps = self.size_steps();
         let classes = || steps.iter().flat_map(|step| step.classes());
-        if let Some(&deepest) = fitting.last() {
+        let experiment = |class: ThroughputClass, pattern, vary| Experiment {
+            name: class.short_name().to_uppercase(),
+            pattern,
+            vary: Some(vary),
+        };
+        for (index, depths) in depths.chunks(DEPTHS_OF_PLAN).enumerate() {
             let over_depth = classes().map(|class| {
-                let vary = vary(PatternParameter::QueueDepth, fitting.iter().map(|&depth| f64::from(depth)));
-                let name = class.short_name().to_uppercase();
-                Experiment { name, pattern: queued(class, size, fitting[0]), vary: Some(vary) }
+                let vary = vary(PatternParameter::QueueDepth, depths.iter().map(|&depth| f64::from(depth)));
+                experiment(class, queued(class, size, depths[0]), vary)
             });
-            plans.push(Plan::new(&format!("{name}-depth"), "queue depths", "", over_depth.collect()));
-            if saturated {
-                let over_size = classes().map(|class| {
-                    let sizes = [4, 16, 64].map(|factor| (size * factor).0 as f64);
-                    let vary = vary(PatternParameter::IoSize, sizes.into_iter());
-                    let name = class.short_name().to_uppercase();
-                    Experiment { name, pattern: queued(class, size * 4, deepest), vary: Some(vary) }
-                });
-                plans.push(Plan::new(
-                    &format!("{name}-saturated"),
-                    "sizes at depth",
-                    "",
-                    over_size.collect(),
-                ));
-            }
+            let more = if index == 0 { String::new() } else { format!("-{}", depths[0]) };
+            plans.push(Plan::new(&format!("{name}-depth{more}"), "queue depths", "", over_depth.collect()));
+        }
+        if let Some(&deepest) = depths.last() {
+            let over_size = classes().map(|class| {
+                let values = sizes.iter().map(|&factor| (size * factor).0 as f64);
+                let pattern = queued(class, size * sizes[0], deepest);
+                experiment(class, pattern, vary(PatternParameter::IoSize, values))
+            });
+            plans.push(Plan::new(&format!("{name}-saturated"), "sizes at depth", "", over_size.collect()));
         }
         if self.writes {
             let depth = MIX_DEPTH.min(self.depth_max);

@@ -42,20 +42,25 @@ impl PerformanceModel for Interpolation {
             .map(|point| (point.input, point.figure.ln()))
             .collect();
         usable.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        let knot = |chunk: &[(Bytes, f64)]| {
+        let of_size: Vec<&[(Bytes, f64)]> = usable.chunk_by(|a, b| a.0 == b.0).collect();
+        let knot = |chunk: &&[(Bytes, f64)]| {
             let count = chunk.len();
             ((chunk[0].0.0 as f64).ln(), (chunk[(count - 1) / 2].1 + chunk[count / 2].1) / 2.0)
         };
-        let knots: Vec<(f64, f64)> = usable.chunk_by(|a, b| a.0 == b.0).map(knot).collect();
+        let knots: Vec<(f64, f64)> = of_size.iter().map(knot).collect();
         let found = knots.len();
-        let pairs =
-            usable.iter().map(|(size, y)| (y.exp(), Interpolation::at(&knots, (size.0 as f64).ln()).exp()));
-        let scatter = if found < 3 { None } else { Scatter::of(pairs, found) };
-        // With one measurement of each size nothing is known of its error.
+        // What a size is missed by where only its neighbours are known: by the repetitions of one size alone a line between two sizes
+        // would look exact. The two ends have no neighbours on both sides.
+        let left_out = |index: usize| {
+            let others = [&knots[..index], &knots[index + 1..]].concat();
+            let predicted = Interpolation::at(&others, knots[index].0).exp();
+            of_size[index].iter().map(move |(_, y)| (y.exp(), predicted))
+        };
+        let scatter = Scatter::of((1..found.max(2) - 1).flat_map(left_out), 0);
         let scatter = scatter.ok_or_else(|| ModelError::TooFew {
             model: Interpolation::NAME,
             found,
-            of: "of different sizes, each repeated".to_owned(),
+            of: "of different sizes".to_owned(),
             needed: 3,
             remedy: String::new(),
         })?;

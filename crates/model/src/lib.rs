@@ -45,10 +45,11 @@ mod tune;
 pub mod twin;
 
 pub use broken_line::BrokenLine;
-pub use check::{CheckRow, CheckSummary, CheckedParameter, Drift, ModelCheck};
+pub use check::{CheckRow, CheckSummary, CheckedParameter, ModelCheck, Verdict};
 pub use class_model::{ClassModel, LineParameters, SizeModel};
 pub use device_model::{
-    DepthModel, DeviceModel, FilledModel, MODEL_VERSION, MixedModel, ModelSource, Prediction, WorkloadRequest,
+    DepthModel, DeviceModel, FilledModel, MODEL_VERSION, MixedModel, ModelSource, Prediction, SaturatedModel,
+    WorkloadRequest,
 };
 pub use document::{
     FillDocument, LineDocument, MixedDocument, ModelDocument, QueueDepthDocument, ResidualDocument,

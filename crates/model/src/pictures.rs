@@ -32,8 +32,8 @@ pub fn pictures(model: &DeviceModel) -> Vec<(String, Picture)> {
                 && matches!(point.workload.write_share, 0.0 | 1.0)
         });
         let measured = of_size.map(|point| (f64::from(point.workload.depth), point.ios_per_s)).collect();
-        let curve = (0..=48).map(|step| f64::from(depth.depth_max).powf(f64::from(step) / 48.0));
-        let curve = curve.map(|at| (at, depth.curve.scaled_at(at))).collect();
+        let curve = (0..=48).map(|step| f64::from(depth.depths[1]).powf(f64::from(step) / 48.0));
+        let curve = curve.map(|at| (at, depth.curve.rate_at(at))).collect();
         let caption =
             format!("requests of {} a second over the queue depth, and {}", depth.size, depth.curve.name());
         let picture = Picture::new(

@@ -247,22 +247,13 @@ impl QueueDepthModel {
         }
     }
 
-    /// Requests a second of a class with another latency and saturation, in seconds and requests a second, but a knee of this
-    /// sharpness.
-    pub(crate) fn scaled(&self, latency_s: f64, rate_max: f64, depth: f64) -> f64 {
+    /// Requests a second at a depth, which need not be whole.
+    pub(crate) fn rate_at(&self, depth: f64) -> f64 {
         match self {
-            QueueDepthModel::Hard(_) => hard(latency_s, rate_max, depth),
-            QueueDepthModel::Soft(model) => soft(latency_s, rate_max, model.sharpness, depth),
-            QueueDepthModel::Between(table) => {
-                let own = hard(table.ends.latency_s, table.ends.rate_max, depth);
-                between(&table.knots, depth.ln()).exp() * hard(latency_s, rate_max, depth) / own
-            }
+            QueueDepthModel::Hard(model) => hard(model.latency_s, model.rate_max, depth),
+            QueueDepthModel::Soft(model) => soft(model.latency_s, model.rate_max, model.sharpness, depth),
+            QueueDepthModel::Between(table) => between(&table.knots, depth.ln()).exp(),
         }
-    }
-
-    /// Requests a second at a depth between two whole ones, for a picture.
-    pub(crate) fn scaled_at(&self, depth: f64) -> f64 {
-        self.scaled(self.latency_s(), self.rate_max(), depth)
     }
 
     /// Requests a second that it saturates at.
@@ -325,6 +316,6 @@ mod tests {
         assert!(matches!(model, QueueDepthModel::Between(_)) && error.unwrap() < 0.2, "{model:?} {error:?}");
         let at = model.predict(32);
         assert!((at.estimate / steps[5].figure - 1.0).abs() < 1e-9 && at.low < at.estimate, "{at:?}");
-        assert!((model.scaled_at(8.0) / steps[3].figure - 1.0).abs() < 1e-9, "{model:?}");
+        assert!((model.rate_at(8.0) / steps[3].figure - 1.0).abs() < 1e-9, "{model:?}");
     }
 }

@@ -21,6 +21,8 @@ const SIGNIFICANT_P: f64 = 0.05;
 /// Random requests of one class on a device that seeks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeekModel {
+    /// The smallest and the largest size that were measured.
+    pub sizes: [Bytes; 2],
     /// The medians.
     pub medians: SeekLine,
     /// The means, and so throughput.
@@ -71,7 +73,9 @@ impl SeekModel {
         if of_means.seek_p_value > SIGNIFICANT_P || !is_worth_it(without, with_seek) {
             return Err("its response times do not depend on the distance".to_owned());
         }
+        let sizes = means.iter().map(|point| point.input.size);
         Ok(SeekModel {
+            sizes: [sizes.clone().min().unwrap_or_default(), sizes.max().unwrap_or_default()],
             medians: of_medians,
             means: of_means,
             hold_out_error: with_seek,

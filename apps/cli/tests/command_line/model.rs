@@ -68,12 +68,26 @@ fn a_device_gives_its_parameters_back_and_other_software_gets_its_settings() {
     let check = ["model", "check", "fitted", "sim:./small.toml", "--depth-max", "8", "--output", "checked"];
     let checked = directory.succeeds(&check);
     assert!(checked.out.contains("Goal on a simulated device") && !checked.out.contains("no\n"), "{checked}");
+    let table = directory.succeeds(&[&check[..6], &["--csv", "--output", "checked again"]].concat());
+    let lines: Vec<&str> = table.out.lines().collect();
+    assert!(
+        lines[0].starts_with("name,holds,rows,throughput_error,") && lines[0].ends_with(",goal"),
+        "{table}"
+    );
+    assert!(lines[1].starts_with("sr,true,") && lines.last().unwrap().ends_with(",met"), "{table}");
+
+    let beyond = ["model", "predict", "fitted", "--io-size", "4KiB", "--depth", "1000"];
+    let refused = directory.flashlab(&beyond);
+    assert_eq!(refused.code, Some(2), "{refused}");
+    assert!(refused.err.contains("at depth 1000 are beyond what was measured, 1 to 8, and"), "{refused}");
 
     directory.succeeds(&["model", "tune", "fitted", "--for", "sim", "--output", "twin.toml"]);
     directory.succeeds(&["sim", "show", "./twin.toml"]);
     let postgresql = directory.succeeds(&["model", "tune", "fitted", "--for", "postgresql"]);
     assert!(postgresql.out.contains("undo: ALTER SYSTEM RESET random_page_cost;"), "{postgresql}");
-    assert!(postgresql.out.contains("effective_io_concurrency: not set: "), "{postgresql}");
+    let refused = "not set: effective_io_concurrency, maintenance_io_concurrency: ";
+    assert!(postgresql.out.starts_with(refused), "{postgresql}");
+    assert_eq!(postgresql.out.matches("the disk is no function of the depth").count(), 1, "{postgresql}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use flashlab_base::Bytes;
 use flashlab_sim::profile::ThroughputClass;
 
 use crate::class_model::SizeModel;
-use crate::device_model::{DepthModel, DeviceModel};
+use crate::device_model::{DepthModel, DeviceModel, SaturatedModel};
 use crate::performance_model::PerformanceModel as _;
 
 /// A curve that misses depths which were left out by more than this is none.
@@ -49,9 +49,8 @@ pub(super) fn bandwidth(model: &DeviceModel, class: ThroughputClass) -> Result<I
         ));
     }
     // With a queue a device may do more.
-    let queued =
-        model.depths.get(&class).and_then(|depth| depth.saturated).filter(|model| model.byte_ns > 0.0);
-    let queued = queued.map_or(0.0, |model| 1e9 / model.byte_ns);
+    let saturated = model.depths.get(&class).and_then(|depth| depth.saturated.as_ref());
+    let queued = saturated.map_or(0.0, SaturatedModel::bytes_per_s_max);
     let factor = (queued / alone.estimate).max(1.0);
     Ok(alone.map(|rate| rate * factor))
 }
@@ -82,7 +81,7 @@ pub(super) fn saturated_rate(
     if depth.size != Bytes::kib(4) {
         return Err(format!("depths were measured with requests of {} and not of 4 KiB", depth.size));
     }
-    let rate = depth.curve.predict(depth.depth_max);
+    let rate = depth.curve.predict(depth.depths[1]);
     let share = rate.estimate * depth.size.0 as f64 / bandwidth.estimate;
     if share > BANDWIDTH_SHARE {
         return Err(format!(
@@ -99,17 +98,18 @@ pub(super) fn saturated_rate(
 /// How many requests in flight saturate a class, if more than one win anything.
 pub(super) fn concurrency(model: &DeviceModel, class: ThroughputClass) -> Result<Interval, String> {
     let depth = depth_curve(model, class)?;
-    let gain = depth.curve.predict(depth.depth_max).estimate / depth.curve.predict(1).estimate;
+    let [_, deepest] = depth.depths;
+    let gain = depth.curve.predict(deepest).estimate / depth.curve.predict(1).estimate;
     if gain < DEPTH_GAIN_LEAST {
         return Err(format!(
             "{} {}s in flight win {:.0} % over one: the disk is no function of the depth",
-            depth.depth_max,
+            deepest,
             class.words(),
             (gain - 1.0) * 100.0
         ));
     }
     let estimate = depth.curve.concurrency();
-    let around = depth.curve.predict(depth.depth_max);
+    let around = depth.curve.predict(deepest);
     Ok(Interval {
         estimate,
         low: estimate * around.low / around.estimate,

@@ -7,7 +7,7 @@ use flashlab_bench::{BenchManifest, Settings, Silent, State, Thoroughness};
 use flashlab_device::Device;
 use flashlab_model::{
     DeviceModel, Extraction, MODEL_VERSION, ModelCheck, ModelDocument, ModelSource, RunLength, RunPoint,
-    TuneSurroundings, TuneTarget, read_model, run_points, tune,
+    TuneSurroundings, TuneTarget, Verdict, WorkloadRequest, read_model, run_points, tune,
 };
 use flashlab_plan::{Plan, Space};
 use flashlab_samples::{MANIFEST_VERSION, Manifest, RunFolder};
@@ -123,7 +123,7 @@ fn a_class_whose_line_does_not_hold_is_checked_apart() {
         "{:?}",
         report.apart
     );
-    assert!(report.goal_met(), "{report:?}");
+    assert_eq!(report.goal(), Verdict::Met, "{report:?}");
 }
 
 #[test]
@@ -143,19 +143,80 @@ fn a_device_that_changed_since_the_fit_is_asked_for_no_more_than_its_drift() {
     let checked: Vec<Plan> = check.flat_map(|plan| [plan.clone(), plan]).collect();
     let again = vec![extraction.size_plan(step, Bytes::kib(16))];
     let report = ModelCheck::new(&model, "real", false, true, &measured(&mut device, &checked));
-    assert!(
-        !report.goal_met() && report.summaries.iter().all(|summary| summary.drift.is_none()),
-        "{report:?}"
-    );
+    assert_eq!(report.goal(), Verdict::Undecided, "{report:?}");
+    assert_eq!(report.undecided.last().unwrap(), "all: no measurement was repeated");
     let all = [again, checked].concat();
     let report = ModelCheck::new(&model, "real", false, true, &measured(&mut device, &all));
     assert!(report.rows.iter().all(|row| row.size_bytes != 16 << 10), "what was fitted is no row");
-    let drift = report.summaries.last().unwrap().drift.unwrap();
-    assert!((drift.throughput - 0.25).abs() < 0.01 && (drift.p50 - 0.2).abs() < 0.01, "{drift:?}");
-    assert!(report.goal_met(), "{report:?}");
+    let last = report.summaries.last().unwrap();
+    assert!((last.throughput_drift.unwrap() - 0.25).abs() < 0.01, "{last:?}");
+    assert!((last.p50_drift.unwrap() - 0.2).abs() < 0.01, "{last:?}");
+    assert_eq!((report.goal(), &report.undecided[..]), (Verdict::Met, &[][..]), "{report:?}");
     // Of another device it is no drift.
     let other = ModelCheck::new(&model, "other", false, false, &measured(&mut device, &all));
-    assert!(!other.goal_met() && other.rows.iter().all(|row| row.drift.is_none()), "{other:?}");
+    assert_eq!(other.goal(), Verdict::Undecided, "{other:?}");
+    assert!(other.rows.iter().all(|row| row.throughput_drift.is_none()), "{other:?}");
+}
+
+#[test]
+fn a_device_that_changed_too_much_has_no_verdict() {
+    let model = fitted(&zeus(""));
+    let mut slower = zeus("");
+    let lines = slower.throughput.as_mut().unwrap();
+    for line in [&mut lines.sequential_read, &mut lines.random_read] {
+        line.a = Nanos(line.a.0 * 2);
+        line.b_us_per_kb *= 2.0;
+    }
+    let mut device = slower.device().unwrap();
+    let extraction = extraction(&mut device);
+    let step = extraction.size_steps()[0];
+    let plans =
+        [extraction.size_plan(step, Bytes::kib(16)), extraction.check_size_plan(step, Bytes::kib(24))];
+    let report = ModelCheck::new(&model, "real", false, true, &measured(&mut device, &plans));
+    assert_eq!(report.goal(), Verdict::Undecided, "{report:?}");
+    assert_eq!(
+        report.undecided.last().unwrap(),
+        "all: the disk changed by 100 % between measurements of the same requests; beyond 25 % an error says little of the model"
+    );
+}
+
+#[test]
+fn other_sizes_with_a_queue_are_predicted_and_what_was_not_measured_is_refused() {
+    let profile = zeus("");
+    let model = fitted(&profile);
+    let request = |class, size, depth| WorkloadRequest {
+        class,
+        size,
+        depth,
+        write_share: None,
+        filled: None,
+        distance: None,
+    };
+    let truth = profile.throughput.unwrap();
+    for (class, line) in [
+        (ThroughputClass::RandomRead, truth.random_read),
+        (ThroughputClass::SequentialWrite, truth.sequential_write),
+    ] {
+        for (size, depth) in [(Bytes::kib(8), 2), (Bytes::kib(96), 8), (Bytes::kib(256), 16)] {
+            let predicted = model.predict(request(class, size, depth)).unwrap();
+            // The Zeus serves one request after the other, whatever waits.
+            let rate = 1e9 / line.time_ns(size);
+            let found = predicted.ios_per_s;
+            assert!((found.estimate / rate - 1.0).abs() < 0.01, "{class:?} {size} {depth}: {found:?} {rate}");
+            let is_inside = found.low < rate * 1.01 && rate * 0.99 < found.high;
+            assert!(is_inside && found.low < found.high, "{class:?} {size} {depth}: {found:?} {rate}");
+        }
+    }
+    let refused = |class, size, depth| model.predict(request(class, size, depth)).unwrap_err().to_string();
+    let reads = ThroughputClass::RandomRead;
+    for (text, parts) in [
+        (refused(reads, Bytes::gib(1), 1), ["random reads of 1 GiB are beyond", "fit a run that has"]),
+        (refused(reads, Bytes(512), 1), ["random reads of 512 B are beyond", "4 KiB to "]),
+        (refused(reads, Bytes::kib(4), 1000), ["at depth 1000 are beyond", "--depth-max 1000"]),
+        (refused(reads, Bytes::mib(1), 8), ["of 1 MiB at depth 8 are beyond", "4 KiB to 256 KiB"]),
+    ] {
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    }
 }
 
 #[test]
@@ -170,7 +231,7 @@ fn what_was_never_fitted_is_predicted() {
     });
     let plans: Vec<Plan> = sizes.chain(extraction.check_queue_plans()).collect();
     let report = ModelCheck::new(&model, "sim:test", true, true, &measured(&mut device, &plans));
-    assert!(report.goal_met(), "{report:?}");
+    assert_eq!(report.goal(), Verdict::Met, "{report:?}");
     assert_eq!(report.left_out, Vec::<String>::new());
     let all = report.summaries.last().unwrap();
     assert!(all.rows > 20 && all.in_interval > 0.8, "{all:?}");

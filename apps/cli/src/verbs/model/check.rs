@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use flashlab_base::{Bytes, Identity, Target};
-use flashlab_model::{CHECK_FILLS, CheckSummary, DeviceModel, Extraction, ModelCheck, SizeStep, run_points};
+use flashlab_model::{
+    CHECK_FILLS, CheckSummary, DeviceModel, Extraction, ModelCheck, SizeStep, Verdict, run_points,
+};
 use flashlab_plan::Plan;
 use flashlab_report::units;
 
@@ -66,7 +68,7 @@ impl Check {
         if self.table.is_for_a_program() {
             tell!("document: {place}");
             return match self.table.csv {
-                true => csv_table::print(&report.rows),
+                true => csv_table::print(&report.summaries),
                 false => output::json(&report),
             };
         }
@@ -124,16 +126,16 @@ fn text(report: &ModelCheck) -> String {
             share(summary.paper_error),
         ];
         if !report.is_simulated {
-            let drift = summary.drift;
             cells.extend([share(summary.throughput_repeatability), share(summary.p50_repeatability)]);
-            cells.extend([share(drift.map(|drift| drift.throughput)), share(drift.map(|drift| drift.p50))]);
+            cells.extend([share(summary.throughput_drift), share(summary.p50_drift)]);
         }
         cells.extend([
             show::per_cent(summary.in_interval),
-            match (summary.holds, summary.goal_met) {
+            match (summary.holds, summary.goal) {
                 (false, _) => "apart",
-                (true, true) => "yes",
-                (true, false) => "no",
+                (true, Verdict::Met) => "yes",
+                (true, Verdict::Missed) => "no",
+                (true, Verdict::Undecided) => "no verdict",
             }
             .to_owned(),
         ]);
@@ -151,6 +153,8 @@ fn text(report: &ModelCheck) -> String {
             "Goal on a real device: errors within 1.5 times the larger of two: how far one measurement repeats, and the drift since the fit."
         }
     };
+    let undecided: String =
+        report.undecided.iter().map(|reason| format!("no verdict on {reason}\n")).collect();
     let apart: String = report
         .apart
         .iter()
@@ -158,7 +162,7 @@ fn text(report: &ModelCheck) -> String {
         .collect();
     let left_out: String = report.left_out.iter().map(|reason| format!("left out: {reason}\n")).collect();
     format!(
-        "{}: what was never fitted, predicted and measured\n\n{}\n{goal}\n{apart}{left_out}",
+        "{}: what was never fitted, predicted and measured\n\n{}\n{goal}\n{undecided}{apart}{left_out}",
         report.device,
         show::table(&headings, &rows)
     )

@@ -28,7 +28,7 @@ pub struct Predict {
     #[arg(long, alias = "size", value_name = "SIZE,...", required = true, value_delimiter = ',', value_parser = arguments::size)]
     io_size: Vec<Bytes>,
     /// Requests in flight
-    #[arg(long, value_name = "N,...", default_value = "1", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(long, value_name = "N,...", default_value = "1", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
     depth: Vec<u32>,
     /// The share of random requests that write, from 0 to 1
     #[arg(long, value_name = "SHARE")]

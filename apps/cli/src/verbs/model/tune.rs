@@ -69,7 +69,7 @@ impl Tune {
             _ => output::text(&text(&report, self.output.is_some()))?,
         }
         if report.text.is_empty() {
-            let reasons: Vec<&str> = report.refused.iter().map(|refused| refused.reason.as_str()).collect();
+            let reasons: Vec<String> = refusals(&report).into_iter().map(|(_, reason)| reason).collect();
             bail!(Usage(format!("nothing is set for {}: {}", report.target, reasons.join("; "))));
         }
         Ok(())
@@ -78,6 +78,12 @@ impl Tune {
 
 fn text(report: &TuneReport, is_written: bool) -> String {
     let mut text = String::new();
+    for (names, reason) in refusals(report).iter().filter(|_| !report.text.is_empty()) {
+        text += &format!("not set: {}: {reason}\n", names.join(", "));
+    }
+    if !report.refused.is_empty() && !report.text.is_empty() {
+        text.push('\n');
+    }
     if !report.text.is_empty() && !is_written {
         text += &format!("# {}\n{}\n", report.file, report.text);
     }
@@ -90,10 +96,19 @@ fn text(report: &TuneReport, is_written: bool) -> String {
             value.name, value.value, value.reason, value.effect, value.undo
         );
     }
-    for refused in &report.refused {
-        text += &format!("{}: not set: {}\n", refused.name, refused.reason);
-    }
     text
+}
+
+/// Each reason with all settings that it refuses.
+fn refusals(report: &TuneReport) -> Vec<(Vec<&'static str>, String)> {
+    let mut refusals: Vec<(Vec<&str>, String)> = Vec::new();
+    for refused in &report.refused {
+        match refusals.iter_mut().find(|(_, reason)| *reason == refused.reason) {
+            Some((names, _)) => names.push(refused.name),
+            None => refusals.push((vec![refused.name], refused.reason.clone())),
+        }
+    }
+    refusals
 }
 
 /// A figure with few digits.
