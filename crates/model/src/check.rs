@@ -122,13 +122,13 @@ pub struct CheckSummary {
     pub in_interval: f64,
     /// Whether the goal is met: 5 % of throughput and 10 % of medians on a simulated device; on another one 1.5 times its
     /// repeatability, or its drift if that is larger.
-    pub goal: Verdict,
+    pub goal: GoalVerdict,
 }
 
 /// Whether a goal is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum GoalVerdict {
     /// It is.
     Met,
     /// The device repeats so badly that it cannot be decided.
@@ -245,8 +245,11 @@ impl ModelCheck {
     }
 
     /// Whether the goal is met over all rows of models that hold.
-    pub fn goal(&self) -> Verdict {
-        self.summaries.iter().find(|summary| summary.name == "all").map_or(Verdict::Undecided, |all| all.goal)
+    pub fn goal(&self) -> GoalVerdict {
+        self.summaries
+            .iter()
+            .find(|summary| summary.name == "all")
+            .map_or(GoalVerdict::Undecided, |all| all.goal)
     }
 
     fn summarise(&mut self) {
@@ -271,7 +274,7 @@ impl ModelCheck {
             summaries.extend(summary(name, rows.collect(), None, self.is_simulated));
         }
         let undecided =
-            summaries.iter().filter(|summary| summary.holds && summary.goal == Verdict::Undecided);
+            summaries.iter().filter(|summary| summary.holds && summary.goal == GoalVerdict::Undecided);
         self.undecided = undecided.map(CheckSummary::no_verdict).collect();
         self.summaries = summaries;
     }
@@ -425,7 +428,7 @@ fn summary(
         throughput_drift: of(|row| row.throughput_drift),
         p50_drift: of(|row| row.p50_drift),
         in_interval,
-        goal: Verdict::Undecided,
+        goal: GoalVerdict::Undecided,
     };
     summary.goal = summary.verdict(is_simulated);
     Some(summary)
@@ -438,21 +441,23 @@ impl CheckSummary {
             .map(|known| known.into_iter().flatten().reduce(f64::max))
     }
 
-    fn verdict(&self, is_simulated: bool) -> Verdict {
+    fn verdict(&self, is_simulated: bool) -> GoalVerdict {
         let errors = [Some(self.throughput_error), self.p50_error];
         let verdict = |(error, unsteadiness): (Option<f64>, Option<f64>)| match (error, unsteadiness) {
-            (None, _) => Verdict::Met,
-            (Some(_), None) => Verdict::Undecided,
-            (Some(error), Some(own)) if error > REPEATABILITY_GOAL * own => Verdict::Missed,
-            (Some(error), Some(_)) if error > REPEATABILITY_GOAL * UNSTEADINESS_MOST => Verdict::Undecided,
-            (Some(_), Some(_)) => Verdict::Met,
+            (None, _) => GoalVerdict::Met,
+            (Some(_), None) => GoalVerdict::Undecided,
+            (Some(error), Some(own)) if error > REPEATABILITY_GOAL * own => GoalVerdict::Missed,
+            (Some(error), Some(_)) if error > REPEATABILITY_GOAL * UNSTEADINESS_MOST => {
+                GoalVerdict::Undecided
+            }
+            (Some(_), Some(_)) => GoalVerdict::Met,
         };
         if is_simulated {
             let goals = errors.into_iter().zip([THROUGHPUT_GOAL, P50_GOAL]);
             let is_met = goals.clone().all(|(error, goal)| error.is_none_or(|error| error <= goal));
-            return if is_met { Verdict::Met } else { Verdict::Missed };
+            return if is_met { GoalVerdict::Met } else { GoalVerdict::Missed };
         }
-        errors.into_iter().zip(self.unsteadiness()).map(verdict).max().unwrap_or(Verdict::Undecided)
+        errors.into_iter().zip(self.unsteadiness()).map(verdict).max().unwrap_or(GoalVerdict::Undecided)
     }
 
     /// Why there is no verdict.

@@ -6,8 +6,8 @@ use flashlab_base::{Bytes, Identity, Nanos, Seed};
 use flashlab_bench::{BenchManifest, Settings, Silent, State, Thoroughness};
 use flashlab_device::Device;
 use flashlab_model::{
-    DeviceModel, Extraction, MODEL_VERSION, ModelCheck, ModelDocument, ModelSource, RunLength, RunPoint,
-    TuneSurroundings, TuneTarget, Verdict, WorkloadRequest, read_model, run_points, tune,
+    DeviceModel, Extraction, GoalVerdict, MODEL_VERSION, ModelCheck, ModelDocument, ModelSource, RunLength,
+    RunPoint, TuneSurroundings, TuneTarget, WorkloadRequest, read_model, run_points, tune,
 };
 use flashlab_plan::{Plan, Space};
 use flashlab_samples::{MANIFEST_VERSION, Manifest, RunFolder};
@@ -123,7 +123,7 @@ fn a_class_whose_line_does_not_hold_is_checked_apart() {
         "{:?}",
         report.apart
     );
-    assert_eq!(report.goal(), Verdict::Met, "{report:?}");
+    assert_eq!(report.goal(), GoalVerdict::Met, "{report:?}");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_device_that_changed_since_the_fit_is_asked_for_no_more_than_its_drift() {
     let checked: Vec<Plan> = check.flat_map(|plan| [plan.clone(), plan]).collect();
     let again = vec![extraction.size_plan(step, Bytes::kib(16))];
     let report = ModelCheck::new(&model, "real", false, true, &measured(&mut device, &checked));
-    assert_eq!(report.goal(), Verdict::Undecided, "{report:?}");
+    assert_eq!(report.goal(), GoalVerdict::Undecided, "{report:?}");
     assert_eq!(report.undecided.last().unwrap(), "all: no measurement was repeated");
     let all = [again, checked].concat();
     let report = ModelCheck::new(&model, "real", false, true, &measured(&mut device, &all));
@@ -151,10 +151,10 @@ fn a_device_that_changed_since_the_fit_is_asked_for_no_more_than_its_drift() {
     let last = report.summaries.last().unwrap();
     assert!((last.throughput_drift.unwrap() - 0.25).abs() < 0.01, "{last:?}");
     assert!((last.p50_drift.unwrap() - 0.2).abs() < 0.01, "{last:?}");
-    assert_eq!((report.goal(), &report.undecided[..]), (Verdict::Met, &[][..]), "{report:?}");
+    assert_eq!((report.goal(), &report.undecided[..]), (GoalVerdict::Met, &[][..]), "{report:?}");
     // Of another device it is no drift.
     let other = ModelCheck::new(&model, "other", false, false, &measured(&mut device, &all));
-    assert_eq!(other.goal(), Verdict::Undecided, "{other:?}");
+    assert_eq!(other.goal(), GoalVerdict::Undecided, "{other:?}");
     assert!(other.rows.iter().all(|row| row.throughput_drift.is_none()), "{other:?}");
 }
 
@@ -173,7 +173,7 @@ fn a_device_that_changed_too_much_has_no_verdict() {
     let plans =
         [extraction.size_plan(step, Bytes::kib(16)), extraction.check_size_plan(step, Bytes::kib(24))];
     let report = ModelCheck::new(&model, "real", false, true, &measured(&mut device, &plans));
-    assert_eq!(report.goal(), Verdict::Undecided, "{report:?}");
+    assert_eq!(report.goal(), GoalVerdict::Undecided, "{report:?}");
     assert_eq!(
         report.undecided.last().unwrap(),
         "all: the disk changed by 100 % between measurements of the same requests; beyond 25 % an error says little of the model"
@@ -231,7 +231,7 @@ fn what_was_never_fitted_is_predicted() {
     });
     let plans: Vec<Plan> = sizes.chain(extraction.check_queue_plans()).collect();
     let report = ModelCheck::new(&model, "sim:test", true, true, &measured(&mut device, &plans));
-    assert_eq!(report.goal(), Verdict::Met, "{report:?}");
+    assert_eq!(report.goal(), GoalVerdict::Met, "{report:?}");
     assert_eq!(report.left_out, Vec::<String>::new());
     let all = report.summaries.last().unwrap();
     assert!(all.rows > 20 && all.in_interval > 0.8, "{all:?}");

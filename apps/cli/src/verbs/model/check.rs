@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args;
 use flashlab_base::{Bytes, Identity, Target};
 use flashlab_model::{
-    CHECK_FILLS, CheckSummary, DeviceModel, Extraction, ModelCheck, SizeStep, Verdict, run_points,
+    CHECK_FILLS, CheckSummary, DeviceModel, Extraction, GoalVerdict, ModelCheck, SizeStep, run_points,
 };
 use flashlab_plan::Plan;
 use flashlab_report::units;
@@ -133,9 +133,9 @@ fn text(report: &ModelCheck) -> String {
             show::per_cent(summary.in_interval),
             match (summary.holds, summary.goal) {
                 (false, _) => "apart",
-                (true, Verdict::Met) => "yes",
-                (true, Verdict::Missed) => "no",
-                (true, Verdict::Undecided) => "no verdict",
+                (true, GoalVerdict::Met) => "yes",
+                (true, GoalVerdict::Missed) => "no",
+                (true, GoalVerdict::Undecided) => "no verdict",
             }
             .to_owned(),
         ]);
