@@ -120,8 +120,9 @@ pub struct CheckSummary {
     pub p50_drift: Option<f64>,
     /// The share of the rows whose throughput lies in the predicted interval.
     pub in_interval: f64,
-    /// Whether the goal is met: 5 % of throughput and 10 % of medians on a simulated device; on another one 1.5 times its
-    /// repeatability, or its drift if that is larger.
+    /// The verdict: the goal is 5 % of throughput and 10 % of medians on a simulated device; on another one 1.5 times its
+    /// repeatability, or its drift if that is larger. It is undecided where nothing was repeated, and where an error is within the goal
+    /// only because the device differs from itself by more than 25 %.
     pub goal: GoalVerdict,
 }
 
@@ -442,34 +443,51 @@ impl CheckSummary {
     }
 
     fn verdict(&self, is_simulated: bool) -> GoalVerdict {
-        let errors = [Some(self.throughput_error), self.p50_error];
-        let verdict = |(error, unsteadiness): (Option<f64>, Option<f64>)| match (error, unsteadiness) {
-            (None, _) => GoalVerdict::Met,
-            (Some(_), None) => GoalVerdict::Undecided,
-            (Some(error), Some(own)) if error > REPEATABILITY_GOAL * own => GoalVerdict::Missed,
-            (Some(error), Some(_)) if error > REPEATABILITY_GOAL * UNSTEADINESS_MOST => {
-                GoalVerdict::Undecided
-            }
-            (Some(_), Some(_)) => GoalVerdict::Met,
-        };
         if is_simulated {
-            let goals = errors.into_iter().zip([THROUGHPUT_GOAL, P50_GOAL]);
-            let is_met = goals.clone().all(|(error, goal)| error.is_none_or(|error| error <= goal));
+            let goals = [(Some(self.throughput_error), THROUGHPUT_GOAL), (self.p50_error, P50_GOAL)];
+            let is_met = goals.iter().all(|(error, goal)| error.is_none_or(|error| error <= *goal));
             return if is_met { GoalVerdict::Met } else { GoalVerdict::Missed };
         }
-        errors.into_iter().zip(self.unsteadiness()).map(verdict).max().unwrap_or(GoalVerdict::Undecided)
+        let [throughput, p50] = self.verdicts();
+        throughput.max(p50)
+    }
+
+    /// The verdicts on throughput and on medians of a real device.
+    fn verdicts(&self) -> [GoalVerdict; 2] {
+        let [throughput, p50] = self.unsteadiness();
+        [verdict(Some(self.throughput_error), throughput), verdict(self.p50_error, p50)]
     }
 
     /// Why there is no verdict.
     fn no_verdict(&self) -> String {
         let name = self.name;
-        match self.unsteadiness().into_iter().flatten().reduce(f64::max) {
-            Some(changed) => format!(
-                "{name}: the disk changed by {:.0} % between measurements of the same requests; beyond {:.0} % an error says little of the model",
-                changed * 100.0,
-                UNSTEADINESS_MOST * 100.0
-            ),
-            None => format!("{name}: no measurement was repeated"),
+        let figures = ["throughput", "p50"].into_iter().zip(self.verdicts()).zip(self.unsteadiness());
+        let undecided = figures.filter(|((_, verdict), _)| *verdict == GoalVerdict::Undecided);
+        let (mut changed, mut alone) = (Vec::new(), Vec::new());
+        for ((figure, _), by) in undecided {
+            match by {
+                Some(by) => changed.push(format!("{figure} changed by {:.0} %", by * 100.0)),
+                None => alone.push(figure),
+            }
         }
+        if changed.is_empty() {
+            return format!("{name}: no measurement of {} was repeated", alone.join(" and "));
+        }
+        format!(
+            "{name}: {} between measurements of the same requests; beyond {:.0} % an error says little of the model",
+            changed.join(" and "),
+            UNSTEADINESS_MOST * 100.0
+        )
+    }
+}
+
+/// The verdict on an error of a real device that differs from itself this far.
+fn verdict(error: Option<f64>, unsteadiness: Option<f64>) -> GoalVerdict {
+    match (error, unsteadiness) {
+        (None, _) => GoalVerdict::Met,
+        (Some(_), None) => GoalVerdict::Undecided,
+        (Some(error), Some(own)) if error > REPEATABILITY_GOAL * own => GoalVerdict::Missed,
+        (Some(error), Some(_)) if error > REPEATABILITY_GOAL * UNSTEADINESS_MOST => GoalVerdict::Undecided,
+        (Some(_), Some(_)) => GoalVerdict::Met,
     }
 }

@@ -229,6 +229,19 @@ impl DeviceModel {
         }
     }
 
+    /// The size and the depth nearest to these that were measured with a queue; none where no queue was.
+    pub fn nearest_with_queue(
+        &self,
+        class: ThroughputClass,
+        size: Bytes,
+        depth: u32,
+    ) -> Option<(Bytes, u32)> {
+        let model = self.depths.get(&class)?;
+        let [least, most] = model.saturated.as_ref().map_or([model.size; 2], |saturated| saturated.sizes);
+        let [shallowest, deepest] = model.depths;
+        Some((size.clamp(least, most), depth.clamp(shallowest, deepest)))
+    }
+
     fn predict_depth(&self, request: WorkloadRequest) -> Result<Prediction, ModelError> {
         let model = self.depths.get(&request.class).ok_or_else(|| {
             let class = request.class.words();
@@ -277,7 +290,7 @@ impl DeviceModel {
     ) -> Result<Interval, ModelError> {
         let (class, size) = (request.class, request.size);
         let what = format!("{}s of {size} at depth {}", class.words(), request.depth);
-        let remedy = "predict them at depth 1, or fit a run that has larger ones with a queue";
+        let remedy = "predict them at depth 1, or fit a run that has such sizes with a queue";
         within(&what, size, saturated.sizes, remedy)?;
         let alone = &self.class_of_size(class, size)?.means;
         let ratio = |equation: &SizeModel| {
@@ -285,8 +298,11 @@ impl DeviceModel {
             equation.predict(size).map(|ns| (ns / own).max(f64::MIN_POSITIVE))
         };
         let (slower_alone, slower_busy) = (ratio(alone), ratio(&saturated.means));
-        let rate =
-            |alone: f64, busy: f64| model.curve.rate_at(f64::from(request.depth) * busy / alone) / busy;
+        // Beyond the largest depth that was measured the curve is not known: the device is taken to be busy there.
+        let most = f64::from(model.depths[1]);
+        let rate = |alone: f64, busy: f64| {
+            model.curve.rate_at((f64::from(request.depth) * busy / alone).min(most)) / busy
+        };
         let of_size = Interval {
             estimate: rate(slower_alone.estimate, slower_busy.estimate),
             low: rate(slower_alone.high, slower_busy.high),
@@ -325,7 +341,7 @@ impl DeviceModel {
         let model = match self.seeks.get(&request.class) {
             Some(Ok(model)) => model,
             Some(Err(reason)) => {
-                let message = format!("{class}s have no model of seeks: {reason}; leave --distance away");
+                let message = format!("{class}s have no model of seeks: {reason}; omit --distance");
                 return Err(ModelError::Input(message));
             }
             None => {
@@ -346,7 +362,7 @@ impl DeviceModel {
             )));
         }
         let what = format!("{class}s of {} at a distance", request.size);
-        within(&what, request.size, model.sizes, "leave --distance away")?;
+        within(&what, request.size, model.sizes, "omit --distance")?;
         let share = distance.0 as f64 / model.capacity.0.max(1) as f64;
         let input = SeekRequest { size: request.size, distance: share };
         let (median, mean) = (model.medians.predict(input), model.means.predict(input));

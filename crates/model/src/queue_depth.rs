@@ -44,7 +44,7 @@ pub struct SoftMinimum {
 pub struct DepthTable {
     /// The logarithms of depth and rate, ascending.
     knots: Vec<(f64, f64)>,
-    /// L and X_max, for requests of another size.
+    /// L and X_max.
     ends: HardMinimum,
     /// Of depths that were left out, because the table goes through all points.
     scatter: Scatter,
@@ -179,7 +179,7 @@ impl PerformanceModel for DepthTable {
     const NAME: &'static str = "interpolation between the depths";
     const ASSUMES: &'static str =
         "nothing but that the rate changes little between two depths that were measured";
-    const FAILS: &'static str = "beyond the largest depth";
+    const FAILS: &'static str = "between depths that differ much";
 
     fn fit(measured: &[Measured<u32>]) -> Result<DepthTable, ModelError> {
         let ends = HardMinimum::fit(measured)?;

@@ -302,5 +302,5 @@ fn a_hard_disk_is_predicted_over_the_distance_and_a_device_without_seeks_is_refu
     ]);
     let ran = directory.flashlab(&["model", "predict", "ssd", "--size", "4KiB", "--distance", "1MiB"]);
     assert_eq!(ran.code, Some(2), "{ran}");
-    assert!(ran.err.contains("do not depend on the distance; leave --distance away"), "{ran}");
+    assert!(ran.err.contains("do not depend on the distance; omit --distance"), "{ran}");
 }

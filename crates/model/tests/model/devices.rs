@@ -144,7 +144,7 @@ fn a_device_that_changed_since_the_fit_is_asked_for_no_more_than_its_drift() {
     let again = vec![extraction.size_plan(step, Bytes::kib(16))];
     let report = ModelCheck::new(&model, "real", false, true, &measured(&mut device, &checked));
     assert_eq!(report.goal(), GoalVerdict::Undecided, "{report:?}");
-    assert_eq!(report.undecided.last().unwrap(), "all: no measurement was repeated");
+    assert_eq!(report.undecided.last().unwrap(), "all: no measurement of throughput and p50 was repeated");
     let all = [again, checked].concat();
     let report = ModelCheck::new(&model, "real", false, true, &measured(&mut device, &all));
     assert!(report.rows.iter().all(|row| row.size_bytes != 16 << 10), "what was fitted is no row");
@@ -176,7 +176,7 @@ fn a_device_that_changed_too_much_has_no_verdict() {
     assert_eq!(report.goal(), GoalVerdict::Undecided, "{report:?}");
     assert_eq!(
         report.undecided.last().unwrap(),
-        "all: the disk changed by 100 % between measurements of the same requests; beyond 25 % an error says little of the model"
+        "all: throughput changed by 100 % and p50 changed by 50 % between measurements of the same requests; beyond 25 % an error says little of the model"
     );
 }
 

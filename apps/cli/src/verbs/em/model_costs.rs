@@ -42,20 +42,24 @@ impl ModelCosts {
         Ok(LinearCost::through(time(sizes.small)?, time(sizes.large)?))
     }
 
-    /// How many times the rate of one in flight; 1 where the model has no depths.
+    /// How many times the rate of one in flight, at the nearest size and depth that were measured with a queue; 1 where the model has
+    /// no depths.
     fn parallelism(&self, class: ThroughputClass, size: Bytes, depth: u32) -> Result<f64, EmError> {
-        let alone = self.rate(class, size, 1)?;
-        Ok(self.rate(class, size, depth).map_or(1.0, |several| (several / alone).max(1.0)))
+        let Some((size, depth)) = self.model.nearest_with_queue(class, size, depth) else { return Ok(1.0) };
+        Ok((self.rate(class, size, depth)? / self.rate(class, size, 1)?).max(1.0))
     }
 
     /// The smallest depth that reaches the rate of the deepest queue that the model knows.
     fn saturating_depth(&self, class: ThroughputClass, size: Bytes) -> Result<u32, EmError> {
         self.rate(class, size, 1)?;
+        let Some((size, deepest)) = self.model.nearest_with_queue(class, size, DEPTH_MAX) else {
+            return Ok(1);
+        };
         let depths = std::iter::successors(Some(1u32), |depth| Some(depth * 2));
-        let rates: Vec<(u32, f64)> = depths
-            .take_while(|&depth| depth <= DEPTH_MAX)
-            .map_while(|depth| Some((depth, self.rate(class, size, depth).ok()?)))
-            .collect();
+        let rates = depths
+            .take_while(|&depth| depth <= deepest)
+            .map(|depth| Ok((depth, self.rate(class, size, depth)?)))
+            .collect::<Result<Vec<_>, EmError>>()?;
         Ok(saturating_rate(&rates).map_or(1, |rate| rate.0))
     }
 }
