@@ -65,6 +65,9 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
+/// The median response time over the distance.
+type Curve = Vec<(f64, f64)>;
+
 /// A distance that costs time, and the largest one before it, which does not.
 struct Costly {
     fast: Bytes,
@@ -73,7 +76,7 @@ struct Costly {
 }
 
 /// Doubles the distance between two offsets until it costs time; also the response time over the distance.
-fn first_costly_distance(session: &mut Session<'_, '_>) -> Result<(Vec<(f64, f64)>, Option<Costly>), Halt> {
+fn first_costly_distance(session: &mut Session<'_, '_>) -> Result<(Curve, Option<Costly>), Halt> {
     let mut curve = Vec::new();
     let (mut fast, mut distance) = (NEAR, NEAR * 2);
     let last = session.capacity().0.saturating_sub(2 * session.block().0);
