@@ -103,7 +103,7 @@ fn sizes_that_no_target_has() {
     for (size, told) in [("99TiB", "99 TiB"), ("1PiB", "1 PiB"), ("18446744073709551615", "16.0 EiB")] {
         let huge = wrong(&["bench", "--size", size]);
         assert!(
-            huge.contains(&format!("flashlab: too little space for a scratch file of {told} in DIR: ")),
+            huge.contains(&format!("flashlab: too little space for a file of {told} in DIR: ")),
             "{huge}"
         );
         assert!(huge.ends_with("choose a smaller size or another directory\n"), "{huge}");
