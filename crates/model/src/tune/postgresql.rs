@@ -1,5 +1,6 @@
 //! PostgreSQL's cost of a random page, and its prefetch depth.
 
+use flashlab_analysis::decide::ranks::Interval;
 use flashlab_base::Bytes;
 use flashlab_sim::profile::ThroughputClass;
 
@@ -24,7 +25,11 @@ pub(super) fn report(model: &DeviceModel) -> TuneReport {
     match costs {
         Err(reason) => report.refuse("random_page_cost", reason),
         Ok((page, per_byte)) => {
-            let cost = page.map(|ns| random_page_cost(ns, per_byte));
+            let cost = Interval {
+                estimate: random_page_cost(page.estimate, per_byte.estimate),
+                low: random_page_cost(page.low, per_byte.high),
+                high: random_page_cost(page.high, per_byte.low),
+            };
             report.values.push(TunedValue {
                 name: "random_page_cost",
                 value: format!("{:.2}", cost.estimate),
@@ -32,7 +37,7 @@ pub(super) fn report(model: &DeviceModel) -> TuneReport {
                 reason: format!(
                     "a random read of 8 KiB takes {:.1} us, 8 KiB of a sequential one {:.1} us",
                     page.estimate / 1e3,
-                    per_byte * PAGE.0 as f64 / 1e3
+                    per_byte.estimate * PAGE.0 as f64 / 1e3
                 ),
                 effect: format!(
                     "the planner takes an index over a scan up to about 1 of {:.1} pages of a table, where with the usual 4.0 it is 1 of 4",
@@ -66,6 +71,7 @@ pub(super) fn report(model: &DeviceModel) -> TuneReport {
 }
 
 /// Nanoseconds for each byte of large sequential reads.
-fn sequential(model: &DeviceModel) -> Result<f64, String> {
-    bandwidth(model, ThroughputClass::SequentialRead).map(|rate| 1e9 / rate.estimate)
+fn sequential(model: &DeviceModel) -> Result<Interval, String> {
+    let rate = bandwidth(model, ThroughputClass::SequentialRead)?;
+    Ok(Interval { estimate: 1e9 / rate.estimate, low: 1e9 / rate.high, high: 1e9 / rate.low })
 }
