@@ -153,7 +153,10 @@ impl DeviceModel {
             ThroughputClass::ALL.into_iter().map(|class| (class, class_model(points, class))).collect();
         let depths = ThroughputClass::ALL
             .into_iter()
-            .filter_map(|class| Some((class, depth_model(points, class)?)))
+            .filter_map(|class| {
+                let whole_page = classes[&class].as_ref().ok().and_then(|model| model.whole_page);
+                Some((class, depth_model(points, class, whole_page)?))
+            })
             .collect();
         let mixed = mixed_model(points);
         let filled = filled_model(points);
@@ -270,8 +273,8 @@ impl DeviceModel {
         let time = match &model.saturated {
             Some(saturated) if request.size != model.size => {
                 // The share differs by the size as well. By how much is known at the largest depth alone: it is in the interval.
-                let at = |size: Bytes| between(&saturated.median_shares, size.0 as f64);
-                let of_size = at(request.size) / at(model.size);
+                let own = between(&model.median_shares, f64::from(model.depths[1]));
+                let of_size = between(&saturated.median_shares, request.size.0 as f64) / own;
                 let (low, high) = (time.low * of_size.min(1.0), time.high * of_size.max(1.0));
                 Interval { estimate: time.estimate, low, high }
             }
@@ -293,15 +296,15 @@ impl DeviceModel {
         let remedy = "predict them at depth 1, or fit a run that has such sizes with a queue";
         within(&what, size, saturated.sizes, remedy)?;
         let alone = &self.class_of_size(class, size)?.means;
-        let ratio = |equation: &SizeModel| {
-            let own = equation.predict(model.size).estimate;
+        let [_, deepest] = model.depths;
+        let ratio = |equation: &SizeModel, depth: f64| {
+            let own = 1e9 / model.curve.rate_at(depth);
             equation.predict(size).map(|ns| (ns / own).max(f64::MIN_POSITIVE))
         };
-        let (slower_alone, slower_busy) = (ratio(alone), ratio(&saturated.means));
+        let (slower_alone, slower_busy) = (ratio(alone, 1.0), ratio(&saturated.means, f64::from(deepest)));
         // Beyond the largest depth that was measured the curve is not known: the device is taken to be busy there.
-        let most = f64::from(model.depths[1]);
         let rate = |alone: f64, busy: f64| {
-            model.curve.rate_at((f64::from(request.depth) * busy / alone).min(most)) / busy
+            model.curve.rate_at((f64::from(request.depth) * busy / alone).min(f64::from(deepest))) / busy
         };
         let of_size = Interval {
             estimate: rate(slower_alone.estimate, slower_busy.estimate),
@@ -466,7 +469,8 @@ fn alone(points: &[RunPoint], class: ThroughputClass) -> Vec<&RunPoint> {
     of_class.filter(|point| point.workload.is_alone()).collect()
 }
 
-fn depth_model(points: &[RunPoint], class: ThroughputClass) -> Option<DepthModel> {
+/// The model over the depth; and over the size at the largest depth, of sizes that are no part of a page.
+fn depth_model(points: &[RunPoint], class: ThroughputClass, whole_page: Option<Bytes>) -> Option<DepthModel> {
     let alone = alone(points, class);
     // The size with the most depths, the smallest of several.
     let depths_of = |size: Bytes| {
@@ -489,8 +493,9 @@ fn depth_model(points: &[RunPoint], class: ThroughputClass) -> Option<DepthModel
         .map(|point| Measured { input: point.workload.depth, figure: point.ios_per_s })
         .collect();
     let (curve, hold_out_error) = QueueDepthModel::select(&rates).ok()?;
-    let at_most: Vec<&RunPoint> =
-        alone.iter().copied().filter(|point| point.workload.depth == depth_max).collect();
+    let is_whole = |size: Bytes| whole_page.is_none_or(|page| size.0.is_multiple_of(page.0));
+    let deepest = alone.iter().copied().filter(|point| point.workload.depth == depth_max);
+    let at_most: Vec<&RunPoint> = deepest.filter(|point| is_whole(point.workload.size)).collect();
     let median_shares = of_size.iter().map(|point| (f64::from(point.workload.depth), median_share(point)));
     Some(DepthModel {
         size,
