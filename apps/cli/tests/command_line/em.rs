@@ -290,7 +290,7 @@ fn every_algorithm_runs_striped_and_by_role() {
         "search --elements 200000 --queries 2000",
         "search --elements 200000 --queries 2000 --structure cached",
         "rank --elements 20000",
-        "rank --elements 2000 --algorithm hopping",
+        "rank --elements 20000 --algorithm hopping",
         "bfs --nodes 5000",
     ] {
         let (name, options) = algorithm.split_once(' ').unwrap();
