@@ -26,6 +26,10 @@ pub const MODEL_VERSION: u32 = 1;
 /// A point that was disturbed counts only where this share of the points of its class was: then the disturbance is the rule.
 const DISTURBED_MOST: f64 = 0.5;
 
+/// With a queue another size has a median only where the share of it in the mean differs by at most this factor: where half of the requests meet
+/// a collection, and of another size a few, a median is 40 times as much or as little, and no depth between says when.
+const MEDIAN_SHARE_FACTOR: f64 = 2.0;
+
 /// What a model is fitted to; the part of the document that is read back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelSource {
@@ -132,7 +136,7 @@ pub struct WorkloadRequest {
 /// A prediction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
-    /// The median response time in nanoseconds; not of a mix.
+    /// The median response time in nanoseconds; not of a mix, nor where another size has another distribution with a queue.
     pub p50_ns: Option<Interval>,
     /// Requests a second, of a mix reads and writes together.
     pub ios_per_s: Interval,
@@ -276,11 +280,12 @@ impl DeviceModel {
                 let own = between(&model.median_shares, f64::from(model.depths[1]));
                 let of_size = between(&saturated.median_shares, request.size.0 as f64) / own;
                 let (low, high) = (time.low * of_size.min(1.0), time.high * of_size.max(1.0));
-                Interval { estimate: time.estimate, low, high }
+                let is_known = of_size.max(1.0 / of_size) <= MEDIAN_SHARE_FACTOR;
+                is_known.then_some(Interval { estimate: time.estimate, low, high })
             }
-            _ => time,
+            _ => Some(time),
         };
-        Ok(prediction(Some(time), rate, request.size, model.curve.name()))
+        Ok(prediction(time, rate, request.size, model.curve.name()))
     }
 
     /// Requests a second at a depth, of another size than that of the curve. At depth 1 a request takes `alone` times as long, and on the
