@@ -4,7 +4,6 @@ use flashlab_analysis::inference::{Finding, Parameter, Picture};
 use flashlab_analysis::priors;
 use flashlab_base::Bytes;
 
-use super::erase_block::{self, Signal};
 use crate::rule::Rule;
 use crate::session::Session;
 
@@ -29,7 +28,7 @@ pub(crate) fn conclude_provisional(session: &mut Session<'_, '_>) {
         no_region(session, REFUTED, evidence, region.picture);
         let unknown = "Slow sequential writes come back after less than a block of all dies, and so show no erase block.";
         let refuted = Finding::undetermined(Parameter::EraseBlockSize, unknown);
-        erase_block::hand_in(session, Signal::SlcRelocation, refuted);
+        session.hand_in(refuted);
     }
     for parameter in REGION {
         if let Some(provisional) = session.provisional(parameter) {

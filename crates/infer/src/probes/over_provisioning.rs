@@ -33,7 +33,6 @@ use flashlab_analysis::signals::full_logs::Shared;
 use flashlab_analysis::signals::onset::Onset;
 use flashlab_base::Bytes;
 
-use crate::answers::erase_block::{self, Signal};
 use crate::answers::slc_cache;
 use crate::answers::space::{SPACE, hand_in_space, known_within};
 use crate::checkpoint::ReclaimUnit;
@@ -274,7 +273,7 @@ fn hand_in_shared(session: &mut Session<'_, '_>, pages: &SinglePages, shared: &S
     let dies = session.known().premise(Parameter::ParallelUnits);
     let of_unit = UNIT_OF_LOGS.min(dies).min(most);
     let of_unit = Rule::found(Parameter::EraseBlockSize, unit, of_unit, evidence.clone());
-    erase_block::hand_in(session, Signal::FullLogs, of_unit.with(picture.clone()));
+    session.hand_in(of_unit.with(picture.clone()));
     let of_logs = Rule::found(Parameter::OpenBlocks, u64::from(logs), basis, evidence.clone());
     session.hand_in(of_logs.with(picture.clone()));
     hand_in_space(session, spare.0 as f64, [Some(basis.min(dies)); 2], &evidence, &picture);

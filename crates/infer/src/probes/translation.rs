@@ -51,7 +51,7 @@ mod sustained;
 use flashlab_analysis::inference::{Family, Finding, Parameter};
 use flashlab_analysis::priors;
 
-use crate::answers::erase_block::{self, Signal};
+use crate::answers::erase_block;
 use crate::answers::read_buffer::conclude_buffer;
 use crate::caps;
 use crate::halt::Halt;
@@ -162,7 +162,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         (family, basis) = sustained.family((family, basis));
         dear = dear.max(sustained.took() / seen.base);
         if let Some(unit) = sustained.unit() {
-            erase_block::hand_in(session, Signal::DepthInBlock, unit);
+            session.hand_in(unit);
             session.conclude(Rule::found(parameter, family, basis.min(most), evidence).with(seen.picture()));
             return Ok(());
         }
@@ -204,7 +204,7 @@ fn look_at_units(
         Family::SharedLogBlock => Ok(basis.min(FIRST_ALONE)),
         Family::Block | Family::LogBlock => {
             let Some(seen) = openings(session)? else { return Ok(basis) };
-            erase_block::hand_in(session, Signal::LogAllocations, seen.finding());
+            erase_block::hand_in_allocations(session, seen.finding());
             Ok(basis.max(shown))
         }
         _ => Ok(basis),

@@ -8,7 +8,6 @@ use flashlab_analysis::signals::steps::CostRise;
 use flashlab_base::{Bytes, Nanos};
 
 use super::refill::{Full, Refill, first_spike};
-use crate::answers::erase_block::{self, Signal};
 use crate::answers::slc_cache::{REGION, no_region};
 use crate::rule::Rule;
 use crate::session::Session;
@@ -174,7 +173,7 @@ fn conclude_region(
     );
     let moving = moving(filled, place, full);
     let relocated = Rule::found(Parameter::EraseBlockSize, unit, MOVED, evidence).with(moving);
-    erase_block::hand_in(session, Signal::SlcRelocation, relocated);
+    session.hand_in(relocated);
 }
 
 /// How much a region holds, what idle times make free of it, and why; the fill wrote `before` until it was full, and `begin` earlier.

@@ -5,7 +5,6 @@ use flashlab_analysis::signals::figures::{folded, slowest};
 use flashlab_analysis::signals::unit_rows::UnitOfRows;
 
 use super::overwriting::Overwriting;
-use crate::answers::erase_block::{self, Signal};
 use crate::checkpoint::ReclaimUnit;
 use crate::rule::Rule;
 use crate::session::Session;
@@ -86,8 +85,11 @@ impl Overwriting {
     /// Leaves what was seen to the groups behind.
     pub(super) fn hand_in(&self, session: &mut Session<'_, '_>) {
         session.set_reclaim_unit(self.unit());
-        if let Some(finding) = self.finding() {
-            erase_block::hand_in(session, Signal::Overwriting, finding);
+        // Blocks that an SLC cache relocates show the erase block more clearly.
+        if let Some(finding) = self.finding()
+            && !session.known().has_slc_cache()
+        {
+            session.hand_in(finding);
         }
     }
 }

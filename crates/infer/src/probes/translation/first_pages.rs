@@ -17,7 +17,6 @@ use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
-use crate::answers::erase_block::{self, Signal};
 use crate::halt::{Halt, if_affordable};
 use crate::patterns::in_turn;
 use crate::patterns::writes::{Buffer, apart, buffer, page_to_write, writes};
@@ -164,7 +163,7 @@ fn conclude(session: &mut Session<'_, '_>, unit: Bytes, costs: &[f64], stripe: B
     );
     let finding = Rule::found(Parameter::EraseBlockSize, unit, SHOWN, evidence);
     let picture = picture.draw("writes", Style::Dots, points).mark(unit.0 as f64, "erase block");
-    erase_block::hand_in(session, Signal::FirstPages, finding.with(picture));
+    session.hand_in(finding.with(picture));
 }
 
 #[cfg(test)]
