@@ -29,23 +29,24 @@ pub const LINE_FROM: Bytes = Bytes::kib(64);
 pub const LINE_TO: Bytes = Bytes::mib(1);
 /// The pause after an IO, as a share of what it takes: what it left to do is done when the next one comes.
 pub const PAUSE: f64 = 0.2;
-/// With this chance, sizes that lie on a line are not taken to.
+/// Sizes are taken for a line if deviations as large as theirs have more than this probability on a line. Higher: more lines are
+/// refused, so that the definition's sizes show A less exactly; lower: bent curves are taken for lines.
 const NO_LINE: f64 = 0.03;
 /// A size is on the line of the larger ones if the squared deviations, in standard errors, grow by less.
 const ON_LINE: f64 = 6.0;
-/// By this much of what they take sizes may be off a line that they seem to lie on, and that shows A by other sizes than the
-/// definition's.
+/// The standard deviation by which each size may be off a line that looks straight, as a share of its time: it widens A's interval.
+/// Lower: bends too small to be seen make A wrong; higher: the line is no more exact than the definition's sizes.
 const OFF_LINE: f64 = 0.002;
 /// The share of the time that all sizes have alike.
 const EVEN: f64 = 0.3;
-/// What is right.
+/// The relative error up to which an answer counts as right: the chance of an answer is that of an error below it.
 const RIGHT: f64 = 0.03;
-/// By this much of what pauses make of A it may be off what lateness makes of it: without pauses and with them. In a pause a device
-/// may read ahead; a write it only ends.
+/// The error of A for reads without pauses and with them, as a share of the difference between the two. It is larger with pauses,
+/// because a device may read ahead in them. Lower: the confidence of the answer is too high; higher: too low.
+/// Writes have no such error, because in a pause a device only ends a write.
 pub const READS_OFF: [f64; 2] = [0.1, 0.3];
-/// The same for writes.
-pub const WRITES_OFF: [f64; 2] = [0.0, 0.0];
-/// A line with an error this many times as large as that of the other one says nothing beside it.
+/// A line counts only if its error is at most this many times that of the other line. Higher: a vague line widens the range
+/// between the two; lower: a useful line is left out.
 const VAGUE: f64 = 4.0;
 /// In this many steps a figure is looked for between two.
 const STEPS: u32 = 64;
@@ -247,31 +248,29 @@ impl IoKind {
         self.curves.iter().map_while(SizeCurve::point).collect()
     }
 
-    fn told(&self) -> Option<FittedLine> {
+    fn line(&self) -> Option<FittedLine> {
         FittedLine::of(self.points(), self.smaller)
     }
 }
 
 /// The lines of IOs without pauses and with them.
 pub fn lines(kinds: &[IoKind]) -> [Option<FittedLine>; 2] {
-    [false, true].map(|is| kinds.iter().find(|kind| (kind.pause > 0.0) == is).and_then(IoKind::told))
+    [false, true].map(|is| kinds.iter().find(|kind| (kind.pause > 0.0) == is).and_then(IoKind::line))
 }
 
-/// What lines show of A, and the chance that it is right, if their errors were this many times as large as they are (`exact`): one of
-/// IOs that come at once, or of IOs after pauses, or both, which may be `off` by a part of what they differ by.
+/// What the lines of IOs without pauses and with them show of A, and the chance that it is right. Where there are both, each has an
+/// additional error, `off`, as a share of the difference between them.
 pub fn between(
     plain: Option<&FittedLine>,
     paused: Option<&FittedLine>,
-    off: [f64; 2],
-    exact: [f64; 2],
+    off: Option<[f64; 2]>,
 ) -> Option<(f64, f64)> {
-    let known = |told: &FittedLine, exact: f64| {
-        let Interval { estimate, low, high } = told.fit.line.intercept;
-        (estimate, exact * (high - low) / 4.0)
+    let known = |line: &FittedLine| {
+        let Interval { estimate, low, high } = line.fit.line.intercept;
+        (estimate, (high - low) / 4.0)
     };
-    let mut plain = plain.map(|told| known(told, exact[0]));
-    let mut paused = paused.map(|told| known(told, exact[1]));
-    if let (Some((one, error)), Some((other, other_error))) = (&mut plain, &mut paused) {
+    let (mut plain, mut paused) = (plain.map(known), paused.map(known));
+    if let (Some((one, error)), Some((other, other_error)), Some(off)) = (&mut plain, &mut paused, off) {
         let apart = ((*one - *other).powi(2) - error.powi(2) - other_error.powi(2)).max(0.0).sqrt();
         *error = error.hypot(off[0] * apart);
         *other_error = other_error.hypot(off[1] * apart);
@@ -288,8 +287,8 @@ pub fn between(
     };
     // It is wrong where all are below it, or all above it.
     let chance = |figure: f64| {
-        let over: f64 = all.iter().map(|&told| below(figure / (1.0 + RIGHT), told)).product();
-        let under: f64 = all.iter().map(|&told| 1.0 - below(figure / (1.0 - RIGHT), told)).product();
+        let over: f64 = all.iter().map(|&known| below(figure / (1.0 + RIGHT), known)).product();
+        let under: f64 = all.iter().map(|&known| 1.0 - below(figure / (1.0 - RIGHT), known)).product();
         (figure, if figure > 0.0 { 1.0 - over - under } else { 0.0 })
     };
     let figures = (0..=STEPS).map(|step| first + (last - first) * f64::from(step) / f64::from(STEPS));
@@ -336,29 +335,29 @@ pub(crate) mod tests {
 
     #[test]
     fn what_late_hosts_change_leaves_room_between() {
-        let told = |estimate: f64, error: f64| {
+        let line = |estimate: f64, error: f64| {
             let intercept = Interval { estimate, low: estimate - 2.0 * error, high: estimate + 2.0 * error };
             let line = WeightedLine { intercept, slope: 1.0, deviations: 0.0, chance: 1.0 };
             FittedLine { points: Vec::new(), fit: LineFit { from: 0, to: 0, line, is_line: false } }
         };
         let says = |plain: Option<FittedLine>, paused: Option<FittedLine>| {
-            between(plain.as_ref(), paused.as_ref(), READS_OFF, [1.0; 2]).unwrap()
+            between(plain.as_ref(), paused.as_ref(), Some(READS_OFF)).unwrap()
         };
         // Alone it has to be within 3 %, which are this many standard errors.
-        let (alone, chance) = says(Some(told(100.0, 3.0)), None);
+        let (alone, chance) = says(Some(line(100.0, 3.0)), None);
         assert!(alone == 100.0 && (chance - 0.68).abs() < 0.02, "{chance}");
         // Between two that are far apart there is room, rather where nobody pauses.
-        let (figure, chance) = says(Some(told(60.0, 3.0)), Some(told(100.0, 3.0)));
+        let (figure, chance) = says(Some(line(60.0, 3.0)), Some(line(100.0, 3.0)));
         assert!((62.0..80.0).contains(&figure) && chance > 0.95, "{figure} {chance}");
         // What is known exactly counts where the other is not.
-        let (figure, _) = says(Some(told(60.0, 60.0)), Some(told(100.0, 1.0)));
+        let (figure, _) = says(Some(line(60.0, 60.0)), Some(line(100.0, 1.0)));
         assert!((95.0..=100.0).contains(&figure), "{figure}");
         // Two that agree show more than one.
-        assert!(says(Some(told(100.0, 3.0)), Some(told(100.0, 3.0))).1 > 0.7);
+        assert!(says(Some(line(100.0, 3.0)), Some(line(100.0, 3.0))).1 > 0.7);
     }
 
     #[test]
-    fn time_goes_to_what_tells_the_cost() {
+    fn time_goes_to_what_shows_the_cost() {
         let points = points(|kib| 10.0 + kib);
         let shares = fit(&points, true, 1.0).unwrap().shares(&points);
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{shares:?}");

@@ -21,15 +21,16 @@ fn rule_of(line: &FittedLine) -> Rule {
     }
 }
 
-/// The cost of each IO; `what` they are, as "sequential reads".
+/// The cost of each IO; `what` they are, as "sequential reads"; `off` as for [`between`].
 pub(crate) fn cost(
     parameter: Parameter,
     what: &str,
     plain: Option<&FittedLine>,
     paused: Option<&FittedLine>,
-    off: [f64; 2],
+    off: Option<[f64; 2]>,
 ) -> Finding {
-    let Some((estimate, chance)) = between(plain, paused, off, [1.0; 2]) else {
+    let rule = [plain, paused].into_iter().flatten().map(rule_of).reduce(Rule::min);
+    let Some(((estimate, chance), rule)) = between(plain, paused, off).zip(rule) else {
         return Finding::undetermined(parameter, format!("There are too few sizes of {what} to fit a line."));
     };
     let words = [(plain, "without pauses"), (paused, "with pauses")];
@@ -41,8 +42,7 @@ pub(crate) fn cost(
     if chance < CONFIDENCE_LEAST {
         return Finding::undetermined(parameter, evidence).with(beginning(what, plain, paused, None));
     }
-    let most = [plain, paused].into_iter().flatten().map(rule_of).reduce(Rule::min).unwrap_or(OF_PART);
-    Rule::found(parameter, Nanos(estimate as u64), most.of_chance(chance), evidence).with(beginning(
+    Rule::found(parameter, Nanos(estimate as u64), rule.of_chance(chance), evidence).with(beginning(
         what,
         plain,
         paused,

@@ -1,6 +1,6 @@
 //! What reads of many sizes say of pages, planes, chunks, dies and channels, if a layout explains them.
 //!
-//! # Probes
+//! # Method
 //! 1. `traces` in one region after the other, until `likely` has a layout that explains what reads take there.
 //! 2. The same elsewhere: what is certain has to be said by both.
 //! 3. Where the device serves one request after the other, as a USB stick does whatever the kernel queues, only reads one at a

@@ -6,7 +6,7 @@
 //! transfer; in the next row of the same die it costs the array's time as well; on another die nothing, or its transfer
 //! where the channel is the same. So pages that all lie on different dies are not seen here.
 //!
-//! # Probes
+//! # Method
 //! Boundaries of 2^k: the page is the smallest that costs something. Elsewhere as well, and half of it does not, within
 //! 3 % of that.
 

@@ -5,7 +5,7 @@
 //! device end what belongs to it, as it does before it answers where nothing disturbs it; so reads are done with pauses and
 //! without. What is read ahead meanwhile would show: a pause that makes reads faster is left out.
 //!
-//! # Probes
+//! # Method
 //! 1. All sizes some times, up to saturation; then with pauses and without, alternating.
 //! 2. Turns of all that is not clear, each time from another place on: doublings until each is on one side of 2.5 %, and the
 //!    sizes of the line, each as long as it is of use, until A is exact enough or the time is used up.
@@ -64,14 +64,17 @@ const TURNS: f64 = 64.0;
 const TURNS_FIRST: u64 = 2;
 /// The share of a turn for doublings that are not clear.
 const FOR_GROWTH: f64 = 0.25;
-/// Runs of each kind that show whether pauses pay; reads that wait for the one before are by less than this slower.
+/// Runs of each kind that show whether pauses make reads faster.
 const PAUSE_RUNS: u64 = 4;
+/// Pauses make reads faster if these take less than this share of the time without pauses. Reads that wait for the one before save
+/// less. Higher: reads with pauses are left out for no reason; lower: what a device reads ahead in a pause is taken for a lower A.
 const PAUSE_PAYS: f64 = 0.95;
 /// A doubling is clear enough if its growth is known so well.
 const GROWTH_KNOWN: f64 = 0.003;
-/// What is known of A is enough if it is right with this chance, and of no use if its interval's half width will be more than so
-/// much of it: where there are no reads with pauses, or where there are, as it may be anything between.
+/// The probe reads no more for A once the chance that A is right exceeds this. Lower: the probe ends before A is exact.
 const ENOUGH: f64 = 0.9999;
+/// A kind of reads gets no more time for A if the half width of A's interval will be more than this share of A at the end.
+/// First where all reads are without pauses; then where there are reads with pauses too, because A lies anywhere between both.
 const NO_USE: [f64; 2] = [0.12, 0.4];
 /// The confidence of answers on a device that may hold no data.
 const UNCLEAR_RULE: Rule = Rule::strong("no data").capped(caps::NO_DATA);
@@ -98,11 +101,11 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         }
         let used = begin.since(session.time_left()).0 as f64;
         let times = limit / used.max(1.0);
-        let is_told = chance(&kinds) > ENOUGH;
-        let of_use = NO_USE[kinds.len() - 1];
+        let is_known = chance(&kinds) > ENOUGH;
+        let no_use = NO_USE[kinds.len() - 1];
         let all = kinds.iter().enumerate();
         let wanted: Vec<Vec<f64>> =
-            all.map(|(index, kind)| wanted(kind, index == 0, (!is_told).then_some(of_use), times)).collect();
+            all.map(|(index, kind)| wanted(kind, index == 0, (!is_known).then_some(no_use), times)).collect();
         let more = wanted.iter().flatten().any(|&share| share > 0.0) || turn < TURNS_FIRST;
         let next = limit / TURNS;
         if !more || used + next > limit || reading.read > ALL_BYTES {
@@ -162,7 +165,7 @@ fn wanted(kind: &IoKind, for_growth: bool, no_use: Option<f64>, times: f64) -> V
 /// The chance that what is known of A is right.
 fn chance(kinds: &[IoKind]) -> f64 {
     let [plain, paused] = lines(kinds);
-    between(plain.as_ref(), paused.as_ref(), READS_OFF, [1.0; 2]).map_or(0.0, |(_, chance)| chance)
+    between(plain.as_ref(), paused.as_ref(), Some(READS_OFF)).map_or(0.0, |(_, chance)| chance)
 }
 
 /// Reads of doubling size, until doubling them has brought nothing twice, and the line has all its sizes.
@@ -311,7 +314,8 @@ fn conclude(session: &mut Session<'_, '_>, kinds: &[IoKind]) {
         session.conclude(Finding::undetermined(Parameter::ReadSaturationSize, evidence).with(picture));
     }
     let [plain, paused] = lines(kinds);
-    let cost = cost(Parameter::ReadCostPerIo, "sequential reads", plain.as_ref(), paused.as_ref(), READS_OFF);
+    let cost =
+        cost(Parameter::ReadCostPerIo, "sequential reads", plain.as_ref(), paused.as_ref(), Some(READS_OFF));
     session.conclude(cost);
 }
 
@@ -320,18 +324,18 @@ mod tests {
     use super::*;
 
     /// Growths that are known to half a per cent.
-    fn told(growths: &[f64]) -> Option<(usize, Rule)> {
+    fn saturation_of(growths: &[f64]) -> Option<(usize, Rule)> {
         let known = |&estimate: &f64| Interval { estimate, low: estimate - 0.005, high: estimate + 0.005 };
         saturation(&growths.iter().map(known).collect::<Vec<_>>())
     }
 
     #[test]
     fn nothing_larger_brings_more() {
-        assert_eq!(told(&[1.8, 1.2, 1.01, 1.0]), Some((2, CLEAR)));
-        assert_eq!(told(&[1.8, 1.027, 1.01, 1.0]), Some((2, CLEAR.min(UNCLEAR))));
+        assert_eq!(saturation_of(&[1.8, 1.2, 1.01, 1.0]), Some((2, CLEAR)));
+        assert_eq!(saturation_of(&[1.8, 1.027, 1.01, 1.0]), Some((2, CLEAR.min(UNCLEAR))));
         // A stair, and a fall that is made good.
-        assert_eq!(told(&[1.8, 1.01, 1.4, 1.01, 1.0]), Some((3, UNCLEAR)));
-        assert_eq!(told(&[1.8, 1.01, 0.7, 1.4, 1.0]), Some((1, UNCLEAR)));
-        assert_eq!(told(&[1.8, 1.01, 1.4]), None);
+        assert_eq!(saturation_of(&[1.8, 1.01, 1.4, 1.01, 1.0]), Some((3, UNCLEAR)));
+        assert_eq!(saturation_of(&[1.8, 1.01, 0.7, 1.4, 1.0]), Some((1, UNCLEAR)));
+        assert_eq!(saturation_of(&[1.8, 1.01, 1.4]), None);
     }
 }

@@ -24,7 +24,7 @@ use flashlab_analysis::signals::figures::median;
 use flashlab_analysis::signals::saturation::{
     Doubling, Saturated, doublings, falls, is_faster_than_a_half, open, saturated,
 };
-use flashlab_analysis::signals::sizes::{IoKind, LineFit, PAUSE, SizeCurve, WRITES_OFF, lines};
+use flashlab_analysis::signals::sizes::{IoKind, LineFit, PAUSE, SizeCurve, lines};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Time};
 
@@ -75,7 +75,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let kind = kind?;
     let [plain, paused] = lines(slice::from_ref(&kind));
     let mut cost =
-        cost(Parameter::WriteCostPerIo, "sequential writes", plain.as_ref(), paused.as_ref(), WRITES_OFF);
+        cost(Parameter::WriteCostPerIo, "sequential writes", plain.as_ref(), paused.as_ref(), None);
     // The fixed part alone is mistaken for what a small write takes.
     let smallest = kind.curves.iter().find(|curve| !curve.times.is_empty());
     if let (Some(_), Some(curve)) = (&cost.value, smallest) {

@@ -1,6 +1,6 @@
 //! Pages, planes, chunks, dies and channels.
 //!
-//! # Probes
+//! # Method
 //! 1. The page, by reads across boundaries, one at a time.
 //! 2. All of it, by reads of many sizes that a layout has to explain.
 
