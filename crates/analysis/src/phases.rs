@@ -37,13 +37,13 @@ pub fn phases(response_ns: &[u64]) -> Phases {
 
 /// The period of several runs that follow one another, as one sequence of IOs in which each run has its own level; and the figures
 /// that decided. An oscillation that counts IOs goes on from run to run, so that all of them together show longer periods than each.
-pub fn common_period(runs: &[Vec<f64>]) -> (Option<u64>, String) {
+pub fn common_period<'a>(runs: impl IntoIterator<Item = &'a Vec<f64>>) -> (Option<u64>, String) {
     let centred = |run: &Vec<f64>| -> Vec<f64> {
         let logs: Vec<f64> = run.iter().map(|ns| ns.max(1.0).ln()).collect();
         let level = mean(&logs).unwrap_or(0.0);
         logs.into_iter().map(|log| log - level).collect()
     };
-    let all: Vec<f64> = runs.iter().flat_map(centred).collect();
+    let all: Vec<f64> = runs.into_iter().flat_map(centred).collect();
     let Period { ios, evidence, .. } = period::find(&all);
     (ios.map(|ios| ios as u64), evidence)
 }

@@ -85,6 +85,44 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     read_ahead::probe(session, &repeated)
 }
 
+/// What keeps a single page. A read is then fast directly after one of the same page, and slow after one of the next page.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum PageKeeper {
+    /// The controller.
+    Cache,
+    /// The register of each die. It keeps the page while another die is read; and it keeps a page of each plane.
+    Register,
+    /// One of both.
+    CacheOrRegister,
+}
+
+impl PageKeeper {
+    /// What keeps it, by reads that alternate between two dies, and reads that follow one of the next page.
+    fn of_two_dies(dies: &[f64], next: &[f64]) -> PageKeeper {
+        if is_faster(dies, next) { PageKeeper::Register } else { PageKeeper::Cache }
+    }
+
+    /// The finding that the page is cached, by reads after one of the same page and after one of the next; none of a register.
+    fn finding(self, page: Bytes, [same, next]: [&[f64]; 2]) -> Option<Finding> {
+        let rule = match self {
+            PageKeeper::Cache => SINGLE_PAGE,
+            PageKeeper::Register => return None,
+            PageKeeper::CacheOrRegister => PAGE_OR_REGISTER,
+        };
+        let evidence = format!(
+            "A read takes {} directly after one of the same page of {page}, and {} after one of the next page: the device keeps a single page.",
+            duration(median(same)),
+            duration(median(next)),
+        );
+        let picture = ranked(
+            "Reads directly after a read of the same page, and of the next one: a cached page is read faster.",
+            "reads",
+            [("same page", same), ("next page", next)],
+        );
+        Some(Rule::found(Parameter::ReadBufferSize, page, rule, evidence).with(picture))
+    }
+}
+
 struct CacheProbe {
     apart: Bytes,
     /// Reads of the flash.
@@ -228,42 +266,28 @@ impl CacheProbe {
         Ok(None)
     }
 
-    /// The finding that a single page is cached: then a read is fast directly after one of the same page, and slow after one of the
-    /// next page. The register of a die shows that as well, but it keeps a row of all planes, and keeps it while another die is read.
+    /// The finding that a single page is cached, if so.
     fn single_page(&mut self, session: &mut Session<'_, '_>) -> Result<Option<Finding>, Halt> {
         let known = session.known();
         let Some(page) = known.bytes(Parameter::ReadPageSize).filter(|&page| page * 2 <= self.apart) else {
             return Ok(None);
         };
-        let is_row = known.count(Parameter::PlanesReadAtOnce).is_none_or(|planes| planes == 1);
+        let may_be_register = known.count(Parameter::PlanesReadAtOnce).is_none_or(|planes| planes == 1);
         let other_die = known.bytes(Parameter::ChunkSize);
         let last = Bytes(page.0.saturating_sub(session.block().0));
         let (same, next) = (self.second_of_pairs(session, last)?, self.second_of_pairs(session, page)?);
         if !is_faster(&same, &next) {
             return Ok(None);
         }
-        let rule = match other_die {
-            _ if !is_row => SINGLE_PAGE,
-            Some(chunk) => {
-                let dies = footprint(session, "two-dies", (Bytes::ZERO, chunk, 2), PAIRS)?.split_off(2);
-                if is_faster(&dies, &next) {
-                    return Ok(None);
-                }
-                SINGLE_PAGE
-            }
-            None => PAGE_OR_REGISTER,
+        let keeper = match other_die {
+            _ if !may_be_register => PageKeeper::Cache,
+            Some(chunk) => PageKeeper::of_two_dies(
+                &footprint(session, "two-dies", (Bytes::ZERO, chunk, 2), PAIRS)?.split_off(2),
+                &next,
+            ),
+            None => PageKeeper::CacheOrRegister,
         };
-        let evidence = format!(
-            "A read takes {} directly after one of the same page of {page}, and {} after one of the next page: the device keeps a single page.",
-            duration(median(&same)),
-            duration(median(&next)),
-        );
-        let picture = ranked(
-            "Reads directly after a read of the same page, and of the next one: a cached page is read faster.",
-            "reads",
-            [("same page", same.as_slice()), ("next page", &next)],
-        );
-        Ok(Some(Rule::found(Parameter::ReadBufferSize, page, rule, evidence).with(picture)))
+        Ok(keeper.finding(page, [&same, &next]))
     }
 
     /// Reads at offsets of their own, each directly after a read this far behind it: nothing follows anything.
@@ -333,5 +357,30 @@ impl CacheProbe {
         let is_exact = keeps(fits)? && !keeps(fits + 1)?;
         let is_rough = is_exact || (keeps((fits * 4 / 5).max(1))? && !keeps((fits * 3 / 2).max(fits + 4))?);
         Ok(Footprints { granule, fast, fits, curve, end: Some(FootprintEnd { slow, is_exact, is_rough }) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads of about this time, with a little scatter.
+    fn reads(time: f64) -> Vec<f64> {
+        (0..PAIRS).map(|read| time * (1.0 + 0.01 * (read * 7 % 11) as f64)).collect()
+    }
+
+    #[test]
+    fn a_page_that_stays_fast_while_another_die_is_read_is_in_a_register() {
+        let (same, next) = (reads(20e3), reads(60e3));
+        let rule = |keeper: PageKeeper| {
+            let finding = keeper.finding(Bytes::kib(4), [&same, &next])?;
+            assert_eq!(finding.number(), Some(4096.0), "{}", finding.evidence);
+            finding.rule
+        };
+        assert_eq!(rule(PageKeeper::of_two_dies(&same, &next)), None);
+        let of_cache = rule(PageKeeper::of_two_dies(&reads(60e3), &next));
+        assert_eq!(of_cache.as_deref(), Some("read_buffer_size/single page"));
+        let open = rule(PageKeeper::CacheOrRegister);
+        assert_eq!(open.as_deref(), Some("read_buffer_size/single page or register"));
     }
 }

@@ -101,7 +101,7 @@ fn experiment(session: &mut Session<'_, '_>) -> Result<(Experiment, Result<(), H
     let left = session.writes_left();
     let known = session.known();
     let logs = known.count(Parameter::OpenBlocks).zip(known.bytes(Parameter::EraseBlockSize));
-    let log_bytes = logs.map_or(Bytes::ZERO, |(logs, unit)| unit * logs);
+    let log_bytes = logs.map(|(logs, unit)| unit * logs);
     Ok((Experiment { sizes, before, burst, after, is_steady, rewritten, left, merges, log_bytes }, halted))
 }
 

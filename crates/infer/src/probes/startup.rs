@@ -64,8 +64,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let is_page_map = session.known().family().is_some_and(Family::maps_pages);
     let benefit = pause::benefit([&with, &without], buffer(session), is_page_map);
-    let all = without.iter().zip(&with).flat_map(|(without, with)| [without.clone(), with.clone()]).collect();
-    let writes = RandomWrites { without, all, is_page_map };
+    let writes = RandomWrites { without, with, is_page_map };
     for finding in [writes.startup(), writes.period(), benefit] {
         session.conclude(finding);
     }

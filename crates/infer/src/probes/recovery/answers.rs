@@ -51,8 +51,8 @@ pub(super) struct Experiment {
     pub(super) left: Bytes,
     /// Whether the translation layer merges blocks, which limits what it can defer.
     pub(super) merges: bool,
-    /// What its log blocks hold; 0 if that is not known.
-    pub(super) log_bytes: Bytes,
+    /// What its log blocks hold, if that is known.
+    pub(super) log_bytes: Option<Bytes>,
 }
 
 /// The recovery time, whether the slowdown ends by itself, and whether rewriting ends it.
@@ -74,28 +74,26 @@ pub(super) fn answers(seen: &Experiment) -> [Finding; 3] {
     [time, ends, cures]
 }
 
-/// Whether log blocks may still hold random writes when the regions are fast again: both regions are smaller than what the logs hold, and
-/// have their own logs then.
-fn is_within_logs(seen: &Experiment) -> bool {
-    seen.after.slowed > 0 && seen.log_bytes > seen.sizes.sequential * (2 * seen.sizes.pass)
+/// What the log blocks hold, if writes were slowed down and that is more than both regions. The regions then have log blocks of their
+/// own, and are fast again while other log blocks still hold random writes.
+fn logs_beyond_regions(seen: &Experiment) -> Option<Bytes> {
+    let regions = seen.sizes.sequential * (2 * seen.sizes.pass);
+    seen.log_bytes.filter(|&logs| seen.after.slowed > 0 && logs > regions)
 }
 
 fn recovery_time(seen: &Experiment, is_short: bool, evidence: &str) -> Finding {
     let (parameter, after) = (Parameter::RecoveryTime, &seen.after);
     let picture = picture(seen);
-    match seen.after.end(&seen.before) {
-        End::ByItself if is_within_logs(seen) => {
-            let evidence = format!(
-                "{evidence} The log blocks hold {}, which is more than both regions.",
-                seen.log_bytes
-            );
+    match (after.end(&seen.before), logs_beyond_regions(seen)) {
+        (End::ByItself, Some(logs)) => {
+            let evidence = format!("{evidence} The log blocks hold {logs}, which is more than both regions.");
             Finding::undetermined(parameter, evidence).with(picture)
         }
-        End::ByItself if seen.is_steady && !is_short && after.is_as_before(&seen.before) => {
+        (End::ByItself, None) if seen.is_steady && !is_short && after.is_as_before(&seen.before) => {
             let found = Rule::found(parameter, after.time(), Rule::likely("ended by itself"), evidence);
             found.with(picture.mark(after.time().0 as f64, "recovered"))
         }
-        End::WhereRewritten => {
+        (End::WhereRewritten, _) => {
             Rule::not_identifiable(parameter, Rule::likely("ends where rewritten"), evidence).with(picture)
         }
         _ => Finding::undetermined(parameter, evidence).with(picture),
@@ -198,4 +196,60 @@ fn picture(seen: &Experiment) -> Picture {
     .draw("after the burst", Style::Line, done.zip(windows(&after.costs, width)).collect())
     .draw("mean before the burst", Style::Fitted, vec![(0.0, level), (end, level)])
     .draw("limit: slower by a tenth", Style::Fitted, vec![(0.0, SLOWED * level), (end, SLOWED * level)])
+}
+
+#[cfg(test)]
+mod tests {
+    use flashlab_analysis::signals::pass_level::PassLevel;
+
+    use super::*;
+
+    const PASS: u64 = 64;
+
+    /// Three passes after a burst, of which the first is slower by this factor; the other region is as before.
+    fn experiment(slower: f64, log_bytes: Option<Bytes>) -> Experiment {
+        let pass = |factor: f64| -> Vec<f64> {
+            (0..PASS).map(|write| 1e6 * factor * (1.0 + 0.01 * (write * 7 % 11) as f64)).collect()
+        };
+        let level = || PassLevel::new(&[pass(1.0), pass(1.01), pass(0.99)]);
+        let before = Before { first: level(), other: level() };
+        let costs = [pass(slower), pass(1.0), pass(1.0)].concat();
+        let slowed = before.first.slowed(&costs);
+        let done = (1..=costs.len()).map(|write| write as f64 * 1e6).collect();
+        let (random, sequential) = (Bytes::kib(4), Bytes::kib(32));
+        let span = Bytes::mib(8);
+        Experiment {
+            sizes: Sizes {
+                pass: PASS,
+                burst: 1,
+                random,
+                sequential,
+                span,
+                in_order: false,
+                rewriting: Bytes::ZERO,
+            },
+            before,
+            burst: BURST,
+            after: After { costs, done, slowed, other: Some(pass(1.0)) },
+            is_steady: true,
+            rewritten: None,
+            left: Bytes::ZERO,
+            merges: true,
+            log_bytes,
+        }
+    }
+
+    #[test]
+    fn no_time_is_concluded_where_the_logs_hold_more_than_both_regions() {
+        let [time, ends, _] = answers(&experiment(3.0, Some(Bytes::kib(32) * (2 * PASS + 1))));
+        assert!(time.value.is_none() && time.evidence.contains("The log blocks hold"), "{}", time.evidence);
+        assert_eq!(ends.value, Some(true.into()), "{}", ends.evidence);
+        for (slower, log_bytes) in
+            [(3.0, None), (3.0, Some(Bytes::kib(32) * (2 * PASS))), (1.0, Some(Bytes::gib(1)))]
+        {
+            let [time, ..] = answers(&experiment(slower, log_bytes));
+            assert_eq!(time.rule.as_deref(), Some("recovery_time/ended by itself"), "{}", time.evidence);
+            assert_eq!(time.number() == Some(0.0), slower == 1.0, "{}", time.evidence);
+        }
+    }
 }

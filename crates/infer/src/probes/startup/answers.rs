@@ -20,8 +20,8 @@ const NO_OSCILLATION: Rule = Rule::likely("no oscillation");
 pub(super) struct RandomWrites {
     /// Without pauses, each run after idle time.
     pub(super) without: Vec<Vec<f64>>,
-    /// All runs, those with pauses too, in the order in which they were done.
-    pub(super) all: Vec<Vec<f64>>,
+    /// With pauses, each run directly after the run without pauses of the same index.
+    pub(super) with: Vec<Vec<f64>>,
     /// Whether every page can lie anywhere.
     pub(super) is_page_map: bool,
 }
@@ -72,7 +72,8 @@ impl RandomWrites {
             phases[0].evidence
         );
         if self.is_page_map {
-            let (period, figures) = common_period(&self.all);
+            let all = runs.iter().zip(&self.with).flat_map(|(without, with)| [without, with]);
+            let (period, figures) = common_period(all);
             let rule = if period.is_some() { ALL_IN_SEQUENCE } else { NO_OSCILLATION };
             let evidence = format!("{evidence} All runs in sequence, those with pauses too: {figures}.");
             return Rule::found(parameter, period.unwrap_or(0), rule, evidence).with(picture);
@@ -156,7 +157,7 @@ mod tests {
     fn runs(cost: impl Fn(usize) -> f64) -> RandomWrites {
         let mut random = Prng::new(Seed(1));
         let run = (0..1024).map(|write| cost(write) * (1.0 + 0.01 * random.unit())).collect();
-        RandomWrites { without: vec![run; RUNS], all: Vec::new(), is_page_map: false }
+        RandomWrites { without: vec![run; RUNS], with: Vec::new(), is_page_map: false }
     }
 
     #[test]
@@ -172,5 +173,31 @@ mod tests {
         let found = runs(|write| if write % 32 == 31 { 900e3 } else { 100e3 }).period();
         assert_eq!(found.number(), Some(32.0), "{}", found.evidence);
         assert_eq!(runs(|_| 100e3).period().number(), Some(0.0));
+    }
+
+    #[test]
+    fn on_a_page_map_all_runs_in_sequence_show_a_period_that_no_run_shows_alone() {
+        let mut random = Prng::new(Seed(1));
+        let mut of_stalls = |stalls: usize, is_page_map: bool| {
+            let mut done = 0;
+            let mut run = |count: usize| -> Vec<f64> {
+                done += count;
+                let cost = |write: usize| if write % 300 < stalls { 900e3 } else { 100e3 };
+                (done - count..done).map(|write| cost(write) * (1.0 + 0.05 * random.unit())).collect()
+            };
+            let (mut without, mut with) = (Vec::new(), Vec::new());
+            for count in [608, 448, 544, 448] {
+                without.push(run(512));
+                with.push(run(count));
+            }
+            let found = RandomWrites { without, with, is_page_map }.period();
+            (found.number(), found.rule.unwrap_or_default(), found.evidence)
+        };
+        let (period, rule, evidence) = of_stalls(3, true);
+        assert_eq!((period, rule.as_str()), (Some(300.0), "period_ios/all runs in sequence"), "{evidence}");
+        for (stalls, is_page_map) in [(3, false), (0, true)] {
+            let (period, rule, evidence) = of_stalls(stalls, is_page_map);
+            assert_eq!((period, rule.as_str()), (Some(0.0), "period_ios/no oscillation"), "{evidence}");
+        }
     }
 }
