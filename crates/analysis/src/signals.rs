@@ -5,10 +5,10 @@
 //! # Invariants
 //! - The same times give the same signals.
 
-pub mod cheap_beginning;
 pub mod copied;
 pub mod cycles;
 pub mod depths;
+pub mod fast_beginning;
 pub mod figures;
 pub mod full_logs;
 pub mod kinds;

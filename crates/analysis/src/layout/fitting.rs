@@ -25,7 +25,7 @@ pub const SIGMA_MIN: f64 = 0.02;
 
 /// The most that a deviation counts, as the logarithm of a likelihood: three standard deviations.
 const CAP: f64 = 4.5;
-/// Deviations are taken for this many times smaller at first, so that few of them are capped.
+/// The fit divides all deviations by these widths, one after the other: the wider ones come first, as they cap few deviations.
 const WIDTHS: [f64; 3] = [4.0, 2.0, 1.0];
 /// The most steps at each width, and what a step gains at least, and of what there is to gain.
 const STEPS: usize = 6;
@@ -33,7 +33,7 @@ const GAIN: f64 = 0.02;
 const GAIN_SHARE: f64 = 5e-4;
 /// How far times are moved to see how usual they are beside, relative to all of them.
 const SIDE: f64 = 1e-3;
-/// What is this many times less likely than a good fit is given up before the last width.
+/// A layout is given up before the last width if its loss is this many times that of a good fit, and 20 more.
 const HOPELESS: f64 = 1.6;
 
 /// A moment as the model has it.
@@ -206,8 +206,8 @@ pub(crate) trait IoModel {
         (times, least)
     }
 
-    /// Goes to more likely times, with deviations this many times smaller, from some that make the IOs unlikely by `loss`, each of
-    /// which is `off` by this much; and says how unlikely and unusual they are.
+    /// Goes to more likely times, with deviations divided by `width`. It begins at times with the loss `loss`, by which each IO deviates
+    /// as in `off`. It returns the times and their loss, with what `unusual` says of them.
     fn descend(
         &self,
         (mut times, loss, off): (LayoutTimes, f64, &mut Vec<f64>),

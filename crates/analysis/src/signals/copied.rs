@@ -3,8 +3,8 @@
 //! # Model
 //! Equal writes stall by chance, with a small probability. From the first block on there is a window of writes once in
 //! each period, as wide as the dies are apart, with another probability to stall, of which nothing is known. Of all
-//! beginnings, periods and widths the likeliest is taken, with the probabilities integrated out (beta-binomial numbers), by how much
-//! likelier it is than stalls by chance only, and less what this many of them are likelier by chance.
+//! beginnings, periods and widths the likeliest is taken, with the probabilities integrated out (beta-binomial numbers). It counts by
+//! its log-likelihood ratio to stalls by chance only, minus the logarithm of the number of beginnings, periods and widths tried.
 //!
 //! # Invariants
 //! - a cycle begins with a stall, and several of its windows are seen;

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 
 use super::figures::{median, roundest};
 
-/// The shortest unit fits at least this many times into the longest one, and that this many times where the addresses lie.
+/// The longest unit that is tried fits this number of times into the range of the addresses.
 pub const UNITS_LEAST: u64 = 4;
 /// Writes that have to be left with a delay.
 const PAIRS_LEAST: usize = 64;

@@ -27,12 +27,15 @@ const WAITING: usize = 16;
 const FREE_MOST: usize = 3;
 /// What lies before the first stall is a whole number of logs up to this share of one.
 const WHOLE: f64 = 0.06;
-/// A rise of the cost is one if it is this much likelier than none, as a log-likelihood ratio, and so large a share of what all but slow outliers cost;
-/// kinds of costs that are distinguished, and writes before it and behind it.
+/// The least log-likelihood ratio of a rise of the cost to none, beyond the logarithm of the number of places tried.
 const RISE_GAIN: f64 = 10.0;
-const RISE_LEAST: f64 = 0.03;
+/// The quantile of the costs that a rise is measured by: slower writes are outliers.
 const USUAL: f64 = 0.9;
+/// The least rise of that quantile, as a share of its value before the rise.
+const RISE_LEAST: f64 = 0.03;
+/// The number of equally frequent kinds of costs whose shares are compared before and behind a rise.
 const KINDS: usize = 8;
+/// The fewest writes before a rise, and behind it.
 const BESIDE: usize = 16;
 /// Costs this many times the usual one, or as small a part of it, are outliers.
 const OUTLIER: f64 = 4.0;
@@ -100,7 +103,7 @@ pub fn is_on_grid(stall: usize, first: usize, period: usize) -> bool {
     off_grid(stall, first, period) <= SLACK
 }
 
-/// The logs that were full before the first stall, if this many are deferred and a buffer holds one of these numbers of pages.
+/// The logs that were full before the first stall, if `deferred` merges are deferred and a buffer holds one of the numbers `buffered` of pages.
 pub fn logs_of(regular: &Regular, deferred: usize, buffered: &[usize]) -> Option<Shared> {
     let Regular { first, period, .. } = *regular;
     let slack = f64::max(WHOLE, 2.5 / period as f64);
@@ -109,9 +112,9 @@ pub fn logs_of(regular: &Regular, deferred: usize, buffered: &[usize]) -> Option
         let count = logs.round();
         (1.0..=priors::LOGS_MOST).contains(&count).then_some((count - logs, count))
     };
-    let told: Vec<(f64, f64)> = buffered.iter().filter_map(of).collect();
-    let &(missing, count) = told.iter().min_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))?;
-    let others = told.iter().any(|other| other.1 != count && other.0.abs() <= slack);
+    let counts: Vec<(f64, f64)> = buffered.iter().filter_map(of).collect();
+    let &(missing, count) = counts.iter().min_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))?;
+    let others = counts.iter().any(|other| other.1 != count && other.0.abs() <= slack);
     let whole = missing.abs() <= slack && !others;
     Some(Shared { logs: count as u32, first, period, whole, deferred: Some(deferred) })
 }

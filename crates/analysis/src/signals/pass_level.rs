@@ -5,7 +5,7 @@
 //! which belong to addresses count for nothing. What chance does, the passes before say: each of them is compared with the others in
 //! the same way. Put behind the passes after the burst they are what is usual, and where the ranks of the whole series change, down,
 //! the writes are not slowed down any more: in the middle of a pass, between passes, or not before the usual ones begin. As neighbours
-//! may depend on each other, this many stretches in a row have to cost more than as many ever did before, too.
+//! may depend on each other, the slow stretches also have to cost more on average than any equally long series of stretches before.
 //!
 //! The place is then found write by write: it is where the sum of what they cost beyond the middle of the two levels is largest.
 //!
@@ -143,12 +143,13 @@ impl PassLevel {
             && change(&series, Direction::Up).is_some_and(|found| found.p <= P)
     }
 
-    /// Whether writes are slowed down to the end, of which this many are: the last ones are too few to show it.
+    /// Whether writes are slowed down to the end, of which the first `slowed` are: fewer than a quarter of a pass are left, too few to
+    /// show an end.
     pub fn is_slowed_to_the_end(&self, slowed: usize, writes: usize) -> bool {
         slowed + self.costs.len() / 4 > writes
     }
 
-    /// The most that this many stretches in a row cost in the passes before.
+    /// The highest mean cost of `stretches` stretches in a row in the passes before.
     fn most_by_chance(&self, stretches: usize) -> f64 {
         self.usual.windows(stretches.clamp(1, self.usual.len())).map(mean).fold(0.0, f64::max)
     }

@@ -36,8 +36,9 @@ const STALLS_MOST: usize = 600;
 const RISE: f64 = 1.5;
 /// What is usual counts as much as this many visits of a place.
 const USUAL: f64 = 1.0;
-/// A number of rows that is once more divisible by two is this much likelier, as a log-likelihood ratio, up to this many times.
+/// Each factor of two in the number of rows adds this to the log-likelihood ratio of the unit.
 const ROUNDER: f64 = 1.5;
+/// The most factors of two that count.
 const ROUNDNESS_MOST: u32 = 4;
 /// How much likelier than none a unit is, as a log-likelihood ratio, to be found.
 const GAIN_LEAST: f64 = 20.0;

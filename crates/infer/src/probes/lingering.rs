@@ -1,9 +1,9 @@
 //! How long random writes linger in the reads after them.
 //!
 //! # Model
-//! uFLIP section 4.3: a device that puts work off does it while the host reads, and reads wait for it. It can deferred
-//! only a limited amount: from some number of writes on, more of them do not make it last longer. So as many are written as the
-//! budget and its repetitions allow: reads before, writes, and reads after them until they are as before.
+//! uFLIP section 4.3: a device that defers work does it while the host reads, and reads wait for it. A device can defer only a
+//! limited amount of work: from some number of writes on, further writes do not make it last longer. So each experiment does the
+//! most writes that the budget allows for all experiments. It reads, writes, and reads until the reads are as fast as before.
 //!
 //! A few reads wait for what the last writes set going on any device: that is no effect.
 //!
@@ -50,8 +50,9 @@ const READS_FIRST: u64 = 8192;
 const READS_MOST: u64 = 1 << 17;
 /// Fewer slow reads are no effect.
 const FEW: u64 = 20;
-/// Experiments that have to agree, to this much of the time.
+/// How often the experiment is done.
 const REPETITIONS: u64 = 3;
+/// The experiments agree if half the range of their times is at most this share of the median time.
 const SPREAD: f64 = 0.1;
 
 /// One experiment.

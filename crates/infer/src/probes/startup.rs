@@ -10,7 +10,7 @@
 //! 1. Several runs of random writes, each after idle time and at offsets of its own. About as many writes with pauses between them
 //!    follow each run: the two kinds of runs alternate, so that drift does not decide what pauses buy.
 //! 2. `phases` finds the start-up phase and the period of each run, and what most runs show decides. If only a part of
-//!    the writes is slow, all runs together show from which write on (`cheap_beginning`).
+//!    the writes is slow, all runs together show from which write on (`fast_beginning`).
 //!
 //! # Invariants
 //! - What no second run shows is not found.

@@ -63,7 +63,7 @@ use crate::words::duration;
 use deferred::{DEFERRED, deferred};
 use family_costs::FamilyCosts;
 use first_pages::hand_in_unit;
-use log_allocations::openings;
+use log_allocations::allocations;
 use map_cache::{MapCache, look_for_map_cache};
 use orders::orders;
 use sustained::{Sustained, sustained};
@@ -184,7 +184,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let before = basis;
     let may_go;
     (family, basis, may_go) = look_at_orders(session, &seen, dear, (family, basis), &mut evidence)?;
-    // One log on each die takes two places alternating for what openings cost.
+    // With one log on each die, writes that alternate between two offsets allocate a log each time.
     let shown = if may_go && family == Family::LogBlock { before } else { SHOWN };
     basis = look_at_units(session, (family, basis), shown)?.min(most);
     session.conclude(found(session, &seen, (family, basis), evidence, map_cache).with(seen.picture()));
@@ -203,7 +203,7 @@ fn look_at_units(
         Family::SharedLogBlock if hand_in_unit(session)? => Ok(basis.max(BEGINNINGS_SEEN)),
         Family::SharedLogBlock => Ok(basis.min(FIRST_ALONE)),
         Family::Block | Family::LogBlock => {
-            let Some(seen) = openings(session)? else { return Ok(basis) };
+            let Some(seen) = allocations(session)? else { return Ok(basis) };
             erase_block::hand_in_allocations(session, seen.finding());
             Ok(basis.max(shown))
         }

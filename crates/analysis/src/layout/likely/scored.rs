@@ -6,7 +6,7 @@ use crate::layout::replay::FlashLayout;
 /// How often changes begin.
 pub(crate) const TURNS: usize = 5;
 
-/// What is this much less likely on a part of the reads is not tried on all.
+/// A layout is not tried on all reads if its loss on a part of the reads exceeds the least one by this.
 pub(crate) const FAR: f64 = 30.0;
 
 /// A layout, the times with which it fits best, and how unlikely it is, as a logarithm.

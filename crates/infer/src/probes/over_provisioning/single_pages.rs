@@ -42,6 +42,8 @@ use crate::session::Session;
 const PLACES: u64 = 24;
 const IN_TURNS: u64 = 3 * PLACES;
 const LATE: usize = 32;
+/// [`priors::MERGES_DEFERRED`], as a number of logs.
+const MERGES_DEFERRED: usize = priors::MERGES_DEFERRED as usize;
 /// A merge takes this many times what a page takes on its die.
 const MERGED: f64 = 6.0;
 /// Of one die's pages a sweep writes one in this number: blocks that are merged for each log. It is so large that a sweep fills some of the
@@ -286,8 +288,7 @@ impl SinglePages {
     ) -> Result<Option<usize>, Halt> {
         let Regular { first, period, level, .. } = *regular;
         let longest = self.costs.iter().copied().fold(0.0, f64::max);
-        let rest =
-            Nanos((longest * (priors::MERGES_DEFERRED as usize + 2) as f64) as u64) + priors::DIES_IDLE;
+        let rest = Nanos((longest * (MERGES_DEFERRED + 2) as f64) as u64) + priors::DIES_IDLE;
         let rested = self.costs.len();
         match session.idle(rest) {
             Err(Halt::Rest { .. }) => return Ok(None),
@@ -296,7 +297,7 @@ impl SinglePages {
         // Whole pages leave a buffer meanwhile, so that one waits again when as many have come; parts of pages stay.
         let held = if self.io < self.size { 0 } else { buffered };
         let opened = first + (rested + held).saturating_sub(first).div_ceil(period) * period;
-        for _ in 0..=priors::MERGES_DEFERRED as usize + buffered / period {
+        for _ in 0..=MERGES_DEFERRED + buffered / period {
             if if_affordable(self.sweep(session, period as u64))?.is_none() {
                 return Ok(None);
             }

@@ -2,7 +2,7 @@
 
 use flashlab_analysis::findings::Phases;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
-use flashlab_analysis::signals::cheap_beginning::cheap_beginning;
+use flashlab_analysis::signals::fast_beginning::fast_beginning;
 use flashlab_analysis::signals::figures::medians;
 use flashlab_analysis::{common_period, phases};
 
@@ -38,8 +38,7 @@ impl RandomWrites {
             listed(&by_run)
         );
         let said = most_say(&by_run);
-        let together =
-            if said.is_some_and(|(startup, _)| startup > 0) { None } else { cheap_beginning(runs) };
+        let together = if said.is_some_and(|(startup, _)| startup > 0) { None } else { fast_beginning(runs) };
         let (startup, rule, more) = match (together, said) {
             (Some(together), _) => {
                 let more = format!(" In all runs together, slow writes begin after {together}.");

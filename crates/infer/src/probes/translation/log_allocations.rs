@@ -37,7 +37,7 @@ const ENOUGH: usize = 3;
 const SHOWN: Rule = Rule::strong("log-block allocations");
 
 /// A unit that several steps showed.
-pub(super) struct Openings {
+pub(super) struct Allocations {
     pub unit: Bytes,
     /// The smallest step.
     pub step: Bytes,
@@ -47,8 +47,8 @@ pub(super) struct Openings {
     pub costs: Vec<(f64, f64)>,
 }
 
-/// Looks for openings with smaller and smaller steps.
-pub(super) fn openings(session: &mut Session<'_, '_>) -> Result<Option<Openings>, Halt> {
+/// Looks for log-block allocations with smaller and smaller steps.
+pub(super) fn allocations(session: &mut Session<'_, '_>) -> Result<Option<Allocations>, Halt> {
     let (page, capacity) = (page_to_write(session), session.capacity());
     let least = session.known().whole_stripe(page).unwrap_or(page * 3);
     let most = capacity.0 / FIRST_PART / least.0.max(1);
@@ -80,12 +80,17 @@ pub(super) fn openings(session: &mut Session<'_, '_>) -> Result<Option<Openings>
     let shown = |(unit, gain)| {
         let showing = steps.iter().filter(|step| step.shows(unit)).flat_map(|step| &step.costs);
         let costs = showing.map(|&(address, time)| (address, time.exp())).collect();
-        Openings { unit: priors::whole_block(Bytes(unit as u64).round_down(page), page), step, gain, costs }
+        Allocations {
+            unit: priors::whole_block(Bytes(unit as u64).round_down(page), page),
+            step,
+            gain,
+            costs,
+        }
     };
     Ok(found.map(shown).filter(|seen| !is_segment(session, seen.unit)))
 }
 
-impl Openings {
+impl Allocations {
     /// What it shows of the erase block.
     pub(super) fn finding(&self) -> Finding {
         let evidence = format!(
@@ -103,7 +108,7 @@ impl Openings {
     }
 }
 
-/// Whether openings are those of segment groups, to which switching costs.
+/// Whether the unit is the span of a segment group, to which switching costs time as an allocation does.
 fn is_segment(session: &Session<'_, '_>, unit: Bytes) -> bool {
     let span = session.known().number(Parameter::SegmentGroupSpan);
     span.is_some_and(|span| (unit.0 as f64 / span - 1.0).abs() <= SPAN)

@@ -26,9 +26,10 @@ use crate::patterns::writes::{apart, page_to_write, place, writes};
 use crate::patterns::{in_turn, responses};
 use crate::session::Session;
 
-/// Writes of each pattern, and this many of the first ones open logs.
+/// Writes of each pattern.
 const WRITES: u64 = 96;
-const OPENING: usize = 24;
+/// The first writes of a pattern do not count: they allocate log blocks.
+const ALLOCATING: usize = 24;
 /// Pages of a block, and how far apart they are: within blocks of sixteen pages.
 const PAGES: u64 = 4;
 const GAP: u64 = 2;
@@ -49,7 +50,7 @@ pub(super) fn orders(session: &mut Session<'_, '_>, base: f64) -> Result<Option<
     }
     let usual = |session: &mut Session<'_, '_>, name, pattern| {
         let samples = if_affordable(session.run(name, &pattern))?;
-        let tail = |costs: Vec<f64>| median(&costs[OPENING.min(costs.len())..]) / base;
+        let tail = |costs: Vec<f64>| median(&costs[ALLOCATING.min(costs.len())..]) / base;
         Ok::<_, Halt>(samples.map(|samples| tail(responses(&samples))))
     };
     let begin = place(session, 0.23, Bytes::mib(1));
