@@ -139,7 +139,7 @@ fn bfs(method: SearchMethod, devices: &str) -> Result<String, Box<dyn Error>> {
     let tree = LevelTree::new(300_000, 512, seed).ok_or("a tree has legs")?;
     let outcome = run_bfs(&mut machine(devices, MEMORY)?, &SearchGraph::LevelTree(tree), &task)?;
     let off = outcome.planned.total() as f64 / outcome.issued.total() as f64 - 1.0;
-    Ok(format!("{}, {:+.1} % IOs; {}", outcome.time, off * 100.0, best(&outcome)))
+    Ok(format!("{}, IOs of the formula {:+.1} %; {}", outcome.time, off * 100.0, best(&outcome)))
 }
 
 /// Whether the IOs are those of the formula, and how far the best model is off.

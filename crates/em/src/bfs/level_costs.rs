@@ -29,8 +29,8 @@ use crate::graph::GraphSource;
 use crate::machine::Machine;
 use crate::sequence::{SequenceReader, SequenceWriter};
 
-/// All levels of a group are measured, but after one no more than have this many reads together: a cache of a few MiB is as full as
-/// in the search then.
+/// The most reads of the levels of a group that are measured, and one level at least: 4096 blocks of 4 KiB fill a cache of 16 MiB as the
+/// search does.
 const READS_MAX: f64 = 4096.0;
 /// The most blocks that a level reads. Of a larger level a part is measured, with the same gaps.
 const LEVEL_READS_MAX: f64 = 16384.0;
@@ -297,8 +297,13 @@ impl Level {
                     requested[index] += 1;
                 }
                 for block in item.clone() {
-                    let mut rest = block..=*item.end();
-                    let _ = !looks_ahead || rest.all(|next| array.reads.request(machine, next, 1));
+                    if looks_ahead {
+                        for next in block..=*item.end() {
+                            if !array.reads.request(machine, next, 1) {
+                                break;
+                            }
+                        }
+                    }
                     array.reads.get(machine, block)?;
                     reads += u64::from(last[index].replace(block) != Some(block));
                 }

@@ -176,7 +176,7 @@ struct MeanTimes {
     submission: f64,
 }
 
-pub(super) struct Lab<'l, 'm> {
+struct Lab<'l, 'm> {
     machine: &'l mut Machine<'m>,
     region: &'l Region,
     sizes: CostSizes,

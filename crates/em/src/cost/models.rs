@@ -60,8 +60,8 @@ impl CostModel {
     /// How long an algorithm takes on these devices. In a phase the devices work at the same time, so the slowest decides.
     /// Where the host computes while IOs are in flight, it submits them meanwhile, too, and the slower of devices and host decides in
     /// each phase.
-    /// Of the faster one only the ends are added: the first IO, and the computation on what the last one read. Otherwise the time of an
-    /// IO has its submission, and the computation is added.
+    /// Of the faster one only what nothing overlaps is added: one IO's share of it, for the first IO and the computation on the last.
+    /// Otherwise the time of an IO has its submission, and the computation is added.
     ///
     /// # Panics
     /// When an IO names a device beyond `devices`: the caller's mistake.

@@ -19,7 +19,7 @@ use crate::stopwatch::{AlgorithmRun, Stopwatch};
 /// How a list is ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankMethod {
-    /// [`rank_by_hopping`].
+    /// [`Hopper`].
     Hopping,
     /// [`rank_by_contraction`].
     Contraction,
@@ -66,9 +66,10 @@ struct Ranked {
     random_read: Option<f64>,
 }
 
-/// Hopping has so many parts. Before each, some random reads of the list are measured: others use a real device, too, and one read after
-/// the other takes 40 to 80 us on this machine's disk, from second to second.
+/// The parts of hopping. Before each, random reads of the list are measured, because what one read after the other takes on a real device
+/// changes while it is shared: from 40 to 80 us within seconds on the disk of a virtual machine.
 const PARTS: u64 = 16;
+/// The random reads that are measured before a part: 10 ms at 80 us each.
 const READS_MEASURED: u64 = 128;
 
 /// Generates a random list, ranks it, and compares every rank with the list's order.

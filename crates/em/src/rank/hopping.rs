@@ -69,20 +69,27 @@ impl Hopper {
         see: &mut dyn FnMut(u64, u64) -> Result<(), EmError>,
     ) -> Result<bool, EmError> {
         for _ in 0..most {
-            let Hopper { count, element, visited, .. } = *self;
-            if element >= count || visited == count {
-                let reason = format!("element {element} follows {visited} others in a list of {count}");
-                return Err(EmError::Damaged { what: "the list", reason });
-            }
-            see(element, visited)?;
+            self.check()?;
+            see(self.element, self.visited)?;
             self.visited += 1;
-            let successor = self.reads.record::<u64>(machine, element)?;
+            let successor = self.reads.record::<u64>(machine, self.element)?;
             machine.compute(1);
             if successor == END {
                 return Ok(true);
             }
             self.element = successor;
         }
+        self.check()?;
         Ok(false)
+    }
+
+    /// Whether the next element can be one of the list.
+    fn check(&self) -> Result<(), EmError> {
+        let Hopper { count, element, visited, .. } = *self;
+        if element < count && visited < count {
+            return Ok(());
+        }
+        let reason = format!("element {element} follows {visited} others in a list of {count}");
+        Err(EmError::Damaged { what: "the list", reason })
     }
 }

@@ -78,14 +78,16 @@ impl Tune {
 
 fn text(report: &TuneReport, is_written: bool) -> String {
     let mut text = String::new();
-    for (names, reason) in refusals(report).iter().filter(|_| !report.text.is_empty()) {
-        text += &format!("not set: {}: {reason}\n", names.join(", "));
-    }
-    if !report.refused.is_empty() && !report.text.is_empty() {
-        text.push('\n');
-    }
-    if !report.text.is_empty() && !is_written {
-        text += &format!("# {}\n{}\n", report.file, report.text);
+    if !report.text.is_empty() {
+        for (names, reason) in refusals(report) {
+            text += &format!("not set: {}: {reason}\n", names.join(", "));
+        }
+        if !report.refused.is_empty() {
+            text.push('\n');
+        }
+        if !is_written {
+            text += &format!("# {}\n{}\n", report.file, report.text);
+        }
     }
     for value in &report.values {
         let interval = value
