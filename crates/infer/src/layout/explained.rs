@@ -158,10 +158,9 @@ fn best_region(
     Ok(best.map(|best| (best, least)))
 }
 
-/// The reads one at a time, and what they alone say, where the device serves one request after the other, and
-/// - either no layout explains those in flight together, because a transport passes one on while another is served;
-/// - or large ones use several dies. With several in flight such a device looks like one die, whose layout explains reads one at a time
-///   much worse. Where crossing a page costs a read, neighbouring pages lie on one die.
+/// The reads one at a time, and what they alone say, where the device serves one request after the other, and large ones with
+/// several dies. With several in flight such a device looks like one die, whose layout explains reads one at a time much worse. Where
+/// crossing a page costs a read, neighbouring pages lie on one die.
 fn served_in_turn(
     runs: &[TimedRun],
     likely: &Likely,
@@ -173,10 +172,6 @@ fn served_in_turn(
         return None;
     }
     let alone = alone(runs).to_vec();
-    if likely.misfit > MISFIT_MAX {
-        let likely = Likely::search(&alone, pages, block, crossings)?;
-        return Some((alone, likely));
-    }
     if likely.best().dies > 1 || crossings.is_some() {
         return None;
     }
