@@ -9,6 +9,7 @@
 //! significant digits, and always `us`, which every terminal and font shows.
 
 use std::fmt;
+use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Sub};
 use std::str::FromStr;
 use std::time::Duration;
@@ -212,6 +213,12 @@ impl Add for Nanos {
     type Output = Nanos;
     fn add(self, other: Nanos) -> Nanos {
         Nanos(self.0 + other.0)
+    }
+}
+
+impl Sum for Nanos {
+    fn sum<I: Iterator<Item = Nanos>>(times: I) -> Nanos {
+        times.fold(Nanos::ZERO, |sum, time| sum + time)
     }
 }
 

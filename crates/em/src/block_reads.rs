@@ -82,6 +82,16 @@ impl BlockReads {
         true
     }
 
+    /// Requests blocks in advance, one after the other, until one could not be: how many were.
+    pub fn request_all(
+        &mut self,
+        machine: &mut Machine<'_>,
+        blocks: impl IntoIterator<Item = u64>,
+        keep: usize,
+    ) -> usize {
+        blocks.into_iter().take_while(|&block| self.request(machine, block, keep)).count()
+    }
+
     fn submit(&mut self, machine: &mut Machine<'_>, block: u64) {
         let buffer = self.free.pop().expect("a buffer is kept for a block that was not requested");
         let from = self.block * block;

@@ -9,7 +9,7 @@ use crate::hold_out::{hold_out_error, is_worth_it};
 use crate::interpolation::Interpolation;
 use crate::linear::Linear;
 use crate::linear_max::LinearMax;
-use crate::performance_model::{Measured, PerformanceModel};
+use crate::performance_model::{Measured, PerformanceModel, range_of};
 
 /// The time of a request over its size.
 #[derive(Clone, Debug, PartialEq)]
@@ -167,8 +167,7 @@ impl ClassModel {
         });
         let line_hold_out_error = crate::hold_out::hold_out_error::<Linear>(medians);
         let whole_page = whole_page(means);
-        let sizes = medians.iter().map(|point| point.input);
-        let sizes = [sizes.clone().min().unwrap_or_default(), sizes.max().unwrap_or_default()];
+        let sizes = range_of(medians.iter().map(|point| point.input)).unwrap_or_default();
         Ok(ClassModel {
             sizes,
             whole_page,

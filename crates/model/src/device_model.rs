@@ -15,7 +15,7 @@ use crate::ModelError;
 use crate::class_model::{ClassModel, SizeModel};
 use crate::fill::FillModel;
 use crate::mixed_load::{LoadMix, MixedFrontier};
-use crate::performance_model::{Measured, PerformanceModel};
+use crate::performance_model::{Measured, PerformanceModel, range_of};
 use crate::queue_depth::QueueDepthModel;
 use crate::run_points::RunPoint;
 use crate::seek::{SeekLine, SeekRequest};
@@ -131,6 +131,13 @@ pub struct WorkloadRequest {
     pub filled: Option<Bytes>,
     /// The distance from the request before, of random requests on a device that seeks; `None` for any.
     pub distance: Option<Bytes>,
+}
+
+impl WorkloadRequest {
+    /// IOs of a class alone, in the state that everything was measured in, at any distance.
+    pub fn of_class(class: ThroughputClass, size: Bytes, depth: u32) -> WorkloadRequest {
+        WorkloadRequest { class, size, depth, write_share: None, filled: None, distance: None }
+    }
 }
 
 /// A prediction.
@@ -516,10 +523,9 @@ fn depth_model(points: &[RunPoint], class: ThroughputClass, whole_page: Option<B
 fn saturated_model(points: &[&RunPoint]) -> Option<SaturatedModel> {
     let time = |point: &&RunPoint| Measured { input: point.workload.size, figure: 1e9 / point.ios_per_s };
     let (means, _) = SizeModel::select(&points.iter().map(time).collect::<Vec<_>>()).ok()?;
-    let sizes = points.iter().map(|point| point.workload.size);
+    let sizes = range_of(points.iter().map(|point| point.workload.size))?;
     let median_shares = points.iter().map(|point| (point.workload.size.0 as f64, median_share(point)));
-    let (sizes, median_shares) = ([sizes.clone().min()?, sizes.max()?], knots(median_shares));
-    Some(SaturatedModel { sizes, means, median_shares })
+    Some(SaturatedModel { sizes, means, median_shares: knots(median_shares) })
 }
 
 /// The median response time relative to the mean, which follows from the rate.
@@ -566,8 +572,7 @@ fn filled_model(points: &[RunPoint]) -> Option<FilledModel> {
     };
     let (means, hold_out_error) = FillModel::select(&of(|point| 1e9 / point.ios_per_s)).ok()?;
     let (medians, _) = FillModel::select(&of(|point| point.p50_ns)).ok()?;
-    let fills = of_fills.iter().map(|(filled, _)| *filled);
-    let fills = [fills.clone().min()?, fills.max()?];
+    let fills = range_of(of_fills.iter().map(|(filled, _)| *filled))?;
     Some(FilledModel { size, fills, means, hold_out_error, medians })
 }
 

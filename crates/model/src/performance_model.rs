@@ -16,6 +16,11 @@ pub struct Measured<I> {
     pub figure: f64,
 }
 
+/// The smallest and the largest of what was measured; `None` of nothing.
+pub(crate) fn range_of<T: Ord + Copy>(values: impl Iterator<Item = T> + Clone) -> Option<[T; 2]> {
+    Some([values.clone().min()?, values.max()?])
+}
+
 /// An equation with fitted parameters.
 pub trait PerformanceModel: Sized {
     /// What the figure depends on.

@@ -11,7 +11,7 @@ use flashlab_sim::profile::ThroughputClass;
 use crate::ModelError;
 use crate::hold_out::{hold_out, hold_out_error, is_worth_it};
 use crate::linear::Linear;
-use crate::performance_model::{Measured, PerformanceModel};
+use crate::performance_model::{Measured, PerformanceModel, range_of};
 use crate::run_points::RunPoint;
 use crate::seek::{SeekLine, SeekRequest};
 
@@ -73,9 +73,8 @@ impl SeekModel {
         if of_means.seek_p_value > SIGNIFICANT_P || !is_worth_it(without, with_seek) {
             return Err("its response times do not depend on the distance".to_owned());
         }
-        let sizes = means.iter().map(|point| point.input.size);
         Ok(SeekModel {
-            sizes: [sizes.clone().min().unwrap_or_default(), sizes.max().unwrap_or_default()],
+            sizes: range_of(means.iter().map(|point| point.input.size)).unwrap_or_default(),
             medians: of_medians,
             means: of_means,
             hold_out_error: with_seek,

@@ -103,8 +103,8 @@ pub fn spike(costs: &[f64]) -> Spike {
     spike_worth(costs, f64::INFINITY)
 }
 
-/// What the spikes are: those few that make up half of what is more than usual, or half of `worth`, if that is less. The IOs
-/// behind a spike may have to wait as well and belong to it: the slowest of them stands for the spike.
+/// What the spikes are: those few that make up half of what is more than usual, or half of `worth`, if that is less. IOs
+/// that follow a slow one may wait for it, and are the same spike, which takes as long as its slowest IO.
 pub fn spike_worth(costs: &[f64], worth: f64) -> Spike {
     let usual = median(costs);
     let stalls = costs.chunk_by(|one, other| (*one > SLOW * usual) == (*other > SLOW * usual));

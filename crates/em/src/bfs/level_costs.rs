@@ -60,9 +60,9 @@ pub fn measure_levels(
     let share = structure.len() as f64;
     for costs in &mut costs[structure] {
         let random = costs.random_read.of(task.block);
-        let (alone, at_once) = (alone.reads.mean(random), at_once.reads.mean(random));
-        costs.ascending_read = costs.random_read.moved_to(task.block, share * alone);
-        costs.parallelism.ascending_read = alone / at_once;
+        let read_alone = alone.reads.mean(random);
+        costs.ascending_read = costs.random_read.moved_to(task.block, share * read_alone);
+        costs.parallelism.ascending_read = read_alone / at_once.reads.mean(random);
     }
     let pool = task.placement.pool.devices(devices);
     let share = pool.len() as f64;
@@ -291,18 +291,12 @@ impl Level {
                     continue;
                 };
                 requested[index] = at.max(requested[index]);
-                while requested[index] < (at + ahead).min(items.len())
-                    && array.reads.request(machine, *items[requested[index]].start(), self.keep)
-                {
-                    requested[index] += 1;
-                }
+                let upcoming = items.iter().take(at + ahead).skip(requested[index]);
+                requested[index] +=
+                    array.reads.request_all(machine, upcoming.map(|item| *item.start()), self.keep);
                 for block in item.clone() {
                     if looks_ahead {
-                        for next in block..=*item.end() {
-                            if !array.reads.request(machine, next, 1) {
-                                break;
-                            }
-                        }
+                        array.reads.request_all(machine, block..=*item.end(), 1);
                     }
                     array.reads.get(machine, block)?;
                     reads += u64::from(last[index].replace(block) != Some(block));

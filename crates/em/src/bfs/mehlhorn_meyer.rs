@@ -241,11 +241,7 @@ impl Clusters {
         for index in position + 1..=end {
             let block = self.reads.block_of::<Arc>(index);
             if Some(block) != self.last_block {
-                for next in block..=last {
-                    if !self.reads.request(workspace.machine, next, 1) {
-                        break;
-                    }
-                }
+                self.reads.request_all(workspace.machine, block..=last, 1);
             }
             let arc = self.record(workspace.machine, index)?;
             loaded.push(workspace, arc)?;

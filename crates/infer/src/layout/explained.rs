@@ -4,7 +4,7 @@
 //! 1. `traces` in one region after the other, until `likely` has a layout that explains what reads take there.
 //! 2. The same elsewhere: what is certain has to be said by both.
 //! 3. Where the device serves one request after the other, as a USB stick does whatever the kernel queues, only reads one at a
-//!    time may be asked ([`served_in_turn`]).
+//!    time are asked ([`served_in_turn`]).
 //! 4. Where layouts are left that differ in planes or dies, the writes that were a part of filling the device (`row_writes`):
 //!    where the link takes as long as the flash reads are hidden behind it, and programs are not.
 
@@ -137,7 +137,9 @@ fn best_region(
         }
         searched += 1;
         let Some(likely) = Likely::search(&runs, pages, session.block().0, crossings) else { continue };
-        let in_turn = served_in_turn(&runs, &likely, pages, session.block().0, crossings);
+        // Where crossing a page costs a read, neighbouring pages lie on one die.
+        let in_turn =
+            page.is_none().then(|| served_in_turn(&runs, &likely, pages, session.block().0)).flatten();
         let (runs, likely) = in_turn.unwrap_or((runs, likely));
         let [_, sense, transfer, _] = likely.times();
         if sense + transfer < FLASH_MIN * median(&nanos(&runs[0])) {
@@ -159,22 +161,17 @@ fn best_region(
 }
 
 /// The reads one at a time, and what they alone say, where the device serves one request after the other, and large ones with
-/// several dies. With several in flight such a device looks like one die, whose layout explains reads one at a time much worse. Where
-/// crossing a page costs a read, neighbouring pages lie on one die.
+/// several dies. With several in flight such a device looks like one die, whose layout explains reads one at a time much worse.
 fn served_in_turn(
     runs: &[TimedRun],
     likely: &Likely,
     pages: &[u64],
     block: u64,
-    crossings: Option<&Crossings>,
 ) -> Option<(Vec<TimedRun>, Likely)> {
-    if !are_served_in_turn(runs) {
+    if likely.best().dies > 1 || !are_served_in_turn(runs) {
         return None;
     }
     let alone = alone(runs).to_vec();
-    if likely.best().dies > 1 || crossings.is_some() {
-        return None;
-    }
     let several = Likely::search(&alone, pages, block, None)?;
     let (one, _) = likely.again(&alone)?;
     let reads: usize = alone.iter().map(Vec::len).sum();

@@ -28,6 +28,8 @@ use flashlab_sim::Profile;
 use flashlab_sim::profile::{ResponseTree, Throughput, TreeLeaf, TreeSplit};
 use flashlab_sim::response_tree::{RequestFeature, RequestFeatures, RequestHistory};
 
+use crate::performance_model::range_of;
+
 use super::measured::{MeasuredRun, MeasuredRuns};
 
 /// IOs of a leaf at least: ten have a 90th percentile. With fewer, a leaf is a single stall; with far more, the first IOs of runs, which differ,
@@ -374,12 +376,8 @@ fn leaf_of(part: &[u32], examples: &[Example]) -> TreeLeaf {
         let sum: u128 = group.iter().map(|&ns| u128::from(ns)).sum();
         (group.len() as u64, (sum / group.len() as u128) as u64)
     });
-    let sizes = part.iter().map(|example| of(example).size);
-    TreeLeaf {
-        smallest: sizes.clone().min().unwrap_or_default(),
-        largest: sizes.max().unwrap_or_default(),
-        times: times.collect(),
-    }
+    let [smallest, largest] = range_of(part.iter().map(|example| of(example).size)).unwrap_or_default();
+    TreeLeaf { smallest, largest, times: times.collect() }
 }
 
 #[cfg(test)]

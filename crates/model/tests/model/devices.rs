@@ -184,21 +184,13 @@ fn a_device_that_changed_too_much_has_no_verdict() {
 fn other_sizes_with_a_queue_are_predicted_and_what_was_not_measured_is_refused() {
     let profile = zeus("");
     let model = fitted(&profile);
-    let request = |class, size, depth| WorkloadRequest {
-        class,
-        size,
-        depth,
-        write_share: None,
-        filled: None,
-        distance: None,
-    };
     let truth = profile.throughput.unwrap();
     for (class, line) in [
         (ThroughputClass::RandomRead, truth.random_read),
         (ThroughputClass::SequentialWrite, truth.sequential_write),
     ] {
         for (size, depth) in [(Bytes::kib(8), 2), (Bytes::kib(96), 8), (Bytes::kib(256), 16)] {
-            let predicted = model.predict(request(class, size, depth)).unwrap();
+            let predicted = model.predict(WorkloadRequest::of_class(class, size, depth)).unwrap();
             // The Zeus serves one request after the other, whatever waits.
             let rate = 1e9 / line.time_ns(size);
             let found = predicted.ios_per_s;
@@ -207,7 +199,9 @@ fn other_sizes_with_a_queue_are_predicted_and_what_was_not_measured_is_refused()
             assert!(is_inside && found.low < found.high, "{class:?} {size} {depth}: {found:?} {rate}");
         }
     }
-    let refused = |class, size, depth| model.predict(request(class, size, depth)).unwrap_err().to_string();
+    let refused = |class, size, depth| {
+        model.predict(WorkloadRequest::of_class(class, size, depth)).unwrap_err().to_string()
+    };
     let reads = ThroughputClass::RandomRead;
     for (text, parts) in [
         (refused(reads, Bytes::gib(1), 1), ["random reads of 1 GiB are beyond", "fit a run that has"]),

@@ -261,7 +261,7 @@ impl Resources {
 
     /// How long a die has still to work on its backlog.
     pub fn backlog(&self, die: Die) -> Nanos {
-        Nanos(self.dies[die.index()].backlog.iter().map(|time| time.0).sum())
+        self.dies[die.index()].backlog.iter().copied().sum()
     }
 
     fn cells(&self, slc: bool) -> &CellTimes {

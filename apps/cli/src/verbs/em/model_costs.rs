@@ -24,14 +24,7 @@ pub struct ModelCosts {
 impl ModelCosts {
     /// IOs a second.
     fn rate(&self, class: ThroughputClass, size: Bytes, depth: u32) -> Result<f64, EmError> {
-        let predicted = self.model.predict(WorkloadRequest {
-            class,
-            size,
-            depth,
-            write_share: None,
-            filled: None,
-            distance: None,
-        });
+        let predicted = self.model.predict(WorkloadRequest::of_class(class, size, depth));
         predicted.map(|prediction| prediction.ios_per_s.estimate.max(1e-3)).map_err(|error| {
             EmError::Parameter(format!("the model does not know {} of {size}: {error}", class.short_name()))
         })

@@ -62,7 +62,7 @@ impl Rehearsal<'_> {
             let mut machine = machine.with_interrupt(self.interrupt);
             measured.push(options.experiment(self.algorithm, &mut machine, &input, layout)?.host);
         }
-        measured.sort_by_key(|host: &Vec<Nanos>| host.iter().map(|host| host.0).sum::<u64>());
+        measured.sort_by_key(|host: &Vec<Nanos>| host.iter().copied().sum::<Nanos>());
         Ok(measured[ROUNDS / 2].iter().map(|host| Nanos((host.0 as f64 * times) as u64)).collect())
     }
 

@@ -14,15 +14,10 @@ pub fn document(outcome: &ExperimentOutcome) -> Value {
         "ios": { "planned": outcome.planned.total(), "issued": outcome.issued.total() },
         "bytes": outcome.issued.bytes().0,
         "time_ns": outcome.time.0,
-        "host_ns": host_time(outcome).0,
+        "host_ns": outcome.host.iter().copied().sum::<Nanos>().0,
         "predicted": predicted(&outcome.predictions(), Some(outcome.time)),
         "bandwidth_bound_ratio": outcome.bandwidth_bound_ratio(),
     })
-}
-
-/// How long the host computed in all phases.
-fn host_time(outcome: &ExperimentOutcome) -> Nanos {
-    Nanos(outcome.host.iter().map(|host| host.0).sum())
 }
 
 /// The predictions by model; without a measured time there is no error.
@@ -37,7 +32,7 @@ pub fn predicted(predictions: &[CostPrediction], measured: Option<Nanos>) -> Val
 /// The experiment for people.
 pub fn text(outcome: &ExperimentOutcome, target: &str, folder: &str) -> String {
     let ExperimentOutcome { algorithm, elements, time, bound, .. } = outcome;
-    let host = host_time(outcome);
+    let host: Nanos = outcome.host.iter().copied().sum();
     let mut text = format!("{algorithm} of {elements} elements on {target}: the result is verified\n\n");
     text += &choices(&outcome.choices);
     text += &format!("\n{:<10} {:>12} {:>12} {:>12}\n", "IOs", "planned", "issued", "bytes");
