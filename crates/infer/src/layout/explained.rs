@@ -4,7 +4,8 @@
 //! 1. `traces` in one region after the other, until `likely` has a layout that explains what reads take there.
 //! 2. The same elsewhere: what is certain has to be said by both.
 //! 3. Where the device serves one request after the other, as a USB stick does whatever the kernel queues, only reads one at a
-//!    time are asked ([`served_in_turn`]).
+//!    time are asked ([`served_in_turn`]). So, too, where its pages show and no layout explains reads in flight together, because a
+//!    transport passes one on while another is served; what they say then is capped.
 //! 4. Where layouts are left that differ in planes or dies, the writes that were a part of filling the device (`row_writes`):
 //!    where the link takes as long as the flash reads are hidden behind it, and programs are not.
 
@@ -45,6 +46,8 @@ const SCATTER_USUAL: f64 = 0.12;
 const SCATTERED: Rule = Rule::weak("reads scatter").capped(caps::SCATTER);
 /// With more scatter than this, reads one at a time do not distinguish one die from several.
 const SCATTER_IN_TURN: f64 = 0.16;
+/// At most, where only reads one at a time are explained: devices without flash, and pages of no power of two, may look so.
+const ONE_AT_A_TIME: Rule = Rule::weak("reads one at a time alone").capped(caps::UNSEEN);
 /// At most, where reads scatter about the layout more than by chance.
 const LEFT_OPEN: Rule = Rule::weak("misfit");
 
@@ -56,8 +59,8 @@ pub(crate) struct Explained {
     written: Option<Written>,
     /// Whether reads scatter about it no more than reads of one kind.
     is_good: bool,
-    /// The highest rule; a lower one where pages do not show by themselves.
-    most: Rule,
+    /// The highest rule; a lower one where pages do not show by themselves, or reads in flight together were left out.
+    pub(crate) most: Rule,
     evidence: String,
     picture: Picture,
 }
@@ -103,7 +106,11 @@ pub(crate) fn explained(
     };
     let evidence = evidence(&both, written.as_ref().map(|written| &written.alone), &runs);
     let is_good = unexplained(&both, least) < MISFIT_GOOD;
-    let most = if page.is_some() { CLEAR_RULE } else { UNCLEAR_RULE };
+    let most = match page {
+        Some(_) if is_alone && session.depth() > 1 => ONE_AT_A_TIME,
+        Some(_) => CLEAR_RULE,
+        None => UNCLEAR_RULE,
+    };
     Ok(Some(Explained { both, again, written, is_good, most, evidence, picture }))
 }
 
@@ -123,7 +130,7 @@ fn best_region(
     pages: &[u64],
     crossings: Option<&Crossings>,
 ) -> Result<Option<(Best, f64)>, Halt> {
-    let mut best: Option<Best> = None;
+    let (mut best, mut first): (Option<Best>, _) = (None, None);
     let (mut least, mut searched) = (f64::INFINITY, 0);
     for (factor, region) in FACTORS.into_iter().flat_map(|factor| Region::ALL.map(|region| (factor, region)))
     {
@@ -136,6 +143,7 @@ fn best_region(
             continue;
         }
         searched += 1;
+        first.get_or_insert_with(|| (region, factor, runs.clone()));
         let Some(likely) = Likely::search(&runs, pages, session.block().0, crossings) else { continue };
         // Where crossing a page costs a read, neighbouring pages lie on one die.
         let in_turn =
@@ -156,8 +164,28 @@ fn best_region(
     }
     // Where reads are mixed, what a buffer or a map has a part in is explained by something, more or less.
     let most = |factor: f64| if factor > FACTORS[0] { MISFIT_GOOD } else { MISFIT_MAX };
-    let best = best.filter(|best| unexplained(&best.likely, least) <= most(best.factor));
-    Ok(best.map(|best| (best, least)))
+    if let Some(best) = best.filter(|best| unexplained(&best.likely, least) <= most(best.factor)) {
+        return Ok(Some((best, least)));
+    }
+    // Only where pages show: what has no flash has none.
+    let alone = first.filter(|_| crossings.is_some()).and_then(|(region, factor, runs)| {
+        let (runs, likely) = one_at_a_time(&runs, pages, session.block().0, crossings)?;
+        let sigma = likely.sigma;
+        (likely.misfit <= most(factor)).then_some((Best { region, factor, runs, likely }, sigma))
+    });
+    Ok(alone)
+}
+
+/// The reads one at a time, and what they alone say, where the device serves one request after the other.
+fn one_at_a_time(
+    runs: &[TimedRun],
+    pages: &[u64],
+    block: u64,
+    crossings: Option<&Crossings>,
+) -> Option<(Vec<TimedRun>, Likely)> {
+    let alone = are_served_in_turn(runs).then(|| alone(runs).to_vec())?;
+    let likely = Likely::search(&alone, pages, block, crossings)?;
+    Some((alone, likely))
 }
 
 /// The reads one at a time, and what they alone say, where the device serves one request after the other, and large ones with
@@ -168,11 +196,10 @@ fn served_in_turn(
     pages: &[u64],
     block: u64,
 ) -> Option<(Vec<TimedRun>, Likely)> {
-    if likely.best().dies > 1 || !are_served_in_turn(runs) {
+    if likely.best().dies > 1 {
         return None;
     }
-    let alone = alone(runs).to_vec();
-    let several = Likely::search(&alone, pages, block, None)?;
+    let (alone, several) = one_at_a_time(runs, pages, block, None)?;
     let (one, _) = likely.again(&alone)?;
     let reads: usize = alone.iter().map(Vec::len).sum();
     let ratio = (unexplained(&one, several.sigma) - several.misfit) * reads as f64 / 2.0;
@@ -253,7 +280,7 @@ impl Explained {
             () => Rule::likely("layout seen once"),
         };
         let most = if self.both.sigma > SCATTER_USUAL { most.min(SCATTERED) } else { most };
-        (chance > CONFIDENCE_LEAST).then_some((value, most.of_chance(chance)))
+        (chance > CONFIDENCE_LEAST).then_some((value, most.min(self.most).of_chance(chance)))
     }
 
     /// Whether no page boundary shows, and a page is sensed faster than usual flash does.

@@ -43,7 +43,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let explained = explained(session, found.as_ref().ok(), &writes)?;
     let said = explained.as_ref().and_then(|explained| Some((explained.page()?, explained)));
     session.conclude(match (found, said) {
-        (Ok(page), Some(((size, _), _))) if page.size == size => page.finding,
+        (Ok(page), Some(((size, _), explained))) if page.size == size => explained.most.limits(page.finding),
         (_, Some(((size, rule), explained))) => {
             let found = Rule::found(Parameter::ReadPageSize, size, rule, explained.evidence());
             found.with(explained.picture().clone())
