@@ -174,7 +174,7 @@ impl Surroundings {
     }
 
     fn writers_of(&self, node: Node, name: &str, refusals: &mut Vec<Refusal>) {
-        for writer in self.writers.iter().filter(|writer| writer.node == node) {
+        for writer in self.writers.iter().filter(|writer| writer.node == node && writer.lasts()) {
             let Writer { process, program, .. } = writer;
             refusals.push(Refusal::new(
                 Reason::OpenForWriting,

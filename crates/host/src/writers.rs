@@ -8,6 +8,7 @@
 //! # Limits
 //! - Only root sees the files of other users' processes, and a container sees its own processes alone.
 //! - A file that was mapped and then closed is not found.
+//! - Programs such as udev and `losetup --find` open any device for a moment: what is closed again soon does not count ([`Writer::lasts`]).
 //!
 //! # Invariants
 //! - Nothing is opened but files of `/proc`, and no file system is asked that might not answer: the kernel says what it knows.
@@ -15,7 +16,9 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use crate::node::Node;
 use crate::process_status::ProcessStatus;
@@ -27,6 +30,18 @@ pub(crate) struct Writer {
     pub(crate) process: u32,
     /// The name of its program.
     pub(crate) program: String,
+}
+
+/// How long a program may have a device open that only looks at it.
+const MOMENT: Duration = Duration::from_millis(300);
+
+impl Writer {
+    /// Whether the process has it open for more than a moment. Waits for that moment.
+    pub(crate) fn lasts(&self) -> bool {
+        thread::sleep(MOMENT);
+        let folder = PathBuf::from(format!("/proc/{}", self.process));
+        open_for_writing(&folder).any(|node| node == self.node)
+    }
 }
 
 /// All files and block devices that other processes have open for writing, each process once a file.
@@ -42,15 +57,7 @@ pub(crate) fn writers() -> Vec<Writer> {
             name.trim().chars().filter(|character| !character.is_control()).collect()
         };
         let before = writers.len();
-        for descriptor in fs::read_dir(folder.join("fd")).into_iter().flatten().flatten() {
-            let name = descriptor.file_name();
-            // Sockets, pipes and the like are no targets.
-            let is_path = fs::read_link(descriptor.path())
-                .is_ok_and(|link| link.as_os_str().as_bytes().starts_with(b"/"));
-            if !is_path || !is_for_writing(&folder.join("fdinfo").join(name)) {
-                continue;
-            }
-            let Some(node) = Node::known_at(&descriptor.path()) else { continue };
+        for node in open_for_writing(&folder) {
             if !writers[before..].iter().any(|known| known.node == node)
                 && !is_copy_of_this((process, &folder), own)
             {
@@ -59,6 +66,18 @@ pub(crate) fn writers() -> Vec<Writer> {
         }
     }
     writers
+}
+
+/// The files and block devices that the process of a folder of `/proc` has open for writing.
+fn open_for_writing(folder: &Path) -> impl Iterator<Item = Node> {
+    let descriptors = fs::read_dir(folder.join("fd")).into_iter().flatten().flatten();
+    descriptors.filter_map(|descriptor| {
+        // Sockets, pipes and the like are no targets.
+        let is_path =
+            fs::read_link(descriptor.path()).is_ok_and(|link| link.as_os_str().as_bytes().starts_with(b"/"));
+        let is_target = is_path && is_for_writing(&folder.join("fdinfo").join(descriptor.file_name()));
+        is_target.then(|| Node::known_at(&descriptor.path())).flatten()
+    })
 }
 
 /// Whether a process is a child that this one has just made, before it runs its program: it has all open files of this one until
@@ -105,12 +124,14 @@ mod tests {
         let mut writer = start(file.into());
         let found = of(&path);
         let process = writer.id();
+        assert!(found.iter().all(Writer::lasts), "{found:?}");
         for child in [&mut reader, &mut writer] {
             child.kill().unwrap();
             child.wait().unwrap();
         }
         assert_eq!(found.iter().map(|writer| writer.process).collect::<Vec<_>>(), [process]);
         assert_eq!(of(&path), []);
+        assert!(!found.iter().any(Writer::lasts), "what has ended does not write");
         fs::remove_file(path).unwrap();
     }
 
