@@ -20,7 +20,7 @@ use crate::decide::change::{Direction, change};
 
 /// The part of a run that is under the influence of what was before, at least and at most, and p of a level that changes
 /// later.
-const SETTLING: (f64, f64) = (0.3, 0.75);
+const SETTLING: (f64, f64) = (0.1, 0.75);
 const P: f64 = 1e-4;
 /// Batches of a run.
 const BATCHES: usize = 4;

@@ -24,7 +24,7 @@ use crate::DOUBLING_GAIN;
 use crate::decide::weighted_line::{WeightedPoint, weights};
 
 /// A number more that describes the lines has to take this much of the squared deviations, in standard errors.
-const A_NUMBER: f64 = 4.0;
+const A_NUMBER: f64 = 9.0;
 /// No growth is known better than this.
 const ERROR_LEAST: f64 = 0.002;
 /// Where doubling brings more than this, more dies may be used: a line says nothing of larger ones.
