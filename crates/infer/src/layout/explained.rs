@@ -167,11 +167,12 @@ fn best_region(
     if let Some(best) = best.filter(|best| unexplained(&best.likely, least) <= most(best.factor)) {
         return Ok(Some((best, least)));
     }
-    // Only where pages show: what has no flash has none.
+    // Only where pages show: what has no flash has none. Rows of half pages take the same, but the page is known.
     let alone = first.filter(|_| crossings.is_some()).and_then(|(region, factor, runs)| {
         let (runs, likely) = one_at_a_time(&runs, pages, session.block().0, crossings)?;
+        let likely = likely.of(|layout| layout.page == pages[0] && likely.misfit <= most(factor))?;
         let sigma = likely.sigma;
-        (likely.misfit <= most(factor)).then_some((Best { region, factor, runs, likely }, sigma))
+        Some((Best { region, factor, runs, likely }, sigma))
     });
     Ok(alone)
 }
