@@ -14,8 +14,10 @@ mod layouts;
 mod likely;
 mod programs;
 mod replay;
+mod runs;
 
 pub use crossings::Crossings;
-pub use fitting::{LayoutTimes, SIGMA_MIN};
+pub use fitting::LayoutTimes;
 pub use likely::Likely;
-pub use replay::{FlashLayout, TimedRun, alone, are_served_in_turn, nanos};
+pub use replay::FlashLayout;
+pub use runs::{TimedRun, alone, are_served_in_turn, in_a_row, is_mixed, nanos, weighted};

@@ -1,6 +1,6 @@
 //! What small reads across boundaries take, relative to beside them, as a layout has it.
 //!
-//! # IoModel
+//! # Model
 //! As in `replay`, for reads one at a time. What each read takes beside the flash (a map that is read first) makes all
 //! crossings cheaper, relatively, by the same factor; so a layout has to explain which boundaries cost how much of each other,
 //! and not how much they cost. No layout of larger pages explains that the boundary of smaller ones costs anything.
@@ -8,7 +8,8 @@
 use crate::decide::ranks::Interval;
 
 use super::fitting::{IoModel, LayoutTimes};
-use super::replay::{FlashLayout, Io, ReadReplay, TimedRun};
+use super::replay::{FlashLayout, ReadReplay};
+use super::runs::{Io, TimedRun};
 use crate::signals::figures::median;
 
 /// Boundaries that a layout is asked for.

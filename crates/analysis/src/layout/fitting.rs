@@ -1,6 +1,6 @@
 //! The times with which a model of IOs makes what was measured most likely.
 //!
-//! # IoModel
+//! # Model
 //! Response times scatter by a factor, some are off for other reasons, so that a deviation counts no more than [`CAP`]. What
 //! is capped pulls nowhere: so deviations are taken for smaller ones first, or a descent ends where half of the IOs are far
 //! off.

@@ -1,6 +1,6 @@
 //! Which layouts are tried, and how unusual each of them is before anything was measured.
 //!
-//! # IoModel
+//! # Model
 //! Flash is sensed in some 50 us and transferred by some 150 MB/s, and both differ by factors; figures of a layout are
 //! mostly powers of two, and devices rather simple. So of two layouts that explain the same the usual one is believed.
 

@@ -1,6 +1,6 @@
 //! Which layout of dies makes what was measured most likely.
 //!
-//! # IoModel
+//! # Model
 //! As in `replay`. A grid of usual layouts is tried on a part of the reads; from the best of them on, each figure of the
 //! layout is changed by itself, until no change is better; then all that may be right is fitted to all reads. What a layout
 //! says is believed by as much as the likelihood falls where it says something else. Reads from another part of the
@@ -17,7 +17,8 @@ use search::Search;
 use super::crossings::Crossings;
 use super::fitting::{IoModel, LayoutTimes, SIGMA_MIN};
 use super::layouts::{ALL, changed, simple, usual, within};
-use super::replay::{FlashLayout, ReadReplay, TimedRun, nanos};
+use super::replay::{FlashLayout, ReadReplay};
+use super::runs::{TimedRun, nanos};
 use crate::signals::figures::{deviation, median};
 
 /// The part of each run that the grid is tried on.

@@ -1,7 +1,7 @@
 //! What writes take by a model of dies, channels and the link, when they are replayed as they were submitted to a device
 //! without a write buffer that is filled for the first time.
 //!
-//! # IoModel
+//! # Model
 //! Pages lie as in `replay`. They come over the link and go over their channel to their die, each part as soon as its first
 //! page has come, or all when all has; there they are programmed row by row, each row after its transfer, or while the next one
 //! comes (cache mode). A row may be programmed whenever a page of it is written, or when it is whole; and cells of several bits
@@ -13,7 +13,8 @@
 use std::ops::ControlFlow;
 
 use super::fitting::{COMMAND, IoModel, LINK, LayoutTimes, Moment, SENSE, TRANSFER};
-use super::replay::{FlashLayout, Io, TimedRun};
+use super::replay::FlashLayout;
+use super::runs::{Io, TimedRun};
 
 /// In the place of what a row is sensed in stands what it is programmed in.
 const PROGRAM: usize = SENSE;

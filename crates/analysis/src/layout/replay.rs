@@ -1,7 +1,7 @@
 //! What reads take by a model of dies, channels and the link, when they are replayed as they were submitted; and how
 //! likely that makes what was measured.
 //!
-//! # IoModel
+//! # Model
 //! Pages lie in chunks on the dies in turn, and the dies on the channels in turn. Commands come one after the other. A
 //! die senses a row of pages and then transfers them over its channel, wholly or what is asked of them; the next row of the same operation is sensed
 //! after that, or meanwhile (cache mode). A channel does one transfer at a time. The link carries what has come while the
@@ -15,15 +15,8 @@
 
 use std::ops::ControlFlow;
 
-pub(crate) use crate::inference::TimedIo as Io;
-
-use crate::signals::figures::median;
-
 use super::fitting::{COMMAND, IoModel, LINK, LayoutTimes, Moment, SENSE, TRANSFER};
-
-/// Several dies complete at least this many times as many reads a second as one read at a time does. Up to 1.5 times may come from the
-/// host, which takes a result while the device serves the next read.
-const RATE_OF_SEVERAL: f64 = 1.5;
+use super::runs::{Io, TimedRun};
 
 /// Where pages lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,35 +56,6 @@ impl FlashLayout {
             partial: false,
         }
     }
-}
-
-/// IOs in the order in which they were submitted to a device that rested.
-pub type TimedRun = Vec<Io>;
-
-/// What the IOs of a run took.
-pub fn nanos(run: &TimedRun) -> Vec<f64> {
-    run.iter().map(|read| read.nanos).collect()
-}
-
-/// The runs of reads one at a time, which come first, by size.
-pub fn alone(runs: &[TimedRun]) -> &[TimedRun] {
-    let size = |run: &TimedRun| run.first().map_or(0, |read| read.size);
-    let more = runs.windows(2).take_while(|two| size(&two[1]) > size(&two[0])).count();
-    &runs[..runs.len().min(more + 1)]
-}
-
-/// Whether the smallest reads are served one after the other: with several in flight hardly more of them are completed a second.
-pub fn are_served_in_turn(runs: &[TimedRun]) -> bool {
-    let alone = alone(runs);
-    let Some(first) = alone.first().and_then(|run| run.first()) else { return false };
-    let rate = |run: &TimedRun| {
-        let begin = run.iter().map(|read| read.at).fold(f64::INFINITY, f64::min);
-        let end = run.iter().map(|read| read.at + read.nanos).fold(0.0, f64::max);
-        run.len() as f64 / (end - begin).max(1.0)
-    };
-    let several = runs[alone.len()..].iter().filter(|run| run.iter().all(|read| read.size == first.size));
-    let most = several.map(rate).fold(0.0, f64::max);
-    most > 0.0 && most * median(&nanos(&alone[0])) < RATE_OF_SEVERAL
 }
 
 /// A part of a read: consecutive pages on one die.

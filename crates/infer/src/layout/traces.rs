@@ -8,10 +8,9 @@
 //!
 //! Reads begin and end a block from where a page may end: they ask for little, and need much of the flash.
 
-use flashlab_analysis::inference::Parameter;
-use flashlab_analysis::inference::TimedIo;
-use flashlab_analysis::layout::{SIGMA_MIN, TimedRun, alone, nanos};
-use flashlab_analysis::signals::figures::{deviation, median};
+use flashlab_analysis::inference::{Parameter, TimedIo};
+use flashlab_analysis::layout::{TimedRun, in_a_row, is_mixed, weighted};
+use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 use flashlab_samples::Sample;
@@ -44,11 +43,6 @@ const PLACES_LEAST: u64 = 10;
 /// Reads of one kind, of which more than a share are off by a factor, are not all answered in the same way. Pages of cells of
 /// several bits differ as well: so where all regions are mixed, more is allowed.
 pub(crate) const FACTORS: [f64; 2] = [1.3, 1.7];
-const MIXED: f64 = 0.15;
-/// Sizes whose reads scatter equally differ by less than this factor, even of [`COUNT_LEAST`] reads. Less: chance decides which sizes
-/// count more.
-const WEIGHT_LEAST: f64 = 2.0;
-
 /// A part of the device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Region {
@@ -231,41 +225,6 @@ impl Kind {
         }
         Ok(kind)
     }
-}
-
-/// The runs, with more weight for sizes whose reads scatter less than the smallest ones, as a factor: a transport adds jitter, which
-/// is a smaller part of what a large read takes. Where boundaries show the page, layouts are clear without that.
-fn weighted(mut runs: Vec<TimedRun>) -> Vec<TimedRun> {
-    let scatter = |run: &TimedRun| {
-        let logs: Vec<f64> = run.iter().map(|read| read.nanos.max(1.0).ln()).collect();
-        deviation(&logs, median(&logs)).max(SIGMA_MIN)
-    };
-    let first = scatter(&runs[0]);
-    for index in 1..alone(&runs).len() {
-        let weight = first / scatter(&runs[index]);
-        if weight >= WEIGHT_LEAST {
-            runs[index].iter_mut().for_each(|read| read.weight = weight);
-        }
-    }
-    runs
-}
-
-/// Whether reads of one kind are not all answered in the same way.
-fn is_mixed(run: &TimedRun, factor: f64) -> bool {
-    let times = nanos(run);
-    let middle = median(&times);
-    let off = times.iter().filter(|&&time| !(middle / factor..middle * factor).contains(&time)).count();
-    off as f64 > MIXED * times.len() as f64
-}
-
-/// Runs one behind the other.
-fn in_a_row(runs: Vec<TimedRun>) -> TimedRun {
-    let mut all = TimedRun::new();
-    for run in runs {
-        let begin = all.last().map_or(0.0, |read| read.at + read.nanos);
-        all.extend(run.into_iter().map(|read| TimedIo { at: read.at + begin, ..read }));
-    }
-    all
 }
 
 /// Samples in the order in which they were submitted.

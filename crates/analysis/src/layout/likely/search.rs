@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::super::crossings::Crossings;
 use super::super::fitting::{IoModel, LayoutTimes};
 use super::super::layouts::{around, changed, unusual, within};
-use super::super::replay::{FlashLayout, ReadReplay, TimedRun, alone, nanos};
+use super::super::replay::{FlashLayout, ReadReplay};
+use super::super::runs::{TimedRun, alone, nanos};
 use super::scored::{FAR, Scored, TURNS};
 use crate::signals::figures::median;
 
@@ -222,7 +223,7 @@ fn by_byte(runs: &[TimedRun]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::super::layouts::ALL;
-    use super::super::super::replay::Io;
+    use super::super::super::runs::Io;
     use super::*;
 
     #[test]

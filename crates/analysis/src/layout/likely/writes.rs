@@ -1,6 +1,6 @@
 //! What writes say of layouts that explain the reads.
 //!
-//! # IoModel
+//! # Model
 //! As in `programs`. Each layout is tried with all the ways in which rows may be programmed.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use super::super::fitting::{IoModel, LINK, LayoutTimes, SIGMA_MIN};
 use super::super::layouts::ALL;
 use super::super::programs::{self, Programs, Way};
-use super::super::replay::{FlashLayout, TimedRun, nanos};
+use super::super::replay::FlashLayout;
+use super::super::runs::{TimedRun, nanos};
 use super::{Likely, Scored};
 use crate::signals::figures::{deviation, median, quantile};
 
