@@ -5,6 +5,7 @@
 //! # Invariants
 //! - The same times give the same signals.
 
+pub mod amplification;
 pub mod copied;
 pub mod cycles;
 pub mod depths;

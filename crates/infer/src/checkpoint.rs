@@ -93,6 +93,30 @@ impl Default for Checkpoint {
     }
 }
 
+/// What was written to a device before a probe began, also by interrupted attempts of it. It is recorded, so that a replay begins the
+/// probe in the same state.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct WritesBefore {
+    pub(crate) written: Bytes,
+    pub(crate) filled: Bytes,
+    pub(crate) fill: Fill,
+    /// What was written since the last answer.
+    pub(crate) unanswered: Bytes,
+}
+
+impl WritesBefore {
+    /// What a recording has; an error for what no inference of a device of this size writes.
+    pub(crate) fn of(recorded: &serde_json::Value, capacity: Bytes) -> Result<WritesBefore, String> {
+        let writes =
+            WritesBefore::deserialize(recorded).map_err(|error| format!("writes_before: {error}"))?;
+        at_most("written", writes.written.0, LARGEST)?;
+        at_most("unanswered", writes.unanswered.0, writes.written.0)?;
+        at_most("filled", writes.filled.0, capacity.0)?;
+        writes.fill.check(capacity)?;
+        Ok(writes)
+    }
+}
+
 /// How far a device was written sequentially from its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fill {

@@ -79,11 +79,19 @@ fn is_answered(session: &Session<'_, '_>, probe: &Probe) -> bool {
 /// Runs a probe; returns why it could not go on, if so. It and the probes before it may write this share of the budget.
 fn run(session: &mut Session<'_, '_>, probe: &'static Probe, share: f64) -> Option<Halt> {
     let begun = session.lab.begin(probe.name);
-    if let Err(halt) = session.or_over(begun) {
-        return Some(halt);
+    match session.or_over(begun) {
+        Err(halt) => return Some(halt),
+        Ok(Some(writes)) => {
+            session.allowance.written = writes.unanswered;
+            session.findings.restore(writes);
+        }
+        Ok(None) => {}
     }
     let begin = session.lab.now();
-    session.progress.step(ProbeStep::Begin { probe: probe.name.to_owned(), now_ns: begin.0 }, &[]);
+    let writes = session.findings.writes_before(session.allowance.written);
+    let writes_before = Some(serde_json::to_value(writes).expect("its keys are strings"));
+    let step = ProbeStep::Begin { probe: probe.name.to_owned(), now_ns: begin.0, writes_before };
+    session.progress.step(step, &[]);
     let time = if probe.writes() { session.settings.writing_time } else { session.reading_time };
     session.allowance = Allowance {
         group: probe.seed_label(),

@@ -14,7 +14,7 @@ use std::mem;
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::Bytes;
 
-use crate::checkpoint::{Checkpoint, Fill, Known};
+use crate::checkpoint::{Checkpoint, Fill, Known, WritesBefore};
 use crate::knowledge::Knowledge;
 use crate::session::allowance::Allowance;
 use crate::virtual_disk::without_its_host;
@@ -90,10 +90,23 @@ impl<'d> Findings<'d> {
 
     /// Takes back everything that was found since `before`. What was done to the device stays.
     pub(crate) fn abandon(&mut self, before: Known) {
-        let (written, filled, fill) = (self.inference.written, self.inference.filled, self.checkpoint.fill);
-        let Fill { unit, .. } = before.checkpoint.fill;
-        *self.inference = Inference { written, filled, ..before.document };
-        *self.checkpoint = Checkpoint { fill: Fill { unit, ..fill }, ..before.checkpoint };
+        let written = self.writes_before(Bytes::ZERO);
+        (*self.inference, *self.checkpoint) = (before.document, before.checkpoint);
+        self.restore(written);
+    }
+
+    /// What was written to the device, of it `unanswered` since the last answer.
+    pub(crate) fn writes_before(&self, unanswered: Bytes) -> WritesBefore {
+        let Inference { written, filled, .. } = *self.inference;
+        WritesBefore { written, filled, fill: self.checkpoint.fill, unanswered }
+    }
+
+    /// Goes on from what was written to the device. What was inferred of it meanwhile is not taken over.
+    pub(crate) fn restore(&mut self, writes: WritesBefore) {
+        let Fill { unit, flushed_nanos, .. } = self.checkpoint.fill;
+        let flushed_nanos = flushed_nanos.or(writes.fill.flushed_nanos);
+        self.checkpoint.fill = Fill { unit, flushed_nanos, ..writes.fill };
+        (self.inference.written, self.inference.filled) = (writes.written, writes.filled);
     }
 
     /// The findings since the last time.

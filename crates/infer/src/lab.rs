@@ -17,6 +17,7 @@ use flashlab_engine::{Control, EngineError, FLUSH_TIMEOUT, INTERRUPT_CHECK, RunO
 use flashlab_plan::{Pattern, Placed};
 use flashlab_samples::Sample;
 
+use crate::checkpoint::WritesBefore;
 use crate::halt::Halt;
 
 /// What a device accepts.
@@ -60,8 +61,11 @@ pub(crate) trait Lab {
     /// The device's clock, as of the last step.
     fn now(&self) -> Nanos;
 
-    /// A probe begins.
-    fn begin(&mut self, probe: &str) -> Result<(), Halt>;
+    /// A probe begins. Returns what had been written before it when it was recorded, if that is known.
+    ///
+    /// # Errors
+    /// [`Halt::Diverges`].
+    fn begin(&mut self, probe: &str) -> Result<Option<WritesBefore>, Halt>;
 
     /// Runs a pattern.
     ///
@@ -114,9 +118,9 @@ impl Lab for DeviceLab<'_> {
         self.now
     }
 
-    fn begin(&mut self, _: &str) -> Result<(), Halt> {
+    fn begin(&mut self, _: &str) -> Result<Option<WritesBefore>, Halt> {
         self.now = self.device.now();
-        Ok(())
+        Ok(None)
     }
 
     fn run(&mut self, probe: &PlacedProbe<'_>, control: &Control<'_>) -> Result<LabRun, Halt> {

@@ -22,6 +22,7 @@ use flashlab_engine::{Control, StopReason};
 use flashlab_plan::{Pattern, Placed};
 use flashlab_samples::{ProbeRun, ProbeStep, Sample};
 
+use crate::checkpoint::WritesBefore;
 use crate::halt::Halt;
 use crate::journal::outcome_of;
 use crate::lab::{Lab, LabRun, Limits, PlacedProbe};
@@ -154,18 +155,22 @@ impl Lab for RecordedDevice<'_> {
         self.now
     }
 
-    fn begin(&mut self, probe: &str) -> Result<(), Halt> {
+    fn begin(&mut self, probe: &str) -> Result<Option<WritesBefore>, Halt> {
         probe.clone_into(&mut self.probe);
         let steps = self.source.steps(probe).map_err(Halt::Diverges)?;
         let Some(steps) = steps else {
             return Err(Halt::Diverges(format!("probe {probe} is not in the recording")));
         };
         self.steps = steps.into();
-        if let Some(RecordedStep::Other(ProbeStep::Begin { now_ns, .. })) = self.steps.front() {
-            self.now = Nanos(*now_ns);
-            self.steps.pop_front();
-        }
-        Ok(())
+        let Some(RecordedStep::Other(ProbeStep::Begin { now_ns, writes_before, .. })) = self.steps.front()
+        else {
+            return Ok(None);
+        };
+        self.now = Nanos(*now_ns);
+        let writes = writes_before.as_ref().map(|writes| WritesBefore::of(writes, self.limits.capacity));
+        let writes = writes.transpose().map_err(Halt::Diverges)?;
+        self.steps.pop_front();
+        Ok(writes)
     }
 
     fn run(&mut self, probe: &PlacedProbe<'_>, _: &Control<'_>) -> Result<LabRun, Halt> {

@@ -36,6 +36,10 @@ pub enum ProbeStep {
         probe: String,
         /// When.
         now_ns: u64,
+        /// What earlier probes, and interrupted attempts of this one, wrote to the device, as `infer` counts it. Earlier versions did
+        /// not record it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        writes_before: Option<serde_json::Value>,
     },
     /// A pattern was run.
     Run(ProbeRun),

@@ -245,6 +245,8 @@ fn interrupting_keeps_what_is_known() {
         assert_eq!(names(&resumed.out), names(&straight.out));
         let page = fs::read_to_string(directory.path("run/report.html")).unwrap();
         assert!(page.ends_with("</html>\n"));
+        let replayed = directory.succeeds(&["infer", "--replay", "run", "--output", "again"]);
+        assert!(replayed.err.contains("findings are those of the recording"), "{signal}: {replayed}");
     }
 }
 

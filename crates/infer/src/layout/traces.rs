@@ -43,6 +43,7 @@ const PLACES_LEAST: u64 = 10;
 /// Reads of one kind, of which more than a share are off by a factor, are not all answered in the same way. Pages of cells of
 /// several bits differ as well: so where all regions are mixed, more is allowed.
 pub(crate) const FACTORS: [f64; 2] = [1.3, 1.7];
+
 /// A part of the device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Region {

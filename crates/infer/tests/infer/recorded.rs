@@ -1,8 +1,8 @@
 //! An inference is recorded step by step, and replayed from what was recorded.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use flashlab_base::{Nanos, Seed};
 use flashlab_device::Device;
@@ -27,11 +27,27 @@ fn device() -> SimulatedDevice {
 struct Memory {
     steps: BTreeMap<String, Vec<RecordedStep>>,
     current: Vec<(ProbeStep, Vec<Sample>)>,
+    /// Set at this step of each probe that writes, the first time.
+    interrupt: Option<(Arc<AtomicBool>, usize)>,
+    may_end: bool,
+    abandoned: Vec<&'static str>,
 }
 
 impl InferenceProgress for Memory {
     fn step(&mut self, step: ProbeStep, samples: &[Vec<Sample>]) {
         self.current.push((step, samples.concat()));
+        if let Some((interrupt, at)) = &self.interrupt {
+            interrupt.fetch_or(self.may_end && self.current.len() == *at, Ordering::Relaxed);
+        }
+    }
+
+    fn begin(&mut self, group: &'static Probe, _: usize, _: usize) {
+        self.may_end = group.writes() && !self.abandoned.contains(&group.name);
+    }
+
+    fn abandoned(&mut self, group: &'static Probe, _: &Known, _: &Plan) {
+        self.current.clear();
+        self.abandoned.push(group.name);
     }
 
     fn ended(&mut self, group: &'static Probe, _: &Known, probes: &Plan) {
@@ -101,6 +117,30 @@ fn the_same_estimators_find_the_same_byte_for_byte() {
         serde_json::to_string(&known.document).unwrap(),
         serde_json::to_string(&found.document).unwrap()
     );
+}
+
+#[test]
+fn an_inference_that_was_interrupted_is_replayed_with_what_its_attempts_wrote() {
+    for at in [2, 6, 20] {
+        let (mut device, interrupt) = (device(), Arc::new(AtomicBool::new(false)));
+        let geometry = device.geometry();
+        let limits = Limits { capacity: geometry.capacity, block: geometry.block, depth: geometry.depth };
+        let (mut memory, mut known) = (Memory::default(), nothing_known(&device, "test"));
+        loop {
+            interrupt.store(false, Ordering::Relaxed);
+            memory.interrupt = Some((interrupt.clone(), at));
+            match infer(&mut device, &settings(5, &interrupt, limits.capacity), &mut known, &mut memory) {
+                InferenceEnd::Done => break,
+                ended => assert_eq!(ended, InferenceEnd::Interrupted),
+            }
+        }
+        assert!(memory.abandoned.len() > 3, "{:?}", memory.abandoned);
+        let (ended, replayed) = replayed(&mut memory, limits, 5);
+        assert_eq!(ended, InferenceEnd::Done, "interrupted at step {at} of {:?}", memory.abandoned);
+        let [replayed, known] =
+            [replayed, known].map(|known| serde_json::to_value(known.document.findings).unwrap());
+        assert_eq!(replayed, known, "interrupted at step {at}");
+    }
 }
 
 #[test]
