@@ -67,13 +67,13 @@ mod tests {
 
     #[test]
     fn what_is_left_is_never_told_as_what_is_needed() {
-        let told = |needed, left| Halt::Budget { needed: Bytes(needed), left: Bytes(left) }.to_string();
+        let message = |needed, left| Halt::Budget { needed: Bytes(needed), left: Bytes(left) }.to_string();
         assert_eq!(
-            told(4096, 512),
+            message(4096, 512),
             "The probe needs to write 4 KiB, and 512 B of the write budget is left for it (--write-budget)."
         );
         assert_eq!(
-            told(2_250_240, 2_250_239),
+            message(2_250_240, 2_250_239),
             "The probe needs to write 2.1 MiB, and a little less of the write budget is left for it (--write-budget)."
         );
         let rest = Halt::Rest { needed: Nanos(986_660_002), left: Nanos(986_660_001) };

@@ -53,8 +53,8 @@ fn table_3(name: &'static str, seed: Seed) -> Result<Measured> {
     let sequential = drive.writes(Bytes::ZERO, 4096, Fill::Random)?;
     let (cheap, merge) = levels(&sequential);
     let threshold = (cheap * merge).sqrt();
-    let dear: Vec<usize> = (0..sequential.len()).filter(|&i| sequential[i] > threshold).collect();
-    let mut distances: Vec<f64> = dear.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+    let expensive: Vec<usize> = (0..sequential.len()).filter(|&i| sequential[i] > threshold).collect();
+    let mut distances: Vec<f64> = expensive.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
     distances.sort_by(f64::total_cmp);
     let log_pages = distances.get(distances.len() / 2).copied().unwrap_or(0.0);
 

@@ -128,11 +128,11 @@ fn with_short_startup(startup: Truth, runs: &[Vec<f64>; REPETITIONS]) -> Truth {
 /// The number of writes, below the minimum of `phases`, after which each run is much slower than all runs
 /// were before, and stays so.
 fn short_startup(runs: &[Vec<f64>; REPETITIONS]) -> Option<usize> {
-    let dear = |place: usize| {
+    let expensive = |place: usize| {
         let before = runs.iter().flat_map(|run| &run[..place]).copied().fold(0.0, f64::max);
         runs.iter().all(|run| run[place..2 * STARTUP_IOS_MIN].iter().all(|&cost| cost > CHEAPER * before))
     };
-    (1..STARTUP_IOS_MIN).find(|&place| dear(place))
+    (1..STARTUP_IOS_MIN).find(|&place| expensive(place))
 }
 
 /// How long random reads are slower after random writes. The device also works off its backlog while reads

@@ -81,21 +81,21 @@ fn truths() -> Vec<Truth> {
             response_us: |s, i| either(s, i >= 128 && i % 2 == 0),
         },
         Truth {
-            name: "Mtron RW: 125, then period 16, 1 of 4 dear",
+            name: "Mtron RW: 125, then period 16, 1 of 4 expensive",
             ios: 5120,
             startup: 125,
             period: 16,
             response_us: |s, i| either(s, i >= 125 && (i - 125) % 16 < 4),
         },
         Truth {
-            name: "125, then period 32, 1 dear",
+            name: "125, then period 32, 1 expensive",
             ios: 20_000,
             startup: 125,
             period: 32,
             response_us: |s, i| either(s, i >= 125 && (i - 125) % 32 == 0),
         },
         Truth {
-            name: "30 (Memoright), then period 8, 1 dear",
+            name: "30 (Memoright), then period 8, 1 expensive",
             ios: 5120,
             startup: 30,
             period: 8,
@@ -107,12 +107,12 @@ fn truths() -> Vec<Truth> {
             startup: 125,
             period: 0,
             response_us: |s, i| {
-                let dear = i == 125 || i > 125 && s.unit() < 0.5;
-                either(s, dear)
+                let expensive = i == 125 || i > 125 && s.unit() < 0.5;
+                either(s, expensive)
             },
         },
         Truth {
-            name: "dear start-up of 1000, noise 0.3",
+            name: "expensive start-up of 1000, noise 0.3",
             ios: 5120,
             startup: 1000,
             period: 0,
@@ -126,28 +126,28 @@ fn truths() -> Vec<Truth> {
             response_us: |s, i| if i < 125 { 300.0 } else { 400.0 } * s.log_normal(0.1),
         },
         Truth {
-            name: "Kingston DTI SW: period 128, 1 dear",
+            name: "Kingston DTI SW: period 128, 1 expensive",
             ios: 5120,
             startup: 0,
             period: 128,
             response_us: |s, i| either(s, i % 128 == 77),
         },
         Truth {
-            name: "period 128, 1 dear, noise 0.5",
+            name: "period 128, 1 expensive, noise 0.5",
             ios: 5120,
             startup: 0,
             period: 128,
             response_us: |s, i| if i % 128 == 77 { EXPENSIVE_US } else { CHEAP_US } * s.log_normal(0.5),
         },
         Truth {
-            name: "period 128, 1 dear, short run",
+            name: "period 128, 1 expensive, short run",
             ios: 1100,
             startup: 0,
             period: 128,
             response_us: |s, i| either(s, i % 128 == 77),
         },
         Truth {
-            name: "period 128, half dear",
+            name: "period 128, half expensive",
             ios: 5120,
             startup: 0,
             period: 128,
@@ -161,13 +161,13 @@ fn truths() -> Vec<Truth> {
             response_us: |s, i| either(s, i % 128 < 64 && i % 2 == 0),
         },
         Truth {
-            name: "period 100, 2 dear, outliers",
+            name: "period 100, 2 expensive, outliers",
             ios: 5120,
             startup: 0,
             period: 100,
             response_us: |s, i| {
-                let dear = i % 100 < 2 || s.unit() < 0.005;
-                either(s, dear)
+                let expensive = i % 100 < 2 || s.unit() < 0.005;
+                either(s, expensive)
             },
         },
         Truth {
@@ -180,7 +180,7 @@ fn truths() -> Vec<Truth> {
             },
         },
         Truth {
-            name: "period 5, 1 dear, trend",
+            name: "period 5, 1 expensive, trend",
             ios: 2000,
             startup: 0,
             period: 5,
@@ -215,13 +215,14 @@ fn phases_are_found_where_they_are() {
 
 /// How many of `seeds` see a start-up phase in an oscillation that starts anywhere in its period,
 /// and how many its period.
-fn oscillation(n: usize, period: usize, dear: usize, sigma: f64, seeds: u64) -> (u64, u64) {
+fn oscillation(n: usize, period: usize, expensive: usize, sigma: f64, seeds: u64) -> (u64, u64) {
     let (mut startups, mut periods) = (0, 0);
     for seed in 0..seeds {
         let mut source = Source::new(seed);
         let offset = (source.unit() * period as f64) as usize;
         let got = phases(&responses(n, |i| {
-            (if (i + offset) % period < dear { EXPENSIVE_US } else { CHEAP_US }) * source.log_normal(sigma)
+            (if (i + offset) % period < expensive { EXPENSIVE_US } else { CHEAP_US })
+                * source.log_normal(sigma)
         }));
         startups += u64::from(got.startup_ios > 0);
         periods += u64::from(got.period_ios == Some(period as u64));
@@ -231,18 +232,20 @@ fn oscillation(n: usize, period: usize, dear: usize, sigma: f64, seeds: u64) -> 
 
 #[test]
 fn an_oscillation_is_no_start_up_wherever_it_starts() {
-    for (n, period, dear) in [(512, 128, 64), (512, 32, 1), (1100, 128, 1), (2048, 128, 64), (2048, 7, 3)] {
-        let (startups, periods) = oscillation(n, period, dear, 0.1, 100);
-        assert!(startups <= 1, "{n} {period} {dear}: {startups} of the seeds 0..100");
-        assert!(n < 8 * period || periods >= 97, "{n} {period} {dear}: {periods} of the seeds 0..100");
+    for (n, period, expensive) in
+        [(512, 128, 64), (512, 32, 1), (1100, 128, 1), (2048, 128, 64), (2048, 7, 3)]
+    {
+        let (startups, periods) = oscillation(n, period, expensive, 0.1, 100);
+        assert!(startups <= 1, "{n} {period} {expensive}: {startups} of the seeds 0..100");
+        assert!(n < 8 * period || periods >= 97, "{n} {period} {expensive}: {periods} of the seeds 0..100");
     }
 }
 
 #[test]
 #[ignore = "a table for people: cargo test -p flashlab-analysis oscillation_table -- --ignored --nocapture"]
 fn oscillation_table() {
-    println!("IOs, period, dear IOs, noise: false start-up phases, exact periods of 500 seeds");
-    for (n, period, dear) in [
+    println!("IOs, period, expensive IOs, noise: false start-up phases, exact periods of 500 seeds");
+    for (n, period, expensive) in [
         (512, 128, 64),
         (512, 128, 1),
         (512, 32, 1),
@@ -254,7 +257,7 @@ fn oscillation_table() {
         (2048, 7, 3),
     ] {
         for sigma in [0.01, 0.1, 0.5] {
-            println!("{n} {period} {dear} {sigma}: {:?}", oscillation(n, period, dear, sigma, 500));
+            println!("{n} {period} {expensive} {sigma}: {:?}", oscillation(n, period, expensive, sigma, 500));
         }
     }
 }

@@ -154,8 +154,8 @@ pub fn rise(costs: &[f64], end: usize, period: usize) -> Option<usize> {
     let kind = |cost: &f64| bounds.iter().filter(|&bound| cost > bound).count();
     let (all, before) = (costs.len(), running::<KINDS>(costs.iter().map(kind)));
     let gain = |at: usize| gain_of_two(&before[at], &before[all], at, all) - (KINDS - 1) as f64;
-    let dear = |costs: &[f64]| quantile(costs, USUAL);
-    let rises = |at: usize| dear(&costs[at..]) > (1.0 + RISE_LEAST) * dear(&costs[..at]);
+    let expensive = |costs: &[f64]| quantile(costs, USUAL);
+    let rises = |at: usize| expensive(&costs[at..]) > (1.0 + RISE_LEAST) * expensive(&costs[..at]);
     let inside = |at: &usize| *at >= BESIDE && at + BESIDE <= all;
     let places = (1..).map_while(|periods| end.checked_sub(periods * period)).filter(inside);
     let places: Vec<usize> = places.collect();
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_deferred_makes_writes_a_little_dearer() {
+    fn what_is_deferred_makes_writes_a_little_more_expensive() {
         for seed in 0..20 {
             let mut random = Prng::new(Seed(seed));
             let mut write = |share: f64| {

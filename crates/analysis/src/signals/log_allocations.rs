@@ -171,7 +171,7 @@ mod tests {
         (0..128).map(write).collect()
     }
 
-    fn told(seed: u64, unit: u64, merge: f64) -> Option<(f64, f64)> {
+    fn found(seed: u64, unit: u64, merge: f64) -> Option<(f64, f64)> {
         let step =
             |step: u64| SteppedWrites::new(Bytes(step), &costs(seed, step, unit, merge), Bytes::gib(4));
         likeliest_block(&[3 << 19, 3 << 18, 3 << 17].map(step), 0.0)
@@ -180,13 +180,13 @@ mod tests {
     #[test]
     fn the_unit_is_found_and_no_multiple_of_it() {
         for (seed, unit) in [4 << 20, 6 << 20, 9 << 19, 12 << 20].into_iter().enumerate() {
-            let (found, _) = told(seed as u64, unit, 20.0).unwrap();
+            let (found, _) = found(seed as u64, unit, 20.0).unwrap();
             assert!((found / unit as f64 - 1.0).abs() < AGREES, "{unit}: {found}");
         }
     }
 
     #[test]
     fn costs_that_are_alike_have_none() {
-        assert!((0..20).all(|seed| told(seed, 4 << 20, 1.0).is_none()));
+        assert!((0..20).all(|seed| found(seed, 4 << 20, 1.0).is_none()));
     }
 }

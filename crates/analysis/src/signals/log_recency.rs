@@ -68,7 +68,7 @@ impl RecencyTrace {
     }
 
     /// What is slow: merges are by far the longest, and more of them are seen than places.
-    fn dear(&self) -> f64 {
+    fn expensive(&self) -> f64 {
         let late = &self.costs[self.begin.min(self.costs.len())..];
         let mut costs = late.to_vec();
         costs.sort_by(|a, b| b.total_cmp(a));
@@ -78,34 +78,39 @@ impl RecencyTrace {
 
     /// How many times as long as the others slow writes take.
     pub fn contrast(&self) -> f64 {
-        let dear = self.dear();
+        let expensive = self.expensive();
         let late = self.costs[self.begin.min(self.costs.len())..].iter().copied();
-        let (long, short): (Vec<f64>, Vec<f64>) = late.partition(|&cost| cost >= dear);
+        let (long, short): (Vec<f64>, Vec<f64>) = late.partition(|&cost| cost >= expensive);
         median(&long) / median(&short).max(1.0)
     }
 
     /// The writes behind one that took much longer than a merge, until one is slow again: what was deferred, or was in a buffer, was done
     /// meanwhile.
-    fn silent(&self, dear: &[bool]) -> Vec<bool> {
-        let long: Vec<f64> =
-            self.costs.iter().zip(dear).filter(|&(_, &dear)| dear).map(|(&cost, _)| cost).collect();
+    fn silent(&self, expensive: &[bool]) -> Vec<bool> {
+        let long: Vec<f64> = self
+            .costs
+            .iter()
+            .zip(expensive)
+            .filter(|&(_, &expensive)| expensive)
+            .map(|(&cost, _)| cost)
+            .collect();
         let (rest, mut rested) = (median(&long) * IDLE_OF_MERGE, false);
-        let write = |(&cost, &dear): (&f64, &bool)| {
-            let silent = rested && !dear;
+        let write = |(&cost, &expensive): (&f64, &bool)| {
+            let silent = rested && !expensive;
             rested = cost > rest || silent;
             silent
         };
-        self.costs.iter().zip(dear).map(write).collect()
+        self.costs.iter().zip(expensive).map(write).collect()
     }
 
     /// By the number of logs: the logarithm of its likelihood, but for a constant. The first one is that of writes that are all
     /// alike. `None` if no writes are slow.
     pub fn log_likelihoods(&self, most: u64) -> Option<Vec<f64>> {
-        let dear: Vec<bool> = {
-            let least = self.dear();
+        let expensive: Vec<bool> = {
+            let least = self.expensive();
             self.costs.iter().map(|&cost| cost >= least).collect()
         };
-        let silent = self.silent(&dear);
+        let silent = self.silent(&expensive);
         let (seen, all) = (self.looked_at(), self.places.len());
         if seen == 0 || self.contrast() < CONTRAST {
             return None;
@@ -116,8 +121,8 @@ impl RecencyTrace {
             let at: Vec<usize> =
                 (self.begin..last).filter(is_of_place).chain(last..all.min(last + BEHIND)).collect();
             let of_shift = |shift: usize| {
-                let differs = |&&at: &&usize| match dear.get(at + shift) {
-                    Some(&dear) => dear != merges[at] && !silent[at + shift],
+                let differs = |&&at: &&usize| match expensive.get(at + shift) {
+                    Some(&expensive) => expensive != merges[at] && !silent[at + shift],
                     None => true,
                 };
                 at.iter().filter(differs).count()
@@ -127,8 +132,8 @@ impl RecencyTrace {
         // With fewer logs than places more writes are slow than places.
         let none = vec![false; all];
         let of_places: Vec<bool> = self.places.iter().map(Option::is_some).collect();
-        let dears = dear[self.begin.min(all)..].iter().filter(|dear| **dear).count() as u64;
-        let alike = wrong(if dears < most { &none } else { &of_places });
+        let count = expensive[self.begin.min(all)..].iter().filter(|expensive| **expensive).count() as u64;
+        let alike = wrong(if count < most { &none } else { &of_places });
         let of_logs = |logs: u64| {
             let of_evicted = |evicted| wrong(&self.merges(logs as usize, evicted));
             of_evicted(Evicted::OpenedFirst).min(of_evicted(Evicted::UsedFirst))
@@ -177,13 +182,13 @@ impl RecencyTrace {
             others.filter(|_| at >= self.begin).map(|others| (at, others))
         };
         let since: Vec<(usize, usize)> = self.places.iter().enumerate().filter_map(&mut since).collect();
-        let dear = self.dear();
+        let expensive = self.expensive();
         let shifted = |shift: usize| {
             let cost = move |&(at, others): &(usize, usize)| Some((others, *self.costs.get(at + shift)?));
             since.iter().filter_map(cost)
         };
         let wrong = |shift: usize| {
-            shifted(shift).filter(|&(others, cost)| (cost >= dear) != (others >= logs)).count()
+            shifted(shift).filter(|&(others, cost)| (cost >= expensive) != (others >= logs)).count()
         };
         let shift = (0..=self.latest).min_by_key(|&shift| wrong(shift)).unwrap_or(0);
         Picture::new(

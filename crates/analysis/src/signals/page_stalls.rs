@@ -94,8 +94,8 @@ impl PageStalls<'_> {
         let stalls = self.stalls((level / SHORTER).max(1.0));
         let earlier = |first: &usize| {
             let place = first.checked_sub(period)?;
-            let is_dear = |stall: &usize| SHORTER * self.costs[*stall] > self.costs[*first];
-            stalls.iter().copied().find(|stall| stall.abs_diff(place) <= slack && is_dear(stall))
+            let is_expensive = |stall: &usize| SHORTER * self.costs[*stall] > self.costs[*first];
+            stalls.iter().copied().find(|stall| stall.abs_diff(place) <= slack && is_expensive(stall))
         };
         successors(Some(first), earlier).last().unwrap_or(first)
     }

@@ -78,12 +78,12 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let size = page.unwrap_or(priors::WHOLE_PAGES).max(session.block());
     let left = session.writes_left();
     let [random, zeros, ones] = in_turns(session, KINDS, size, Bytes((left.0 as f64 * SHARES_PART) as u64))?;
-    let dear = dear_ones([&random, &zeros, &ones]);
+    let expensive = expensive_ones([&random, &zeros, &ones]);
     let findings =
         [(Parameter::ZerosProgramShare, &zeros, "zeros"), (Parameter::OnesProgramShare, &ones, "ones")].map(
             |(parameter, of, name)| {
                 let mut finding = share(parameter, of, &random, page.is_some(), &format!("{size} of {name}"));
-                finding.evidence += &dear;
+                finding.evidence += &expensive;
                 finding
             },
         );
@@ -158,7 +158,7 @@ fn halves(session: &mut Session<'_, '_>, size: Bytes) -> Result<String, Halt> {
 }
 
 /// What the slow ones of random content, zeros and ones take, as a part of a sentence; nothing where there are none.
-fn dear_ones(costs: [&[f64]; 3]) -> String {
+fn expensive_ones(costs: [&[f64]; 3]) -> String {
     let spikes = costs.map(spike);
     if spikes.iter().any(|spike| spike.excess == 0.0) {
         return String::new();
@@ -298,16 +298,16 @@ mod tests {
         (0..TURNS).flat_map(|run| (0..96).map(move |index| about(run, index))).collect()
     }
 
-    fn told(zeros: f64) -> Finding {
+    fn found(zeros: f64) -> Finding {
         share(Parameter::ZerosProgramShare, &costs(zeros * 500e3), &costs(500e3), true, "4 KiB of zeros")
     }
 
     #[test]
     fn the_share_is_that_of_the_medians_of_all_runs() {
-        let zeros = told(0.6);
+        let zeros = found(0.6);
         assert!(zeros.number().is_some_and(|share| (share - 0.6).abs() < 0.01), "{}", zeros.evidence);
         assert_eq!(zeros.rule.as_deref(), Some("zeros_program_share/runs agree"));
-        let same = told(1.0);
+        let same = found(1.0);
         assert_eq!(same.number(), Some(1.0));
         assert_eq!(same.rule.as_deref(), Some("zeros_program_share/no difference"));
     }
@@ -319,8 +319,8 @@ mod tests {
             (0..640).map(cost).collect::<Vec<f64>>()
         };
         let [random, zeros] = [with_merges(115e6), with_merges(24e6)];
-        let words = dear_ones([&random, &zeros, &random]);
+        let words = expensive_ones([&random, &zeros, &random]);
         assert!(words.contains("115 ms (random), 24 ms (zeros)"), "{words}");
-        assert_eq!(dear_ones([&costs(1e5), &costs(1e5), &costs(1e5)]), "");
+        assert_eq!(expensive_ones([&costs(1e5), &costs(1e5), &costs(1e5)]), "");
     }
 }

@@ -79,14 +79,14 @@ fn how_long(session: &mut Session<'_, '_>, most: u64) -> Result<f64, Halt> {
         Ok::<_, Halt>(mean(&responses(&session.run("how-long", &pattern)?)).max(1.0))
     };
     session.idle(priors::BACKLOG_DONE)?;
-    let mut dearest = cost(session, WRITES.0)?;
+    let mut highest = cost(session, WRITES.0)?;
     let (mut count, mut left) = (2 * WRITES.0, most);
-    while count <= left && count as f64 * dearest < RUN_MOST.0 as f64 / 4.0 {
+    while count <= left && count as f64 * highest < RUN_MOST.0 as f64 / 4.0 {
         left -= count;
-        dearest = dearest.max(cost(session, count)?);
+        highest = highest.max(cost(session, count)?);
         count *= 2;
     }
-    Ok(dearest)
+    Ok(highest)
 }
 
 fn after_rest(session: &mut Session<'_, '_>, count: u64) -> Result<Vec<f64>, Halt> {

@@ -148,7 +148,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     // Where a closer look fails, this remains.
     session.hand_in(Rule::found(parameter, family, basis.min(UNSEEN), evidence.clone()).with(seen.picture()));
     let most = if session.known().has_slc_cache() { FAST } else { VISIBLE };
-    let mut dear = seen.apart;
+    let mut expensive = seen.apart;
     let takes_long = seen.takes_long(session);
     let merges_nothing = seen.unbuffered
         && !takes_long
@@ -160,7 +160,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     {
         evidence = format!("{evidence} {}", sustained.evidence());
         (family, basis) = sustained.family((family, basis));
-        dear = dear.max(sustained.took() / seen.base);
+        expensive = expensive.max(sustained.took() / seen.base);
         if let Some(unit) = sustained.unit() {
             session.hand_in(unit);
             session.conclude(Rule::found(parameter, family, basis.min(most), evidence).with(seen.picture()));
@@ -183,7 +183,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let before = basis;
     let may_go;
-    (family, basis, may_go) = look_at_orders(session, &seen, dear, (family, basis), &mut evidence)?;
+    (family, basis, may_go) = look_at_orders(session, &seen, expensive, (family, basis), &mut evidence)?;
     // With one log on each die, writes that alternate between two offsets allocate a log each time.
     let shown = if may_go && family == Family::LogBlock { before } else { SHOWN };
     basis = look_at_units(session, (family, basis), shown)?.min(most);
@@ -265,11 +265,11 @@ fn page_map(
 }
 
 /// The family and its rule, if it merges and no buffer hides in which orders; and whether going to places may be what costs.
-/// `dear` is what places far apart cost.
+/// `expensive` is what places far apart cost.
 fn look_at_orders(
     session: &mut Session<'_, '_>,
     seen: &FamilyCosts,
-    dear: f64,
+    expensive: f64,
     (family, basis): (Family, Rule),
     evidence: &mut String,
 ) -> Result<(Family, Rule, bool), Halt> {
@@ -278,7 +278,7 @@ fn look_at_orders(
     let Some(orders) = orders else { return Ok((family, basis, false)) };
     *evidence = format!("{evidence} {}", orders.evidence());
     Ok(match () {
-        () if orders.is_going(dear) => (family, basis.min(SEEK), true),
+        () if orders.is_going(expensive) => (family, basis.min(SEEK), true),
         () if orders.need_order(seen.in_place) => (Family::Block, basis.min(NOT_IN_ANY_ORDER), false),
         () => (family, basis, false),
     })
@@ -360,8 +360,8 @@ impl FamilyCosts {
         let log =
             apart.merges && (busy.merges || self.unbuffered && self.anywhere > priors::NO_MERGE_RATIO / 1.2);
         // Behind a buffer a log that is merged when it is full costs its die a few pages for each.
-        let dear = (2.0 * priors::MERGE_RATIO).max(priors::NO_MERGE_RATIO * self.dies);
-        let everywhere = self.in_place >= dear && self.apart >= priors::MERGE_RATIO && busy.merges;
+        let expensive = (2.0 * priors::MERGE_RATIO).max(priors::NO_MERGE_RATIO * self.dies);
+        let everywhere = self.in_place >= expensive && self.apart >= priors::MERGE_RATIO && busy.merges;
         let all = |levels: &[Level], clear, unclear| {
             if levels.iter().all(|level| level.clear) { Rule::strong(clear) } else { Rule::weak(unclear) }
         };

@@ -212,7 +212,7 @@ fn figures_9_to_15(merges: &[(&str, f64)]) -> FigurePicture {
         Scale::Steps,
     );
     let title = "A merge on the unknown drive by what is written";
-    FigurePicture::new("sun-zhang-fig9-15", title, x, ms("dear sequential write", Scale::Linear), series)
+    FigurePicture::new("sun-zhang-fig9-15", title, x, ms("expensive sequential write", Scale::Linear), series)
 }
 
 fn figures_17_and_19(reads: Vec<(f64, f64)>, writes: Vec<(f64, f64)>) -> FigurePicture {

@@ -167,8 +167,8 @@ impl Probing<'_, '_, '_> {
         let (cost, first) =
             self.cost("far-apart", self.full + 2 * priors::MERGES_DEFERRED + count, pattern)?;
         let times = responses(&first);
-        let dear = |pair: &[f64]| pair.iter().all(|&time| time > cost / 2.0);
-        let free = times.windows(2).position(dear).unwrap_or(times.len()) as u64;
+        let expensive = |pair: &[f64]| pair.iter().all(|&time| time > cost / 2.0);
+        let free = times.windows(2).position(expensive).unwrap_or(times.len()) as u64;
         Ok((cost, free))
     }
 

@@ -28,7 +28,7 @@ const STRIPES: u64 = 32;
 const STRIPES_MOST: u64 = 2048;
 /// Multiples of a unit that have to be seen, and the share of them that is slow.
 const MULTIPLES: usize = 2;
-const DEAR: f64 = 0.75;
+const EXPENSIVE: f64 = 0.75;
 /// The share of the other stripes that may be slow, as outliers are.
 const ELSEWHERE: f64 = 0.08;
 /// The share of what may be written that is used.
@@ -128,23 +128,25 @@ impl Turns {
             }
         }
         let (multiples, between) = again.costs.split_at((count as usize).min(again.costs.len()));
-        let dear = |costs: &[f64]| costs.iter().filter(|&&cost| cost > level).count();
-        Ok(multiples.len() >= MULTIPLES && dear(multiples) + 1 >= multiples.len() && dear(between) <= 1)
+        let expensive = |costs: &[f64]| costs.iter().filter(|&&cost| cost > level).count();
+        Ok(multiples.len() >= MULTIPLES
+            && expensive(multiples) + 1 >= multiples.len()
+            && expensive(between) <= 1)
     }
 }
 
 /// The stripes from one slow one to the next: each multiple is slow and few others are. The first cost is of the first stripe.
 fn period(costs: &[f64], level: f64, shortest: usize) -> Option<usize> {
-    let dear = |stripe: usize| costs.get(stripe - 1).is_some_and(|&cost| cost > level);
-    let all = (1..=costs.len()).filter(|&stripe| dear(stripe)).count();
+    let expensive = |stripe: usize| costs.get(stripe - 1).is_some_and(|&cost| cost > level);
+    let all = (1..=costs.len()).filter(|&stripe| expensive(stripe)).count();
     let is_period = |&period: &usize| {
         let multiples = costs.len() / period;
-        let hits = (1..=multiples).filter(|times| dear(times * period)).count();
+        let hits = (1..=multiples).filter(|times| expensive(times * period)).count();
         let others = (costs.len() - multiples).max(1) as f64;
-        dear(period)
+        expensive(period)
             && multiples >= MULTIPLES
             && hits >= MULTIPLES
-            && hits as f64 >= DEAR * multiples as f64
+            && hits as f64 >= EXPENSIVE * multiples as f64
             && (all - hits) as f64 <= ELSEWHERE * others
     };
     (shortest.max(1)..=costs.len() / MULTIPLES).find(is_period)
@@ -171,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shortest_distance_of_dear_stripes_is_the_unit() {
+    fn the_shortest_distance_of_expensive_stripes_is_the_unit() {
         let costs = |unit: usize| -> Vec<f64> {
             let one = |at: usize| if at.is_multiple_of(unit) { 100.0 } else { 1.0 };
             (1..=130).map(|at| if at == 41 { 10.5 } else { one(at) }).collect()

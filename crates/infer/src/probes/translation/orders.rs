@@ -99,8 +99,8 @@ impl Orders {
     }
 
     /// Whether what is so slow far apart, relative to pages in sequence, may be going there only.
-    pub(super) fn is_going(&self, dear: f64) -> bool {
-        self.turns > priors::NO_MERGE_RATIO && self.turns * priors::NO_MERGE_RATIO > dear
+    pub(super) fn is_going(&self, expensive: f64) -> bool {
+        self.turns > priors::NO_MERGE_RATIO && self.turns * priors::NO_MERGE_RATIO > expensive
     }
 
     /// What was seen.

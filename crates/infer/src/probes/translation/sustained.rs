@@ -48,7 +48,7 @@ pub(super) struct Sustained {
     /// The usual one of the last ones, and the one that a tenth of them reach, relative to what a page takes on its die at
     /// most.
     usual: f64,
-    dear: f64,
+    expensive: f64,
     /// Whether the usual one takes as long as a merge does at least.
     long: bool,
     /// What a page takes on its die at most, in nanoseconds.
@@ -101,13 +101,13 @@ pub(super) fn sustained(
     let trace = DepthTrace { addresses, costs, grain: page.0 as f64, window: window.0 as f64, held };
     // The second half is beyond all that hides merges.
     let late = &trace.costs[trace.costs.len() / 2..];
-    let [usual, dear] = [0.5, 0.9].map(|share| quantile(late, share) / page_takes);
+    let [usual, expensive] = [0.5, 0.9].map(|share| quantile(late, share) / page_takes);
     let long = usual * page_takes >= priors::MERGE_LEAST;
     let more_dies = dies_in_doubt(session)[0] as f64;
     let depths = (usual >= COPIES).then(|| trace.unit(shortest.0 as f64)).flatten();
     Ok((stripe.is_some() || depths.is_some()).then_some(Sustained {
         usual,
-        dear,
+        expensive,
         long,
         page_takes,
         more_dies,
@@ -129,7 +129,7 @@ impl Sustained {
 
     /// Whether few pages cost a merge, even if most of them went to logs that were open.
     pub(super) fn is_cheap(&self) -> bool {
-        self.dear < COPIES
+        self.expensive < COPIES
     }
 
     /// What was seen.
@@ -138,7 +138,7 @@ impl Sustained {
         format!(
             "In a long run of random writes to one die, a write takes at most {:.1} x the time of the fill for the same amount, and one \
              write in ten {:.1} x or more.{deep}",
-            self.usual, self.dear
+            self.usual, self.expensive
         )
     }
 
