@@ -1,7 +1,7 @@
 //! Where the write amplification of random writes rises, because garbage collection begins.
 //!
 //! # Invariants
-//! - a rise is one that stays: [`RISEN`] readings one after the other;
+//! - a rise is one that stays: several readings one after the other;
 //! - nothing is said without as many readings before it as show what is usual.
 
 use flashlab_base::Bytes;
