@@ -16,6 +16,7 @@ pub mod kinds;
 pub mod late_cycles;
 pub mod log_allocations;
 pub mod log_recency;
+pub mod map_look_ups;
 pub mod onset;
 pub mod overwritten;
 pub mod page_stalls;

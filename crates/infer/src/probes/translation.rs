@@ -50,6 +50,7 @@ mod sustained;
 
 use flashlab_analysis::inference::{Family, Finding, Parameter};
 use flashlab_analysis::priors;
+use flashlab_analysis::signals::map_look_ups::MapCache;
 
 use crate::answers::erase_block;
 use crate::answers::read_buffer::conclude_buffer;
@@ -64,7 +65,7 @@ use deferred::{DEFERRED, deferred};
 use family_costs::FamilyCosts;
 use first_pages::hand_in_unit;
 use log_allocations::allocations;
-use map_cache::{MapCache, look_for_map_cache};
+use map_cache::look_for_map_cache;
 use orders::orders;
 use sustained::{Sustained, sustained};
 
