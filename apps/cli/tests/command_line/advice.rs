@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::{Directory, LoopDevice};
 
 /// A device with a page map, and one that maps blocks.
-const DEVICES: [&str; 2] = ["sim:tlc-sata", "sim:sdcard"];
+const DEVICES: [&str; 2] = ["sim:iodrive", "sim:sdcard"];
 
 #[test]
 fn every_command_works_on_a_device_of_that_capacity() {
