@@ -139,7 +139,7 @@ mod tests {
         let late = settled(std::slice::from_ref(&run));
         assert!((39..=41).contains(&late[0].len()), "{}", late[0].len());
         let down = [vec![9.0; 60], vec![1.0; 40]].concat();
-        assert_eq!(settled(std::slice::from_ref(&down))[0].len(), 70);
+        assert_eq!(settled(std::slice::from_ref(&down))[0].len(), 90);
         assert!(settled(&[vec![]])[0].is_empty());
     }
 
