@@ -15,11 +15,11 @@ use scored::{FAR, Scored, TURNS};
 use search::Search;
 
 use super::crossings::Crossings;
-use super::fitting::{IoModel, LayoutTimes, SIGMA_MIN};
+use super::fitting::{IoModel, LayoutTimes};
 use super::layouts::{ALL, changed, simple, usual, within};
 use super::replay::{FlashLayout, ReadReplay};
-use super::runs::{TimedRun, nanos};
-use crate::signals::figures::{deviation, median};
+use super::runs::{self, TimedRun, nanos};
+use crate::signals::figures::median;
 
 /// The part of each run that the grid is tried on.
 const PART: usize = 7;
@@ -227,6 +227,5 @@ impl Likely {
 
 /// By how much the logarithms of the shortest reads one at a time scatter.
 fn scatter(runs: &[TimedRun]) -> Option<f64> {
-    let logs: Vec<f64> = runs.first()?.iter().map(|read| read.nanos.max(1.0).ln()).collect();
-    (logs.len() >= 12).then(|| deviation(&logs, median(&logs)).max(SIGMA_MIN))
+    runs.first().filter(|run| run.len() >= 12).map(runs::scatter)
 }

@@ -45,13 +45,15 @@ pub fn are_served_in_turn(runs: &[TimedRun]) -> bool {
     most > 0.0 && most * median(&nanos(&alone[0])) < RATE_OF_SEVERAL
 }
 
+/// By how much the logarithms of what the reads of a run took scatter.
+pub(crate) fn scatter(run: &TimedRun) -> f64 {
+    let logs: Vec<f64> = run.iter().map(|read| read.nanos.max(1.0).ln()).collect();
+    deviation(&logs, median(&logs)).max(SIGMA_MIN)
+}
+
 /// The runs, with more weight for sizes whose reads scatter less than the smallest ones, as a factor: a transport adds jitter, which
 /// is a smaller part of what a large read takes. Where boundaries show the page, layouts are clear without that.
 pub fn weighted(mut runs: Vec<TimedRun>) -> Vec<TimedRun> {
-    let scatter = |run: &TimedRun| {
-        let logs: Vec<f64> = run.iter().map(|read| read.nanos.max(1.0).ln()).collect();
-        deviation(&logs, median(&logs)).max(SIGMA_MIN)
-    };
     let first = scatter(&runs[0]);
     for index in 1..alone(&runs).len() {
         let weight = first / scatter(&runs[index]);

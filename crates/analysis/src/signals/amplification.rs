@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! - a rise is one that stays: several readings one after the other;
-//! - nothing is said without as many readings before it as show what is usual.
+//! - a rise is reported only behind enough readings that show the usual amplification.
 
 use flashlab_base::Bytes;
 

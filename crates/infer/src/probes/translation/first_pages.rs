@@ -26,9 +26,9 @@ use crate::session::Session;
 /// Stripes that are looked at each time, and the most.
 const STRIPES: u64 = 32;
 const STRIPES_MOST: u64 = 2048;
-/// Multiples of a unit that have to be seen, and the share of them that is slow.
+/// Multiples of a unit that have to be seen, and the share of them that has to be slow.
 const MULTIPLES: usize = 2;
-const EXPENSIVE: f64 = 0.75;
+const SLOW_MULTIPLES: f64 = 0.75;
 /// The share of the other stripes that may be slow, as outliers are.
 const ELSEWHERE: f64 = 0.08;
 /// The share of what may be written that is used.
@@ -146,7 +146,7 @@ fn period(costs: &[f64], level: f64, shortest: usize) -> Option<usize> {
         expensive(period)
             && multiples >= MULTIPLES
             && hits >= MULTIPLES
-            && hits as f64 >= EXPENSIVE * multiples as f64
+            && hits as f64 >= SLOW_MULTIPLES * multiples as f64
             && (all - hits) as f64 <= ELSEWHERE * others
     };
     (shortest.max(1)..=costs.len() / MULTIPLES).find(is_period)
