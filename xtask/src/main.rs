@@ -5,9 +5,11 @@ mod compare_score;
 mod crash;
 mod exercise;
 mod foreign;
+mod fsx;
 #[cfg(test)]
 mod gate;
 mod hidden;
+mod kills;
 mod live;
 mod noise;
 mod population;
@@ -48,6 +50,13 @@ enum Task {
     Crash(crash::Crash),
     /// Does random operations on volumes of `flashlab repair`, and compares them with a model in memory
     Exercise(exercise::Exercise),
+    /// Does random operations on files of a directory, with mmap, and compares them with bytes in memory
+    Fsx(fsx::FsxArguments),
+    /// Kills the servers of a volume of `flashlab repair` while programs write, and looks for what had been acknowledged
+    Kills(kills::KillsArguments),
+    /// The process that writes for `kills`
+    #[command(name = kills::WRITER, hide = true)]
+    KillsWriter,
     /// Judges `flashlab model twin`: random devices against the twins made from their runs
     TwinScore(twin_score::TwinScore),
 }
@@ -123,6 +132,9 @@ fn main() -> ExitCode {
         }
         Task::Crash(arguments) => crash::crash(&arguments),
         Task::Exercise(arguments) => exercise::exercise_volumes(&arguments),
+        Task::Fsx(arguments) => fsx::test_directory(&arguments),
+        Task::Kills(arguments) => kills::kill_servers(&arguments),
+        Task::KillsWriter => kills::write_files(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

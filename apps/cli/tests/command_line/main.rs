@@ -14,6 +14,7 @@ mod flipped_bits;
 mod help;
 mod infer;
 mod interruption;
+mod judged;
 mod live_disk;
 mod model;
 mod nbd;

@@ -1,0 +1,69 @@
+//! The files of a writer as bytes in memory, and what an operation does to them.
+
+use std::collections::BTreeMap;
+
+use super::operation::{Operation, content};
+
+/// The files of a writer by name.
+pub type Files = BTreeMap<char, Vec<u8>>;
+
+/// Does the operation to the files. `session`, `writer` and `number` decide the bytes.
+pub fn apply(files: &mut Files, operation: &Operation, session: u64, writer: usize, number: u64) {
+    match *operation {
+        Operation::Create { file } => {
+            files.insert(file, Vec::new());
+        }
+        Operation::Write { file, offset, length, .. } | Operation::Map { file, offset, length } => {
+            put(files.entry(file).or_default(), offset, &content(session, writer, number, length));
+        }
+        Operation::Append { file, length, .. } => {
+            files.entry(file).or_default().extend(content(session, writer, number, length));
+        }
+        Operation::Truncate { file, size } => files.entry(file).or_default().resize(size as usize, 0),
+        Operation::Punch { file, offset, length } => {
+            let bytes = files.entry(file).or_default();
+            let size = bytes.len();
+            bytes[(offset as usize).min(size)..((offset + length) as usize).min(size)].fill(0);
+        }
+        Operation::Allocate { file, offset, length } => {
+            let bytes = files.entry(file).or_default();
+            bytes.resize(bytes.len().max((offset + length) as usize), 0);
+        }
+        Operation::Copy { from, to, offset, at, length } => {
+            let source = files.get(&from).map(Vec::as_slice).unwrap_or_default();
+            let range = (offset as usize).min(source.len())..((offset + length) as usize).min(source.len());
+            let copied = source[range].to_vec();
+            put(files.entry(to).or_default(), at, &copied);
+        }
+        Operation::Rename { from, to } => {
+            if let Some(bytes) = files.remove(&from) {
+                files.insert(to, bytes);
+            }
+        }
+        Operation::Unlink { file } => {
+            files.remove(&file);
+        }
+        Operation::Fsync { .. } | Operation::Fdatasync { .. } | Operation::SyncDirectory => {}
+    }
+}
+
+fn put(bytes: &mut Vec<u8>, offset: u64, written: &[u8]) {
+    let end = offset as usize + written.len();
+    if bytes.len() < end && !written.is_empty() {
+        bytes.resize(end, 0);
+    }
+    if !written.is_empty() {
+        bytes[offset as usize..end].copy_from_slice(written);
+    }
+}
+
+/// The file whose bytes an operation changes, if it changes bytes, and whether its pages may become durable in any order.
+pub fn written_file(operation: &Operation) -> Option<(char, bool)> {
+    match *operation {
+        Operation::Map { file, .. } => Some((file, true)),
+        Operation::Write { file, .. } | Operation::Append { file, .. } => Some((file, false)),
+        Operation::Punch { file, .. } | Operation::Allocate { file, .. } => Some((file, false)),
+        Operation::Copy { to, .. } => Some((to, false)),
+        _ => None,
+    }
+}
