@@ -10,6 +10,9 @@ use flashlab_judge::kills::{Kills, Kind, kills, write_session};
 /// The command of the writing process.
 pub const WRITER: &str = "kills-writer";
 
+/// How many breaches are printed; the document has all.
+const SHOWN: usize = 20;
+
 /// Kills the servers of a volume while programs write, and looks for what had been acknowledged.
 #[derive(Args)]
 pub struct KillsArguments {
@@ -64,7 +67,7 @@ pub fn kill_servers(arguments: &KillsArguments) -> anyhow::Result<()> {
             report.torn_extensions
         );
     }
-    for breach in &report.breaches {
+    for breach in report.breaches.iter().take(SHOWN) {
         eprintln!("{breach}");
     }
     let folder_is = folder.display();

@@ -26,6 +26,7 @@ use fuser::{
     TimeOrNow, WriteFlags,
 };
 
+use rustix::fs::OFlags;
 use rustix::mount::UnmountFlags;
 
 use crate::deadlines::Deadlines;
@@ -225,10 +226,12 @@ impl Export {
         Export { sender, deadlines, size, owner }
     }
 
-    fn begin(&self, operation: Operation, offset: u64, size: u64, data: Data<'_>) -> PendingAnswer {
+    /// Begins an operation, which may have to be durable when it is answered.
+    fn begin(&self, what: (Operation, bool), offset: u64, size: u64, data: Data<'_>) -> PendingAnswer {
         let disk = &self.sender.disk;
+        let (operation, durable) = what;
         let (offset, size) = (Bytes(offset), Bytes(size));
-        disk.begin(disk.clock().now(), Io { operation, offset, size, durable: false, data })
+        disk.begin(disk.clock().now(), Io { operation, offset, size, durable, data })
     }
 
     fn reply(&self, answer: PendingAnswer, reply: FuseReply) {
@@ -351,7 +354,7 @@ impl Filesystem for Export {
             return reply.data(&[]);
         }
         let mut buffer = self.buffer(size as usize);
-        let answer = self.begin(Operation::Read, offset, size, Data::Read(&mut buffer));
+        let answer = self.begin((Operation::Read, false), offset, size, Data::Read(&mut buffer));
         self.reply(answer, FuseReply::Data(reply, buffer));
     }
 
@@ -363,7 +366,7 @@ impl Filesystem for Export {
         offset: u64,
         data: &[u8],
         _write_flags: WriteFlags,
-        _flags: OpenFlags,
+        flags: OpenFlags,
         _lock: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
@@ -371,7 +374,11 @@ impl Filesystem for Export {
         if size == 0 {
             return reply.error(Errno::ENOSPC);
         }
-        let answer = self.begin(Operation::Write, offset, size, Data::Write(&data[..size as usize]));
+        // Linux sends no FSYNC behind such a write to a file past the page cache. O_SYNC has the bit of O_DSYNC, too, and both are set for
+        // RWF_DSYNC and RWF_SYNC of a single write.
+        let is_durable = flags.0 as u32 & OFlags::DSYNC.bits() != 0;
+        let write = Data::Write(&data[..size as usize]);
+        let answer = self.begin((Operation::Write, is_durable), offset, size, write);
         self.reply(answer, FuseReply::Written(reply, size as u32));
     }
 
@@ -388,7 +395,7 @@ impl Filesystem for Export {
     }
 
     fn fsync(&self, _request: &Request, _node: INodeNo, _file: FileHandle, _data: bool, reply: ReplyEmpty) {
-        let answer = self.begin(Operation::Flush, 0, 0, Data::Nothing);
+        let answer = self.begin((Operation::Flush, false), 0, 0, Data::Nothing);
         self.reply(answer, FuseReply::Empty(reply));
     }
 
@@ -412,7 +419,7 @@ impl Filesystem for Export {
         if size == 0 {
             return reply.ok();
         }
-        let answer = self.begin(Operation::Discard, offset, size, Data::Nothing);
+        let answer = self.begin((Operation::Discard, false), offset, size, Data::Nothing);
         self.reply(answer, FuseReply::Empty(reply));
     }
 

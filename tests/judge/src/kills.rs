@@ -44,8 +44,12 @@ pub const SESSION: &str = "FLASHLAB_JUDGE_SESSION";
 /// The writer that only makes one file in the beginning, which no other one may change.
 const BALLAST: usize = 15;
 
-/// What is left free of a mount by the ballast: less than what the writers' files may grow to (20 MiB), so that space runs out.
-const LEFT_FREE: u64 = 9 * FILE_MAX;
+/// What is left free of a mount by the ballast: less than what the writers' files grow to within some sessions (at most 20 MiB), so that
+/// space runs out.
+const LEFT_FREE: u64 = 4 * FILE_MAX;
+
+/// How long `run` may take to start its command: far longer than on a machine under load.
+const STARTING: Duration = Duration::from_secs(60);
 
 /// How long writers may take to end after their server was killed.
 const ENDING: Duration = Duration::from_secs(20);
@@ -105,6 +109,8 @@ pub struct KillsReport {
     pub unsupported: u64,
     /// Writes that extended a file, of which bytes within the old size were there and the new size was not.
     pub torn_extensions: u64,
+    /// Segments that the volume packed.
+    pub packed_segments: u64,
     /// Each breach, in words.
     pub breaches: Vec<String>,
 }
@@ -121,8 +127,14 @@ pub fn write_session() -> Result<(), String> {
 /// Runs the test. An error: it could not be run.
 pub fn kills(test: &Kills) -> Result<KillsReport, String> {
     let mut judge = Judge::new(test)?;
-    while judge.report.kills < test.kills {
-        judge.round()?;
+    // A fault has to be found once.
+    let is_found =
+        |judge: &Judge<'_>| test.fault.is_some() && judge.report.lost + judge.report.out_of_order > 0;
+    while judge.report.kills < test.kills && !is_found(&judge) {
+        if let Err(what) = judge.round() {
+            judge.breach_other(format!("it cannot go on: {what}"));
+            return Ok(judge.report);
+        }
     }
     judge.end()?;
     Ok(judge.report)
@@ -205,6 +217,7 @@ impl<'a> Judge<'a> {
         self.killed(&session)?;
         self.await_writers(&mut writers);
         self.pending = Some(session);
+        self.look_beneath();
         self.keep_image("crashed")
     }
 
@@ -216,8 +229,15 @@ impl<'a> Judge<'a> {
         let mut server = self.served.run(&self.test.writer, &text)?;
         let begin = Instant::now();
         let pid = session.journals.join("pid");
-        while !pid.exists() && begin.elapsed() < ENDING {
+        while !pid.exists() && begin.elapsed() < STARTING {
             thread::sleep(Duration::from_millis(1));
+        }
+        if !pid.exists() {
+            return Err(format!(
+                "the writers did not start; {}; it said: {}",
+                server.threads(),
+                server.said()
+            ));
         }
         thread::sleep(delay);
         server.kill();
@@ -500,6 +520,7 @@ impl<'a> Judge<'a> {
         if let Err(said) = self.served.check() {
             self.breach_other(said);
         }
+        self.report.packed_segments = self.served.packed_segments()?;
         let begin = Instant::now();
         while !self.served.left_behind().is_empty() && begin.elapsed() < ENDING {
             thread::sleep(Duration::from_millis(20));

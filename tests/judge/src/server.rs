@@ -49,6 +49,17 @@ impl Server {
         fs::read_to_string(&self.said).unwrap_or_default().trim().to_owned()
     }
 
+    /// In which function of the kernel each of its threads waits.
+    pub fn threads(&self) -> String {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid())).into_iter().flatten().flatten();
+        let waits = threads.map(|thread| {
+            let said =
+                |name| fs::read_to_string(thread.path().join(name)).unwrap_or_default().trim().to_owned();
+            format!("{} in {}", said("comm"), said("wchan"))
+        });
+        format!("threads of process {}: {}", self.pid(), waits.collect::<Vec<_>>().join(", "))
+    }
+
     /// The process.
     pub fn pid(&self) -> u32 {
         self.child.id()

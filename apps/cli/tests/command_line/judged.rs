@@ -1,9 +1,11 @@
 //! Volumes as programs see them, judged by `tests/judge`, which knows nothing of how they are built.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use flashlab_base::Seed;
 use flashlab_judge::fsx::{Fsx, fsx};
+use flashlab_judge::kills::{Fault, Kills, KillsReport, Kind, SESSION, kills, write_session};
 use flashlab_judge::server::Server;
 use flashlab_skip::{Need, skip};
 
@@ -36,4 +38,57 @@ fn random_operations_on_mounted_files_do_what_they_do_to_bytes_in_memory() {
     assert!(report.unsupported.is_empty(), "the mount refuses {:?}", report.unsupported);
     assert_eq!(server.stop(), Ok(Some(0)));
     directory.succeeds(&["repair", "check", &volume]);
+}
+
+/// The process that writes while servers are killed: this test, started by the judge with a session.
+#[test]
+fn the_writing_process() {
+    if std::env::var_os(SESSION).is_some() {
+        write_session().unwrap();
+    }
+}
+
+/// Kills servers. `None`: FUSE is not possible here.
+fn killed(kind: Kind, count: u64, seed: u64, fault: Option<Fault>) -> Option<KillsReport> {
+    let directory = Directory::new();
+    let writer =
+        ["--exact", "judged::the_writing_process", "--nocapture", "--test-threads=1"].map(OsString::from);
+    let test = Kills {
+        program: env!("CARGO_BIN_EXE_flashlab").into(),
+        writer: [std::env::current_exe().unwrap().into_os_string()].into_iter().chain(writer).collect(),
+        kind,
+        kills: count,
+        seed: Seed(seed),
+        folder: directory.path(""),
+        fault,
+    };
+    match kills(&test) {
+        Ok(report) => Some(report),
+        Err(said) if said.contains("FUSE needs") || said.contains("needs root") => {
+            skip(Need::Fuse, said);
+            None
+        }
+        Err(said) => panic!("{said}"),
+    }
+}
+
+/// Together 40 kills; `cargo xtask kills` does a thousand in a night.
+fn nothing_is_lost(kind: Kind, count: u64, name: &str) {
+    let Some(report) = killed(kind, count, 42, None) else { return };
+    let replay = format!("replay: cargo xtask kills --kind {name} --kills {count} --seed 42");
+    assert!(report.breaches.is_empty(), "{:#?}\n{replay}", report.breaches);
+    assert!(report.kills == count && report.acknowledged > count, "{report:?}\n{replay}");
+}
+
+#[test]
+fn a_killed_block_device_has_all_that_was_acknowledged() {
+    nothing_is_lost(Kind::Block, 14, "block");
+}
+
+#[test]
+fn the_judge_finds_a_sync_that_was_not_done_and_a_page_that_changed() {
+    for fault in [Fault::UnsyncedAcknowledged, Fault::PageChanged] {
+        let Some(report) = killed(Kind::Mount, 20, 7, Some(fault)) else { return };
+        assert!(report.lost + report.out_of_order > 0, "{fault:?} was not found: {report:?}");
+    }
 }

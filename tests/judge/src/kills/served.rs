@@ -1,6 +1,6 @@
 //! How a volume is served: the command, what it prints, and where the writers' files are then.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -67,21 +67,34 @@ impl Served {
             "--segment".as_ref(),
             segment.as_ref(),
         ])
+        .map(drop)
     }
 
     /// Verifies everything on the volume.
     pub fn check(&self) -> Result<(), String> {
-        self.succeeds(&["repair".as_ref(), "check".as_ref(), self.volume.as_os_str()])
+        self.succeeds(&["repair".as_ref(), "check".as_ref(), self.volume.as_os_str()]).map(drop)
     }
 
-    fn succeeds(&self, arguments: &[&std::ffi::OsStr]) -> Result<(), String> {
+    /// How many segments it packed since it was made.
+    pub fn packed_segments(&self) -> Result<u64, String> {
+        let said = self.succeeds(&[
+            "repair".as_ref(),
+            "status".as_ref(),
+            self.volume.as_os_str(),
+            "--json".as_ref(),
+        ])?;
+        let status: Value = serde_json::from_str(&said).map_err(|error| format!("{said}: {error}"))?;
+        status["counters"]["packed_segments"].as_u64().ok_or(format!("no packed_segments in {said}"))
+    }
+
+    fn succeeds(&self, arguments: &[&OsStr]) -> Result<String, String> {
         let output = Command::new(&self.program).args(arguments).output();
         let output = output.map_err(|error| format!("{}: {error}", self.program.display()))?;
-        if output.status.success() {
-            return Ok(());
-        }
         let said =
             [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
+        if output.status.success() {
+            return Ok(said[0].clone());
+        }
         Err(format!("flashlab {arguments:?}: {}: {}", output.status, said.join("\n")))
     }
 
