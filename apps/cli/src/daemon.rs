@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -44,7 +45,8 @@ impl Background {
 /// If it ends before the disk is ready. Its messages are printed, and its exit code becomes that of the
 /// error.
 fn start(log: Option<&Path>) -> Result<()> {
-    let default = || std::env::temp_dir().join(format!("flashlab-serve-{}.log", std::process::id()));
+    let own = if log.is_none() { Some(private_directory()?) } else { None };
+    let default = || own.as_deref().unwrap_or(Path::new("")).join("server.log");
     let log: PathBuf = log.map_or_else(default, Path::to_owned);
     // A file that exists keeps what it contains.
     let file = files::append(&log)?;
@@ -64,6 +66,7 @@ fn start(log: Option<&Path>) -> Result<()> {
         if before == 0 {
             // The error was already printed, so nobody needs the file.
             let _ = fs::remove_file(&log);
+            own.map(fs::remove_dir);
         }
         return match status.code().and_then(|code| u8::try_from(code).ok()) {
             Some(code) => Err(Ended(code).into()),
@@ -72,6 +75,19 @@ fn start(log: Option<&Path>) -> Result<()> {
     }
     tell!("its messages are in {}", log.display());
     output::text(&ready)
+}
+
+/// A new directory that only this user can use, under a name that nobody can guess: a log in a shared directory could be another
+/// user's link.
+fn private_directory() -> Result<PathBuf> {
+    const SOURCE: &str = "/proc/sys/kernel/random/uuid";
+    let random = fs::read_to_string(SOURCE).with_context(|| format!("cannot read {SOURCE}"))?;
+    let directory = std::env::temp_dir().join(format!("flashlab-{}", random.trim()));
+    let made = fs::DirBuilder::new().mode(0o700).create(&directory);
+    made.with_context(|| {
+        format!("cannot make the directory {} for the log: name a file with {LOG}", directory.display())
+    })?;
+    Ok(directory)
 }
 
 /// The words of the command, without the options for this process.

@@ -169,12 +169,12 @@ fn of_repair(error: &RepairError) -> u8 {
         RepairError::NoVolume
         | RepairError::NoSuperblock
         | RepairError::OtherVersion(_)
-        | RepairError::NoFiles
         | RepairError::OtherFilesVersion(_)
         | RepairError::Truncated { .. }
         | RepairError::Options(_)
         | RepairError::Memory { .. }
         | RepairError::OutOfRange(_) => WRONG_INPUT,
+        RepairError::NoFiles => REFUSED,
         _ => FAILED,
     }
 }

@@ -24,7 +24,7 @@ extern "C" {
 typedef struct flashlab_volume flashlab_volume;
 
 /* Opens the volume in a file or on a block device, and recovers it after a crash. NULL: it failed.
- * EMEDIUMTYPE: there is no volume; EUCLEAN: it is damaged; EBUSY: it is in use; and the errors of open(2). */
+ * EMEDIUMTYPE: there is no volume; ENOTBLK: it carries files; EUCLEAN: it is damaged; EBUSY: it is in use; and the errors of open(2). */
 flashlab_volume *flashlab_volume_open(const char *path);
 
 /* The size of the volume in bytes; it does not change. */

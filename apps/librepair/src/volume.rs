@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use flashlab_device::Device;
 use flashlab_host::{OpenOptions, consent_to_write_volume, inspect};
-use flashlab_repair::{MountOptions, SharedVolume, Volume, default_policy};
+use flashlab_repair::{Files, MountOptions, SharedVolume, Volume, default_policy};
 
 use crate::failure::Failure;
 
@@ -32,7 +32,14 @@ impl CVolume {
         let inspection = inspect(path)?;
         let consent = consent_to_write_volume(&inspection)?;
         let device = flashlab_host::open(path, &OpenOptions::for_volume(consent))?;
-        let volume = Volume::open(device, MountOptions::default(), default_policy)?;
+        let mut volume = Volume::open(device, MountOptions::default(), default_policy)?;
+        if Files::are_on(&mut volume)? {
+            volume.finish()?;
+            return Err(Failure::new(
+                libc::ENOTBLK,
+                "the volume carries files of `flashlab repair mount`, which writes by address would destroy: use another volume",
+            ));
+        }
         let size = volume.size().0;
         let volume = Arc::new(SharedVolume::new(volume));
         let ends = Arc::new(AtomicBool::new(false));

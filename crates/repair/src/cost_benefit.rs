@@ -38,7 +38,7 @@ impl Policy for CostBenefit {
 }
 
 /// What packing a segment frees, weighted by its age, for each page that is read and written.
-pub(crate) fn cost_benefit(segment: &Segment, pages: u32, now: u64) -> f64 {
+fn cost_benefit(segment: &Segment, pages: u32, now: u64) -> f64 {
     let live = f64::from(segment.live_pages) / f64::from(pages);
     (1.0 - live) * ((now - segment.sealed) as f64 + 1.0) / (1.0 + live)
 }

@@ -83,7 +83,7 @@ pub enum RepairError {
     Full,
     /// The volume is used as a block device.
     #[error(
-        "the volume holds data, but no files: it was served as a block device; make another volume for files"
+        "the volume holds the data of a block device, which files would destroy: serve it with `flashlab repair serve`, or make another volume for files; to lose that data, `flashlab repair erase` and `flashlab repair create`"
     )]
     NoFiles,
     /// Files of a later or earlier version.

@@ -9,8 +9,9 @@
 use flashlab_base::Bytes;
 
 use crate::error::RepairError;
-use crate::format::BLOCK;
-use crate::format::{checkpoint, image, record};
+use crate::format::checkpoint::LOGS_MAX;
+use crate::format::{BLOCK, checkpoint, image, record};
+use crate::placer::Watermarks;
 
 /// Space at each end of the device for superblocks.
 const ENDS: Bytes = Bytes::kib(128);
@@ -105,8 +106,7 @@ impl VolumeLayout {
         let segments_bound = made_on.0 / segment.0;
         let checkpoint_max = checkpoint::length_max(
             // The changes of all open records may come on top, once while a checkpoint becomes due and once in it.
-            checkpoint_interval.0 / page.0
-                + 2 * checkpoint::LOGS_MAX as u64 * entries_max(record_pages_max, page),
+            checkpoint_interval.0 / page.0 + 2 * LOGS_MAX as u64 * entries_max(record_pages_max, page),
             touched_segments_max(segments_bound, &options),
         );
         let image_length = image::length(segments_bound * pages_per_segment, segments_bound);
@@ -165,6 +165,30 @@ impl VolumeLayout {
         self.segment_count.saturating_sub(needed as u32)
     }
 
+    /// The number of packed segments that wait for a checkpoint, which costs two flushes. They are slack that is not used: 1/32 of
+    /// it at most. More of them would not make flushes noticeably rarer. None on a small volume, whose slack is more valuable.
+    pub(crate) fn packed_batch(&self) -> u32 {
+        (self.spare_segments() / 32).min(16)
+    }
+
+    /// The watermarks for a policy with this number of logs.
+    ///
+    /// # Errors
+    /// [`RepairError::Options`]: the volume has too little slack for it.
+    pub fn watermarks(&self, logs: u8) -> Result<Watermarks, RepairError> {
+        let reserve = u32::from(logs) + 1;
+        let spare = self.spare_segments();
+        let low = reserve + 1 + self.packed_batch();
+        let high = low + (spare / 8).clamp(1, 8);
+        if usize::from(logs) > LOGS_MAX || spare < high + u32::from(logs) {
+            return Err(RepairError::Options(format!(
+                "a policy with {logs} logs needs {} segments of slack, and the volume has {spare}: take one with fewer logs",
+                high + u32::from(logs)
+            )));
+        }
+        Ok(Watermarks { reserve, low, high })
+    }
+
     /// Positions in a segment: pages and record headers.
     pub fn pages_per_segment(&self) -> u32 {
         (self.options.segment.0 / self.options.page.0) as u32
@@ -206,5 +230,5 @@ fn entries_max(record_pages_max: u64, page: Bytes) -> u64 {
 
 /// A checkpoint is due before more segments than this were opened or sealed.
 fn touched_segments_max(segments: u64, options: &LayoutOptions) -> u64 {
-    (options.checkpoint_interval.0 / options.segment.0 + 4 * checkpoint::LOGS_MAX as u64).min(segments)
+    (options.checkpoint_interval.0 / options.segment.0 + 4 * LOGS_MAX as u64).min(segments)
 }

@@ -7,7 +7,10 @@
 
 use flashlab_base::Seed;
 
+use crate::error::RepairError;
+use crate::layout::VolumeLayout;
 use crate::policy::Policy;
+use crate::simulated_records::HostLoad;
 use crate::simulation::SimulatedVolume;
 use crate::status::PlacementStatus;
 use crate::write_workload::{WorkloadKind, WriteWorkload};
@@ -17,17 +20,91 @@ const WINDOWS: usize = 8;
 /// A policy has followed when its cost is within this share of what it was.
 const FOLLOWED: f64 = 0.1;
 
+/// The volume that is simulated.
+#[derive(Clone, Debug)]
+pub enum SimulatedGeometry {
+    /// Segments of pages, of which packing keeps as few free as it can: what the policy costs by itself.
+    Plain {
+        /// Segments of the volume.
+        segments: u32,
+        /// Pages of a segment.
+        pages_per_segment: u32,
+        /// Logical pages for each physical page.
+        fill: f64,
+    },
+    /// A volume as it is on a device.
+    Volume {
+        /// Where everything lies.
+        layout: VolumeLayout,
+        /// How the host writes.
+        load: HostLoad,
+    },
+}
+
+impl SimulatedGeometry {
+    /// Segments of the volume.
+    pub fn segments(&self) -> u32 {
+        match self {
+            SimulatedGeometry::Plain { segments, .. } => *segments,
+            SimulatedGeometry::Volume { layout, .. } => layout.segment_count,
+        }
+    }
+
+    /// Positions of a segment.
+    pub fn pages_per_segment(&self) -> u32 {
+        match self {
+            SimulatedGeometry::Plain { pages_per_segment, .. } => *pages_per_segment,
+            SimulatedGeometry::Volume { layout, .. } => layout.pages_per_segment(),
+        }
+    }
+
+    /// Logical pages of the volume.
+    pub fn logical_pages(&self) -> u64 {
+        match self {
+            SimulatedGeometry::Plain { segments, pages_per_segment, fill } => {
+                (fill * f64::from(*segments) * f64::from(*pages_per_segment)) as u64
+            }
+            SimulatedGeometry::Volume { layout, .. } => layout.options.logical_pages,
+        }
+    }
+
+    /// Logical pages for each page that the segments can hold.
+    pub fn fill(&self) -> f64 {
+        match self {
+            SimulatedGeometry::Plain { fill, .. } => *fill,
+            SimulatedGeometry::Volume { layout, .. } => {
+                let pages = u64::from(layout.segment_count) * u64::from(layout.data_pages_per_segment());
+                layout.options.logical_pages as f64 / pages as f64
+            }
+        }
+    }
+
+    /// The volume under a policy, its logical pages written once.
+    fn filled(&self, policy: Box<dyn Policy>) -> Result<SimulatedVolume, RepairError> {
+        match self {
+            SimulatedGeometry::Plain { segments, pages_per_segment, fill } => {
+                let (logs, logical) = (policy.log_count(), self.logical_pages() as u32);
+                if SimulatedVolume::segments_needed(logical, *pages_per_segment, logs) > *segments {
+                    return Err(RepairError::Options(format!(
+                        "{} has {logs} logs, whose open segments do not fit in a volume of {segments} segments at fill {fill}: \
+                         give more segments or a lower fill",
+                        policy.name()
+                    )));
+                }
+                Ok(SimulatedVolume::filled(*segments, *pages_per_segment, logical, policy))
+            }
+            SimulatedGeometry::Volume { layout, load } => SimulatedVolume::of_layout(layout, *load, policy),
+        }
+    }
+}
+
 /// What is simulated.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct PolicyRunSetup {
     /// The workload.
     pub workload: WorkloadKind,
-    /// Logical pages for each physical page.
-    pub fill: f64,
-    /// Segments of the volume.
-    pub segments: u32,
-    /// Pages of a segment.
-    pub pages_per_segment: u32,
+    /// The volume.
+    pub geometry: SimulatedGeometry,
     /// Volumes written before the measurement.
     pub settle_volumes: u32,
     /// Volumes written while it lasts.
@@ -57,24 +134,16 @@ pub struct AfterMove {
 }
 
 impl PolicyRunSetup {
-    /// Logical pages of the volume.
-    pub fn logical_pages(&self) -> u32 {
-        (self.fill * f64::from(self.segments) * f64::from(self.pages_per_segment)) as u32
-    }
-
-    /// Whether a policy with so many logs has too few segments for its open ones and its reserve.
-    pub fn is_too_full(&self, log_count: u8) -> bool {
-        SimulatedVolume::segments_needed(self.logical_pages(), self.pages_per_segment, log_count)
-            > self.segments
-    }
-
     /// Simulates a policy.
     ///
+    /// # Errors
+    /// [`RepairError::Options`] when the volume has too few segments for the policy's logs.
+    ///
     /// # Panics
-    /// When the volume [is too full](PolicyRunSetup::is_too_full), or has more than 2^32 pages.
-    pub fn run(&self, policy: Box<dyn Policy>) -> PolicyRun {
-        let logical = self.logical_pages();
-        let mut volume = SimulatedVolume::filled(self.segments, self.pages_per_segment, logical, policy);
+    /// When the volume has 2^32 pages or more.
+    pub fn run(&self, policy: Box<dyn Policy>) -> Result<PolicyRun, RepairError> {
+        let logical = u32::try_from(self.geometry.logical_pages()).expect("fewer than 2^32 pages");
+        let mut volume = self.geometry.filled(policy)?;
         let mut workload = WriteWorkload::new(self.workload, logical, self.seed);
         let write = |volume: &mut SimulatedVolume, workload: &mut WriteWorkload, count: u64| {
             (0..count).for_each(|_| volume.write(workload.next_page()));
@@ -99,7 +168,7 @@ impl PolicyRunSetup {
             let followed_after_volumes = (usual_from < WINDOWS).then_some(usual_from as f64 / 2.0);
             AfterMove { half_volumes, followed_after_volumes }
         });
-        PolicyRun { status, after_move }
+        Ok(PolicyRun { status, after_move })
     }
 }
 
@@ -109,13 +178,13 @@ mod tests {
     use crate::append_and_pack::AppendAndPackPolicy;
     use crate::policies::policy_named;
 
+    const SEGMENTS: u32 = 2048;
+
     /// A small volume: what open segments and the reserve take of its slack is visible, so bounds are wide.
     fn setup(workload: &str, fill: f64) -> PolicyRunSetup {
         PolicyRunSetup {
             workload: workload.parse().unwrap(),
-            fill,
-            segments: 2048,
-            pages_per_segment: 32,
+            geometry: SimulatedGeometry::Plain { segments: SEGMENTS, pages_per_segment: 32, fill },
             settle_volumes: 5,
             measured_volumes: 2,
             moves: false,
@@ -125,7 +194,7 @@ mod tests {
 
     fn run(setup: PolicyRunSetup, policy: &str) -> (f64, f64) {
         let PlacementStatus { write_amplification, write_amplification_predicted, .. } =
-            setup.run(policy_named(policy).unwrap()(setup.segments)).status;
+            setup.run(policy_named(policy).unwrap()(SEGMENTS)).unwrap().status;
         (write_amplification.unwrap(), write_amplification_predicted.unwrap())
     }
 
@@ -152,8 +221,8 @@ mod tests {
     fn a_hot_log_that_adapts_costs_about_what_the_best_fixed_one_does() {
         let setup = setup("zipf:0.99", 0.8);
         let fixed = [0.02, 0.05, 0.1, 0.15].map(|share| {
-            let policy = AppendAndPackPolicy::with_hot_segments((share * f64::from(setup.segments)) as u32);
-            setup.run(Box::new(policy)).status.write_amplification.unwrap()
+            let policy = AppendAndPackPolicy::with_hot_segments((share * f64::from(SEGMENTS)) as u32);
+            setup.run(Box::new(policy)).unwrap().status.write_amplification.unwrap()
         });
         let best = fixed.into_iter().fold(f64::INFINITY, f64::min);
         let (adapted, predicted) = run(setup, "append-and-pack");
@@ -164,7 +233,7 @@ mod tests {
     #[test]
     fn the_default_policy_follows_a_hot_set_that_moves() {
         let setup = PolicyRunSetup { moves: true, ..setup("hot-cold:90/10", 0.8) };
-        let run = setup.run(policy_named("multi-log").unwrap()(setup.segments));
+        let run = setup.run(policy_named("multi-log").unwrap()(SEGMENTS)).unwrap();
         let after = run.after_move.unwrap();
         assert!(
             after.followed_after_volumes.is_some_and(|volumes| volumes <= 2.0),

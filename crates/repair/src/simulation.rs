@@ -5,12 +5,18 @@
 //! 2. Whoever uses the simulation writes pages; before each write segments are packed as the [`Placer`] asks.
 //! 3. Write amplification is what the placer counts.
 //!
+//! [`SimulatedVolume::of_layout`] has, in addition, what a [`Volume`](crate::Volume) takes of its segments: headers of records,
+//! free segments up to its watermarks, and packed segments that wait for a checkpoint.
+//!
 //! # Invariants
 //! - The map and its inverse agree: each logical page lies in one place.
 
+use crate::error::RepairError;
+use crate::layout::VolumeLayout;
 use crate::placer::{PlacedPages, Placer, Watermarks};
 use crate::policy::Policy;
-use crate::segment_table::{SegmentId, Slot};
+use crate::segment_table::{LogId, SegmentId, Slot};
+use crate::simulated_records::{HostLoad, SimulatedRecords};
 
 const NOWHERE: u32 = u32::MAX;
 
@@ -21,6 +27,10 @@ pub struct SimulatedVolume {
     map: Vec<u32>,
     /// The logical page at each place, whether or not it is still live there.
     pages: Vec<u32>,
+    /// `None`: every position of a segment holds a page, and a packed segment is free at once.
+    records: Option<SimulatedRecords>,
+    /// The segment that is being packed, and the position in it that is next.
+    packing: Option<(SegmentId, u32)>,
 }
 
 impl SimulatedVolume {
@@ -38,11 +48,38 @@ impl SimulatedVolume {
         let watermarks = Watermarks::smallest(logs);
         let needed = SimulatedVolume::segments_needed(logical_pages, pages_per_segment, logs);
         assert!(needed <= segment_count, "{logical_pages} pages need {needed} segments, not {segment_count}");
-        let mut volume = SimulatedVolume {
-            placer: Placer::new(segment_count, pages_per_segment, policy, watermarks),
-            map: vec![NOWHERE; logical_pages as usize],
-            pages: vec![0; segment_count as usize * pages_per_segment as usize],
-        };
+        let placer = Placer::new(segment_count, pages_per_segment, policy, watermarks);
+        SimulatedVolume::written_once(placer, logical_pages, None)
+    }
+
+    /// A volume of this layout, whose logical pages were all written once, in order.
+    ///
+    /// # Errors
+    /// [`RepairError::Options`] when the volume is too small for the policy.
+    ///
+    /// # Panics
+    /// When it has 2^32 pages or more.
+    pub fn of_layout(
+        layout: &VolumeLayout,
+        load: HostLoad,
+        policy: Box<dyn Policy>,
+    ) -> Result<SimulatedVolume, RepairError> {
+        let watermarks = layout.watermarks(policy.log_count())?;
+        let records = SimulatedRecords::new(layout, policy.log_count(), load);
+        let placer = Placer::new(layout.segment_count, layout.pages_per_segment(), policy, watermarks);
+        let logical_pages = u32::try_from(layout.options.logical_pages).expect("fewer than 2^32 pages");
+        Ok(SimulatedVolume::written_once(placer, logical_pages, Some(records)))
+    }
+
+    fn written_once(
+        placer: Placer,
+        logical_pages: u32,
+        records: Option<SimulatedRecords>,
+    ) -> SimulatedVolume {
+        let table = placer.table();
+        let places = table.segment_count() as usize * table.pages_per_segment() as usize;
+        let map = vec![NOWHERE; logical_pages as usize];
+        let mut volume = SimulatedVolume { placer, map, pages: vec![0; places], records, packing: None };
         (0..logical_pages).for_each(|page| volume.write(page));
         volume
     }
@@ -65,34 +102,96 @@ impl SimulatedVolume {
 
     /// Writes a page.
     pub fn write(&mut self, page: u32) {
-        while self.placer.should_pack() {
-            self.pack();
+        let place = self.slot(self.map[page as usize]);
+        if let Some(records) = &mut self.records {
+            records.count_write();
+            if place.is_some_and(|slot| records.is_in_memory(slot)) {
+                // It is overwritten in memory.
+                return;
+            }
         }
+        self.pack_what_is_due();
+        // Packing may have moved the page.
         let previous = self.slot(self.map[page as usize]);
-        let slot = self.placer.write(page.into(), previous).expect("packing has freed segments");
-        self.put(page, slot);
+        let log = self.placer.log_for_write(page.into(), previous);
+        self.before_append(log, true);
+        let slot = self.placer.append_write(log, previous);
+        self.put(page, log, slot);
     }
 
-    fn pack(&mut self) {
-        let victim =
-            self.placer.begin_packing().expect("a volume with too few free segments has sealed ones");
+    fn pack_what_is_due(&mut self) {
+        if self.records.is_none() {
+            while self.placer.should_pack() {
+                self.pack(u32::MAX);
+            }
+            return;
+        }
+        while let Some(positions) = self.records.as_mut().and_then(|records| records.due(&mut self.placer)) {
+            self.pack(positions);
+        }
+        while !self.placer.can_write() {
+            self.pack(u32::MAX);
+            self.checkpoint();
+        }
+    }
+
+    /// Packs the next positions of a segment, and frees it or lets it wait for a checkpoint if these were its last.
+    fn pack(&mut self, positions: u32) {
+        let (victim, first) = self.packing.take().unwrap_or_else(|| {
+            let victim =
+                self.placer.begin_packing().expect("a volume with too few free segments has sealed ones");
+            let table = self.placer.table().segment(victim);
+            if let Some(records) = &mut self.records {
+                records.begins_packing(f64::from(table.live_pages) / f64::from(table.written_pages));
+            }
+            (victim, 0)
+        });
         let written = self.placer.table().segment(victim).written_pages;
-        for position in 0..written {
+        let end = first.saturating_add(positions).min(written);
+        for position in first..end {
             let from = Slot { segment: victim, page: position };
             let place = self.place(from);
             let page = self.pages[place as usize];
             if self.map[page as usize] == place {
-                let to = self.placer.copy(page.into(), from);
-                self.put(page, to);
+                let log = self.placer.log_for_copy(page.into(), from);
+                self.before_append(log, false);
+                let to = self.placer.append_copy(log, from);
+                self.put(page, log, to);
             }
         }
-        self.placer.end_packing(victim);
+        let is_done = end == written || self.placer.table().segment(victim).live_pages == 0;
+        if !is_done {
+            self.packing = Some((victim, end));
+        }
+        let Some(records) = &mut self.records else {
+            self.placer.end_packing(victim);
+            return;
+        };
+        records.has_packed(end - first, is_done.then_some(victim));
+        if is_done && records.is_checkpoint_due(&self.placer) {
+            self.checkpoint();
+        }
     }
 
-    fn put(&mut self, page: u32, slot: Slot) {
+    fn checkpoint(&mut self) {
+        if let Some(records) = &mut self.records {
+            records.checkpoint(&mut self.placer);
+        }
+    }
+
+    fn before_append(&mut self, log: LogId, is_host: bool) {
+        if let Some(records) = &mut self.records {
+            records.before_append(log, is_host, &mut self.placer);
+        }
+    }
+
+    fn put(&mut self, page: u32, log: LogId, slot: Slot) {
         let place = self.place(slot);
         self.map[page as usize] = place;
         self.pages[place as usize] = page;
+        if let Some(records) = &mut self.records {
+            records.appended(log, slot);
+        }
     }
 
     fn place(&self, slot: Slot) -> u32 {

@@ -215,7 +215,7 @@ impl<D: Device> Volume<D> {
         }
         let policy = policy(layout);
         let logs = usize::from(policy.log_count());
-        let watermarks = watermarks(layout, policy.log_count())?;
+        let watermarks = layout.watermarks(policy.log_count())?;
         let record = Bytes(u64::from(layout.record_pages_max + 1) * layout.options.page.0);
         let mut io = DeviceIo::new(first.into_device(), record, logs);
         let recovered = recover(&mut io, superblock, options.bug)?;
@@ -402,27 +402,6 @@ impl<D: Device> Volume<D> {
             None => Ok(()),
         }
     }
-}
-
-/// The number of packed segments that wait for a checkpoint, which costs two flushes. They are slack that is not used: 1/32 of it at
-/// most. More of them would not make flushes noticeably rarer. None on a small volume, whose slack is more valuable.
-fn batch(layout: &VolumeLayout) -> u32 {
-    (layout.spare_segments() / 32).min(16)
-}
-
-/// The watermarks for a policy with this number of logs.
-fn watermarks(layout: &VolumeLayout, logs: u8) -> Result<Watermarks, RepairError> {
-    let reserve = u32::from(logs) + 1;
-    let spare = layout.spare_segments();
-    let low = reserve + 1 + batch(layout);
-    let high = low + (spare / 8).clamp(1, 8);
-    if usize::from(logs) > LOGS_MAX || spare < high + u32::from(logs) {
-        return Err(RepairError::Options(format!(
-            "a policy with {logs} logs needs {} segments of slack, and the volume has {spare}: take one with fewer logs",
-            high + u32::from(logs)
-        )));
-    }
-    Ok(Watermarks { reserve, low, high })
 }
 
 #[cfg(test)]

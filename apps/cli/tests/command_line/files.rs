@@ -177,6 +177,44 @@ fn symbolic_links_lead_where_they_say_and_files_survive_a_smaller_volume() {
     mounted.end();
 }
 
+/// A volume with files that is formatted as a disk has lost them, and files would destroy the data of a disk.
+#[test]
+fn a_volume_with_files_is_no_disk_and_a_disk_has_no_files() {
+    let (directory, place) = (Directory::new(), Place::new());
+    let volume = new_volume(&directory, "64MiB");
+    let Some(mounted) = Mounted::begin(&directory, &volume, &place) else { return };
+    fs::write(mounted.path("kept"), pattern(6, 2 << 20)).unwrap();
+    mounted.end();
+    let serve = ["repair", "serve", &volume, "--fuse", &place.path("m")];
+    for options in [&serve[..], &[&serve[..], &["--daemon"]].concat()] {
+        let refused = directory.flashlab(options);
+        assert_eq!(refused.code, Some(3), "{refused}");
+        for text in ["1 files and directories with 2", "would lose them", "flashlab repair mount", "--uuid"] {
+            assert!(refused.err.contains(text), "{text}: {refused}");
+        }
+    }
+    let mounted = Mounted::begin(&directory, &volume, &place).unwrap();
+    assert!(fs::read(mounted.path("kept")).unwrap() == pattern(6, 2 << 20));
+    mounted.end();
+
+    let disk = directory.path("disk").to_str().unwrap().to_owned();
+    directory.succeeds(&["repair", "create", &disk, "--size", "64MiB", "--segment", "256KiB"]);
+    let mut command = directory.command(&["repair", "serve", &disk, "--fuse", &place.path("m"), "--json"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let ready = first_line(&mut child, &["FUSE needs"]).unwrap();
+    let path = json(&ready)["path"].as_str().unwrap().to_owned();
+    let data = pattern(7, 1 << 20);
+    OpenOptions::new().write(true).open(&path).unwrap().write_all_at(&data, 0).unwrap();
+    send(&child, "TERM");
+    assert!(child.wait().unwrap().success());
+    let refused = directory.flashlab(&["repair", "mount", &disk, &place.path("m")]);
+    assert_eq!(refused.code, Some(3), "{refused}");
+    assert!(refused.err.contains("the data of a block device, which files would destroy"), "{refused}");
+    let image = directory.path("image");
+    directory.succeeds(&["repair", "dump", &disk, "-o", image.to_str().unwrap()]);
+    assert!(fs::read(image).unwrap().starts_with(&data));
+}
+
 #[test]
 fn a_mount_is_asked_and_stopped_through_its_control_socket() {
     let (directory, place) = (Directory::new(), Place::new());

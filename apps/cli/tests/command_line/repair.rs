@@ -265,7 +265,7 @@ fn policies_are_simulated_and_what_is_impossible_is_refused() {
     assert_eq!(all.as_array().map(Vec::len), Some(7));
     for (options, text) in [
         (["--fill", "1.0"], "not between 0 and 1"),
-        (["--fill", "0.99"], "give more --segments or a lower --fill"),
+        (["--fill", "0.99"], "give more segments or a lower fill"),
         (["--fill", "NaN"], "not between 0 and 1"),
         (["--policy", "lru"], "there is no policy `lru`; there are multi-log"),
         (["--workload", "zipf:-1"], "zipf"),
@@ -275,6 +275,47 @@ fn policies_are_simulated_and_what_is_impossible_is_refused() {
         let ran = simulate(&options);
         assert!(ran.code == Some(2) && ran.err.contains(text), "{options:?}: {:?} {}", ran.code, ran.err);
         assert!(ran.out.is_empty());
+    }
+}
+
+#[test]
+fn a_file_that_its_file_system_cannot_hold_is_made_with_a_warning() {
+    let directory = Directory::new();
+    let create = |name: &str, size: &str, options: &[&str]| {
+        let path = directory.path(name).to_str().unwrap().to_owned();
+        directory
+            .flashlab(&[&["repair", "create", &path, "--size", size, "--segment", "64MiB"], options].concat())
+    };
+    let huge = create("huge", "4TiB", &[]);
+    if huge.err.contains("choose a smaller --size") && huge.code != Some(0) {
+        return; // The file system has no files of this size, sparse or not.
+    }
+    assert_eq!(huge.code, Some(0), "{huge}");
+    assert!(huge.err.contains("warning: ") && huge.err.contains("writes to the volume fail"), "{huge}");
+    let huge = create("huge as JSON", "4TiB", &["--json"]);
+    assert!(json(&huge.out)["warning"].as_str().is_some_and(|text| text.contains("left")), "{huge}");
+    let small = directory.path("small").to_str().unwrap().to_owned();
+    assert!(directory.succeeds(&["repair", "create", &small, "--size", "64MiB"]).err.is_empty());
+}
+
+#[test]
+fn the_geometry_of_a_volume_is_simulated() {
+    let directory = Directory::new();
+    let volume = new_volume(&directory, "64MiB");
+    let simulate = |options: &[&str]| {
+        let short = ["repair", "simulate", "--settle", "1", "--measure", "1", "--volume", &volume, "--json"];
+        directory.flashlab(&[&short[..], options].concat())
+    };
+    let status = json(&directory.succeeds(&["repair", "status", &volume, "--json"]).out);
+    let plain = json(&simulate(&["--workload", "uniform"]).out);
+    assert_eq!((&plain["volume"], &plain["segments"]), (&status["uuid"], &status["segments"]));
+    assert_eq!(plain["policy"], "greedy", "a small volume has one log: {plain}");
+    let flushes = json(&simulate(&["--workload", "uniform", "--flush-every", "4"]).out);
+    let amplification = |row: &Value| row["write_amplification"].as_f64().unwrap();
+    assert!(amplification(&flushes) > 1.2 * amplification(&plain), "{plain} {flushes}");
+    // Six logs do not fit in the slack.
+    for options in [&["--policy", "sepbit"][..], &["--fill", "0.5"], &["--flush-every", "0"]] {
+        assert_eq!(simulate(options).code, Some(2), "{options:?}");
     }
 }
 

@@ -403,6 +403,30 @@ fn a_daemon_serves_until_it_is_stopped() {
     assert!(!disk.exists(), "it is taken down");
     assert_eq!(directory.flashlab(&["live", "stop", "socket"]).code, Some(2));
 
+    // The log that nobody named is in a directory that nobody else can use, under a name that nobody can guess.
+    let temporary = directory.path("temporary");
+    fs::create_dir(&temporary).unwrap();
+    let with_own_log = |device: &str| {
+        let words = ["serve", device, "--size", "16MiB", "--fuse", &at, "--daemon", "--control", "socket"];
+        directory.command(&words).env("TMPDIR", &temporary).output().unwrap()
+    };
+    let ran = with_own_log("sim:zeus");
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(ran.status.success(), "{said}");
+    let log = said.lines().find_map(|line| line.strip_prefix("its messages are in ")).unwrap();
+    let log = std::path::Path::new(log);
+    assert!(log.is_file() && log.starts_with(&temporary), "{said}");
+    let private = fs::metadata(log.parent().unwrap()).unwrap();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&private.permissions()) & 0o777, 0o700);
+    directory.succeeds(&["live", "stop", "socket"]);
+    fs::remove_dir_all(log.parent().unwrap()).unwrap();
+    assert!(!with_own_log("sim:nothing").status.success());
+    assert_eq!(
+        fs::read_dir(&temporary).unwrap().count(),
+        0,
+        "the log of a server that did not start is gone"
+    );
+
     let refused = directory.flashlab(&["serve", "sim:nothing", "--fuse", &at, "--daemon", "--log", "log"]);
     assert_eq!(refused.code, Some(2), "{refused}");
     assert!(refused.err.contains("nothing"), "{refused}");

@@ -208,11 +208,17 @@ impl CatalogueLog {
     }
 }
 
-/// Whether page 0 is the header of a catalogue.
+/// Whether page 0 is the header of a catalogue. Where it cannot be read, the first pages of the logs decide.
 pub(crate) fn holds_files<D: Device>(volume: &mut Volume<D>) -> Result<bool, RepairError> {
-    let mut magic = [0; HEADER_MAGIC.len()];
-    volume.read(0, &mut magic)?;
-    Ok(magic == *HEADER_MAGIC)
+    let layout = FilesLayout::new(volume);
+    let mut begins_with = |page: u64, magic: &[u8; 8]| {
+        let mut found = [0; 8];
+        volume.read(page * layout.page, &mut found).map(|()| found == *magic)
+    };
+    begins_with(0, HEADER_MAGIC).or_else(|_| {
+        let has_log = |generation| begins_with(layout.log_page(generation, 0), PAGE_MAGIC) == Ok(true);
+        Ok([0, 1].into_iter().any(has_log))
+    })
 }
 
 /// What page 0 says.

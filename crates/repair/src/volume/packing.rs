@@ -16,7 +16,7 @@ use flashlab_base::Bytes;
 use flashlab_device::Device;
 
 use super::reading::taken;
-use super::{PackingProgress, Volume, batch};
+use super::{PackingProgress, Volume};
 use crate::device_io::ReadRange;
 use crate::error::RepairError;
 use crate::format::page_checksum::data_checksum;
@@ -113,7 +113,7 @@ impl<D: Device> Volume<D> {
         let (free, marks) = (self.placer.table().free_count(), self.placer.watermarks());
         let packed = self.packed.len() + self.placer.table().dead_segments().len();
         let is_short = free <= marks.reserve + 1;
-        let batch = batch(self.layout()).max(1) as usize;
+        let batch = self.layout().packed_batch().max(1) as usize;
         if packed >= batch || (packed > 0 && (is_short || free + packed as u32 >= marks.high)) {
             return self.write_checkpoint().is_ok();
         }

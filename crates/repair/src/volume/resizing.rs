@@ -10,7 +10,7 @@
 use flashlab_base::Bytes;
 use flashlab_device::Device;
 
-use super::{Volume, watermarks};
+use super::Volume;
 use crate::error::RepairError;
 use crate::layout::{LayoutOptions, VolumeLayout};
 
@@ -43,7 +43,7 @@ impl<D: Device> Volume<D> {
         let logical_pages = size.0 / now.options.page.0;
         let layout =
             VolumeLayout::resized(LayoutOptions { capacity, logical_pages, ..now.options }, now.made_on)?;
-        watermarks(&layout, self.placer.policy().log_count())?;
+        layout.watermarks(self.placer.policy().log_count())?;
         let beyond = (logical_pages..self.map.pages()).filter(|&page| self.map.get(page).is_some()).count();
         if beyond > 0 {
             return Err(RepairError::Options(format!(

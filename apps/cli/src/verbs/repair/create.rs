@@ -56,6 +56,9 @@ struct Created {
     segment_bytes: u64,
     segments: u32,
     memory_bytes: u64,
+    /// A file that is larger than what its file system has left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
     /// What the inference decided, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     from_inference: Vec<Choice>,
@@ -88,8 +91,12 @@ impl Create {
             segment_bytes: layout.options.segment.0,
             segments: layout.segment_count,
             memory_bytes: layout.memory().0,
+            warning: if is_new { self.warning(layout.options.capacity) } else { None },
             from_inference: choices,
         };
+        if let Some(warning) = &created.warning {
+            tell!("warning: {warning}");
+        }
         if self.json {
             return output::json(&created);
         }
@@ -120,6 +127,19 @@ impl Create {
         }
         sized.map(|()| true).with_context(|| {
             format!("cannot make {name} {size} large: choose a smaller --size, or another file system")
+        })
+    }
+
+    /// What becomes of a file that is larger than its file system can hold. `None`: it has space.
+    fn warning(&self, size: Bytes) -> Option<String> {
+        let system = rustix::fs::statvfs(&self.volume).ok()?;
+        let free = Bytes(system.f_bavail.saturating_mul(system.f_frsize));
+        (size > free).then(|| {
+            format!(
+                "{} is {size} large, and its file system has {free} left: when that is full, writes to the volume fail; choose a \
+                 smaller --size, or free some space",
+                self.volume.display()
+            )
         })
     }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use flashlab_base::{Bytes, Identity};
 use flashlab_device::{Device, Geometry, IoError, Operation};
 use flashlab_export::{ConcurrentDevice, ControlServer, Data, LiveDisk};
-use flashlab_repair::SharedVolume;
+use flashlab_repair::{Files, RepairError, SharedVolume, Volume};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -18,6 +18,7 @@ use super::served_status::ServedVolumeStatus;
 use super::volume_options::VolumeOptions;
 use crate::caretaker::Caretaker;
 use crate::daemon::Background;
+use crate::exit::Refused;
 use crate::nbd::{self, Served};
 use crate::verbs::serve::{Front, Transport, ready};
 
@@ -40,6 +41,7 @@ pub struct ServeVolume {
     json: bool,
 }
 
+type OpenVolume = Volume<Box<dyn Device + Send>>;
 type Shared = SharedVolume<Box<dyn Device + Send>>;
 
 /// A volume as what a live disk serves.
@@ -85,8 +87,9 @@ impl ServeVolume {
         self.front.check()?;
         // Before anything is made that a signal would leave behind.
         let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
+        let volume = self.without_files(self.options.open(&self.volume)?)?;
         let mut caretaker = Caretaker::start()?;
-        let volume = Arc::new(SharedVolume::new(self.options.open(&self.volume)?));
+        let volume = Arc::new(SharedVolume::new(volume));
         let disk = Arc::new(LiveDisk::concurrent(Box::new(ServedVolume(Arc::clone(&volume)))));
         let control = self.control.clone().unwrap_or_else(|| caretaker.directory().join("control"));
         let server = ControlServer::listen(&control, disk.clone())
@@ -109,6 +112,33 @@ impl ServeVolume {
             volume.finish().context("the volume was not closed in order; the next mount recovers it");
         closed.and(served).and(finished)
     }
+}
+
+impl ServeVolume {
+    /// The volume, unless it carries files: who formats the disk would destroy them.
+    fn without_files(&self, mut volume: OpenVolume) -> Result<OpenVolume> {
+        if !Files::are_on(&mut volume)? {
+            return Ok(volume);
+        }
+        let (name, uuid) = (self.volume.display(), volume.superblock().uuid.to_string());
+        let carried = match closed_files(volume) {
+            Ok((files, size)) => format!("{files} files and directories with {size}"),
+            Err(error) => format!("files, which cannot be counted ({error}),"),
+        };
+        bail!(Refused(format!(
+            "{name} carries {carried} of `flashlab repair mount`, and a disk that is formatted would lose them: use \
+             `flashlab repair mount`, or serve another volume; to lose all of them, `flashlab repair erase {name} --uuid \
+             {uuid}` and `flashlab repair create`"
+        )))
+    }
+}
+
+/// The number of the files of a volume, beside its root directory, and their size; the volume is closed in order.
+fn closed_files(volume: OpenVolume) -> Result<(u64, Bytes), RepairError> {
+    let mut files = Files::open(volume)?;
+    let usage = files.usage();
+    files.finish()?;
+    Ok((usage.files.saturating_sub(1), Bytes(usage.total.0.saturating_sub(usage.free.0))))
 }
 
 /// Packs and discards between the host's IOs.

@@ -1,14 +1,18 @@
 //! `flashlab repair simulate`: what the policies cost, in virtual time.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clap::Args;
 use flashlab_base::Seed;
 use flashlab_repair::{
-    DEFAULT_POLICY, MakePolicy, POLICIES, Policy, PolicyRun, PolicyRunSetup, WorkloadKind, surviving_share,
+    DEFAULT_POLICY, HostLoad, MakePolicy, POLICIES, Policy, PolicyRun, PolicyRunSetup, SimulatedGeometry,
+    Superblock, WorkloadKind, default_policy, superblock, surviving_share,
 };
 use serde::Serialize;
 
 use super::log_row::{LogRow, log_table};
+use super::opened;
 use crate::arguments;
 use crate::exit::Usage;
 use crate::output;
@@ -25,9 +29,18 @@ pub struct Simulate {
     /// Logical pages for each physical page, between 0 and 1
     #[arg(long, default_value_t = 0.8, allow_negative_numbers = true)]
     fill: f64,
-    /// The policy, or `all`
-    #[arg(long, default_value = DEFAULT_POLICY)]
-    policy: String,
+    /// The policy, or `all`; multi-log if not given, and with --volume the one that the volume would have
+    #[arg(long)]
+    policy: Option<String>,
+    /// Simulate this volume: its segments, its size, the headers of its records and the segments that it keeps free
+    #[arg(long, conflicts_with_all = ["fill", "segments", "pages_per_segment"])]
+    volume: Option<PathBuf>,
+    /// With --volume: the page writes between two flushes; no flushes if not given
+    #[arg(long, value_name = "N", requires = "volume", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
+    flush_every: Option<u32>,
+    /// With --volume: the host pauses often enough for the volume to pack up to its high mark
+    #[arg(long, requires = "volume")]
+    pauses: bool,
     /// Segments of the volume
     #[arg(long, default_value_t = 8192, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(64..=1 << 24))]
     segments: u32,
@@ -57,6 +70,10 @@ struct Row {
     policy: &'static str,
     workload: String,
     fill: f64,
+    segments: u32,
+    pages_per_segment: u32,
+    /// The volume whose geometry it is.
+    volume: Option<String>,
     seed: Seed,
     write_amplification: f64,
     /// By the model of `flashlab_repair::PlacementStatus`.
@@ -77,20 +94,30 @@ struct MoveRow {
 impl Simulate {
     /// Simulates each policy and prints what it costs.
     pub fn run(self) -> Result<()> {
-        let setup = self.setup()?;
-        let is_wanted = |(name, _): &&(&str, MakePolicy)| self.policy == "all" || self.policy == *name;
+        let superblock = match &self.volume {
+            Some(volume) => Some(superblock(opened::for_reading(volume)?)?),
+            None => None,
+        };
+        let setup = self.setup(superblock.as_ref())?;
+        let uuid = superblock.as_ref().map(|superblock| superblock.uuid.to_string());
+        let usual = match &superblock {
+            Some(superblock) => default_policy(&superblock.layout).name(),
+            None => DEFAULT_POLICY,
+        };
+        let wanted = self.policy.as_deref().unwrap_or(usual);
+        let is_wanted = |(name, _): &&(&str, MakePolicy)| wanted == "all" || wanted == *name;
         let policies: Vec<&(&str, MakePolicy)> = POLICIES.iter().filter(is_wanted).collect();
         if policies.is_empty() {
             let names: Vec<&str> = POLICIES.iter().map(|(name, _)| *name).collect();
-            let (name, names) = (&self.policy, names.join(", "));
-            return Err(Usage(format!("there is no policy `{name}`; there are {names} and all")).into());
+            let names = names.join(", ");
+            return Err(Usage(format!("there is no policy `{wanted}`; there are {names} and all")).into());
         }
         let mut rows = Vec::new();
         for (name, make) in &policies {
             if policies.len() > 1 {
                 tell!("{name}: simulating");
             }
-            rows.push(self.row((name, make(setup.segments)), &setup)?);
+            rows.push(Simulate::row((name, make(setup.geometry.segments())), &setup, uuid.clone())?);
         }
         match (self.json, &rows[..]) {
             (true, [row]) => output::json(row),
@@ -99,55 +126,59 @@ impl Simulate {
         }
     }
 
-    fn setup(&self) -> Result<PolicyRunSetup> {
+    fn setup(&self, superblock: Option<&Superblock>) -> Result<PolicyRunSetup> {
         if !(self.fill > 0.0 && self.fill < 1.0) {
             return Err(Usage(format!("--fill {} is not between 0 and 1", self.fill)).into());
         }
-        if u64::from(self.segments) * u64::from(self.pages_per_segment) > MOST_PAGES {
-            let text = format!(
-                "{} segments of {} pages are more than 2^31 pages",
-                self.segments, self.pages_per_segment
-            );
+        let geometry = match superblock {
+            Some(superblock) => SimulatedGeometry::Volume {
+                layout: superblock.layout.clone(),
+                load: HostLoad { flush_every: self.flush_every, has_pauses: self.pauses },
+            },
+            None => SimulatedGeometry::Plain {
+                segments: self.segments,
+                pages_per_segment: self.pages_per_segment,
+                fill: self.fill,
+            },
+        };
+        let (segments, pages_per_segment) = (geometry.segments(), geometry.pages_per_segment());
+        if u64::from(segments) * u64::from(pages_per_segment) > MOST_PAGES {
+            let text = format!("{segments} segments of {pages_per_segment} pages are more than 2^31 pages");
             return Err(Usage(text).into());
         }
-        let setup = PolicyRunSetup {
+        if geometry.logical_pages() == 0 {
+            return Err(Usage(format!("--fill {} leaves no logical page", self.fill)).into());
+        }
+        Ok(PolicyRunSetup {
             workload: self.workload,
-            fill: self.fill,
-            segments: self.segments,
-            pages_per_segment: self.pages_per_segment,
+            geometry,
             settle_volumes: self.settle,
             measured_volumes: self.measure,
             moves: self.moves,
             seed: self.seed,
-        };
-        match setup.logical_pages() {
-            0 => Err(Usage(format!("--fill {} leaves no logical page", self.fill)).into()),
-            _ => Ok(setup),
-        }
+        })
     }
 
-    fn row(&self, (name, policy): (&'static str, Box<dyn Policy>), setup: &PolicyRunSetup) -> Result<Row> {
-        if setup.is_too_full(policy.log_count()) {
-            return Err(Usage(format!(
-                "{name} has {} logs, whose open segments do not fit in a volume of {} segments at fill {}: give more \
-                 --segments or a lower --fill",
-                policy.log_count(),
-                setup.segments,
-                setup.fill
-            ))
-            .into());
-        }
+    fn row(
+        (name, policy): (&'static str, Box<dyn Policy>),
+        setup: &PolicyRunSetup,
+        volume: Option<String>,
+    ) -> Result<Row> {
         let memory_per_page_bytes = policy.bytes_per_page();
-        let PolicyRun { status, after_move } = setup.run(policy);
+        let PolicyRun { status, after_move } = setup.run(policy)?;
+        let fill = setup.geometry.fill();
         Ok(Row {
             policy: name,
             workload: setup.workload.to_string(),
-            fill: setup.fill,
+            fill,
+            segments: setup.geometry.segments(),
+            pages_per_segment: setup.geometry.pages_per_segment(),
+            volume,
             seed: setup.seed,
             write_amplification: status.write_amplification.unwrap_or(f64::NAN),
             predicted: status.write_amplification_predicted.unwrap_or(f64::NAN),
             theory: (setup.workload == WorkloadKind::Uniform)
-                .then(|| 1.0 / (1.0 - surviving_share(1.0 / setup.fill))),
+                .then(|| 1.0 / (1.0 - surviving_share(1.0 / fill))),
             memory_per_page_bytes,
             logs: status.logs.iter().map(LogRow::of).collect(),
             after_move: after_move.map(|after| MoveRow {
@@ -159,7 +190,14 @@ impl Simulate {
 }
 
 fn table(rows: &[Row]) -> String {
-    let mut text = format!("{} at fill {}, seed {}\n\n", rows[0].workload, rows[0].fill, rows[0].seed);
+    let Row { workload, fill, seed, .. } = &rows[0];
+    let mut text = match &rows[0].volume {
+        None => format!("{workload} at fill {fill}, seed {seed}\n\n"),
+        Some(uuid) => format!(
+            "{workload} on volume {uuid}: {} segments of {} pages at fill {fill:.3}, seed {seed}\n\n",
+            rows[0].segments, rows[0].pages_per_segment
+        ),
+    };
     text += "policy            write amplification   predicted   difference\n";
     for row in rows {
         let difference = 100.0 * (row.predicted / row.write_amplification - 1.0);
