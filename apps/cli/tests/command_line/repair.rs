@@ -295,7 +295,12 @@ fn a_file_that_its_file_system_cannot_hold_is_made_with_a_warning() {
     let huge = create("huge as JSON", "4TiB", &["--json"]);
     assert!(json(&huge.out)["warning"].as_str().is_some_and(|text| text.contains("left")), "{huge}");
     let small = directory.path("small").to_str().unwrap().to_owned();
-    assert!(directory.succeeds(&["repair", "create", &small, "--size", "64MiB"]).err.is_empty());
+    assert!(
+        directory
+            .succeeds(&["repair", "create", &small, "--size", "64MiB", "--segment", "256KiB"])
+            .err
+            .is_empty()
+    );
 }
 
 #[test]
