@@ -7,7 +7,7 @@ use anyhow::ensure;
 use clap::Args;
 use flashlab_base::Seed;
 use flashlab_repair::SeededBug;
-use flashlab_repair::crash::{CrashReport, explore};
+use flashlab_repair::crash::{CrashReport, explore, explore_every_fault};
 
 /// Cuts the power of a volume of `flashlab repair` in many states and checks what is recovered.
 #[derive(Args)]
@@ -18,6 +18,13 @@ pub struct Crash {
     /// The seed of the first scenario; the next ones have the seeds after it
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Damages what recovery trusts at the ends of this number of scenarios, in place of exploring crash states: each bit, byte and
+    /// block, alone and in pairs
+    #[arg(long, value_name = "SCENARIOS")]
+    every_fault: Option<u64>,
+    /// Tries one in this number of those bits, bytes and pairs
+    #[arg(long, default_value_t = 1, requires = "every_fault")]
+    one_in: u64,
     /// How many threads; all CPUs if not given
     #[arg(long)]
     threads: Option<usize>,
@@ -46,15 +53,20 @@ impl Crash {
 pub fn crash(arguments: &Crash) -> anyhow::Result<()> {
     let threads =
         arguments.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZeroUsize::get));
-    let report = explore(arguments.states, Seed(arguments.seed), threads, arguments.bug());
+    let (seed, bug) = (Seed(arguments.seed), arguments.bug());
+    let report = match arguments.every_fault {
+        Some(scenarios) => explore_every_fault(scenarios, seed, threads, arguments.one_in, bug),
+        None => explore(arguments.states, seed, threads, bug),
+    };
     if arguments.json {
         println!("{}", json(&report));
     } else {
         println!(
-            "{} crash states ({} of them damaged) of {} scenarios with {} IOs, {} packed segments, {} images of the \
+            "{} crash states ({} of them damaged, of which {} were refused) of {} scenarios with {} IOs, {} packed segments, {} images of the \
              map, {} resized volumes and {} IOs that failed: {} violations",
             report.states,
             report.damaged,
+            report.refused,
             report.scenarios,
             report.ios,
             report.packed_segments,
@@ -67,7 +79,13 @@ pub fn crash(arguments: &Crash) -> anyhow::Result<()> {
     for violation in &report.violations {
         let flashlab_repair::crash::CrashViolation { seed, io, state, what } = violation;
         eprintln!("seed {seed}, behind IO {io}: {what}\n    {state}");
-        eprintln!("    replay: cargo xtask crash --states 1 --seed {seed}");
+        match arguments.every_fault {
+            Some(_) => eprintln!(
+                "    replay: cargo xtask crash --every-fault 1 --one-in {} --seed {seed}",
+                arguments.one_in
+            ),
+            None => eprintln!("    replay: cargo xtask crash --states 1 --seed {seed}"),
+        }
     }
     ensure!(report.violations.is_empty(), "{} crash states break a promise", report.violations.len());
     Ok(())
@@ -78,6 +96,7 @@ fn json(report: &CrashReport) -> serde_json::Value {
         "states": report.states,
         "violations": report.violations.len(),
         "damaged_states": report.damaged,
+        "refused_states": report.refused,
         "scenarios": report.scenarios,
         "ios": report.ios,
         "resizes": report.resizes,

@@ -137,6 +137,44 @@ pub fn write_output(file: &Path, kind: Output, content: impl AsRef<[u8]>) -> Res
     })
 }
 
+/// A file that must not exist yet. It gets its name when it is complete; a part of it is removed.
+pub struct NewFile {
+    file: File,
+    part: PathBuf,
+    path: PathBuf,
+}
+
+impl NewFile {
+    /// Begins it under another name in the same folder.
+    pub fn begin(path: &Path) -> Result<NewFile> {
+        refuse_kind(path)?;
+        if fs::symlink_metadata(path).is_ok() {
+            bail!(Usage(format!("{} exists: choose another file", path.display())));
+        }
+        let part = part_of(path)?;
+        let file = create(&part).map_err(|error| failed(path, &error))?;
+        Ok(NewFile { file, part, path: path.to_owned() })
+    }
+
+    /// What is written.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Gives it its name, unless that exists by now.
+    pub fn finish(self) -> Result<()> {
+        let rename = || flashlab_host::rename_without_replacing(&self.part, &self.path);
+        let named = self.file.sync_all().and_then(|()| rename());
+        named.map_err(|error| failed(&self.path, &error))
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.part);
+    }
+}
+
 /// Opens a file at whose end text is added. What it contains stays.
 pub fn append(file: &Path) -> Result<File> {
     refuse_kind(file)?;

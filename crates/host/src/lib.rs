@@ -71,7 +71,7 @@ pub use process_status::is_running;
 pub use refusal::{Reason, Refusal};
 pub use retry::claim_block_device;
 pub use ring::RingDevice;
-pub use scratch::{ScratchFile, check_room, stale_scratch_files};
+pub use scratch::{ScratchFile, check_room, rename_without_replacing, stale_scratch_files};
 pub use synchronous::SyncDevice;
 pub use threads::ThreadsDevice;
 pub use ublk::{UblkDevice, UblkOperation, UblkQueue, UblkRequest, UblkShape};

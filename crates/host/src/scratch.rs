@@ -180,7 +180,7 @@ impl ScratchFile {
     pub fn keep(mut self, name: &str) -> Result<PathBuf, HostError> {
         let kept = self.directory.join(name);
         let named = match &self.named {
-            Some(old) => rename(old, &kept),
+            Some(old) => rename_without_replacing(old, &kept),
             None => link(&self.path(), &kept),
         };
         named.map_err(|e| HostError::system("keep the scratch file as", &kept, e))?;
@@ -248,9 +248,12 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
     system::checked(result).map(drop)
 }
 
-/// Gives a file a new name. File systems without hard links, such as FAT, can rename without replacing. Those
+/// Gives a file a new name, which must not exist. File systems without hard links, such as FAT, can rename without replacing. Those
 /// that cannot, such as NFS, have hard links.
-fn rename(from: &Path, to: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// If the name exists, or the file system fails.
+pub fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
     let (old, new) = (c_string(from)?, c_string(to)?);
     let here = libc::AT_FDCWD;
     // SAFETY: both are valid C strings.

@@ -8,9 +8,10 @@
 //! # Method
 //! 1. `workload` runs the scenario, and notes for each recorded IO which writes of the host were issued and which were flushed.
 //! 2. `states` builds crash states behind each IO: all subsets of the unflushed writes while they are few, chosen and
-//!    random ones beyond, with torn writes; others in addition with damage: flipped bits, lost and misdirected writes.
+//!    random ones beyond, with torn writes; others in addition with damage: misdirected writes, and those of `damage`, which
+//!    changes what was durable, also of volumes that were closed in order.
 //! 3. Each state is mounted and read. What is read has to be the state after some write of the host, not before the last flush.
-//!    Of a damaged state a mount or a page may fail, but no wrong page may be returned.
+//!    Of a damaged state a mount or a page may fail. But no wrong page may be returned, and no older state than is promised (`damage`).
 //! 4. Of some states: recovering a second time gives the same; a power failure while recovering is one more state; an IO that
 //!    fails while recovering makes no wrong page; and a write after recovery survives the next mount.
 //!
@@ -22,6 +23,7 @@
 //!
 //! Everything follows from the seed.
 
+mod damage;
 mod file_histories;
 mod file_model;
 mod file_workload;
@@ -40,6 +42,7 @@ use crate::seeded_bug::SeededBug;
 
 use report::VIOLATIONS_MAX;
 pub use report::{CrashReport, CrashViolation};
+use workload::Run;
 #[cfg(test)]
 pub(crate) use {media::CrashMedia, scatter::Scatter};
 
@@ -47,7 +50,7 @@ pub(crate) use {media::CrashMedia, scatter::Scatter};
 /// threads. The violations are in the order of their seeds.
 pub fn explore(states: u64, seed: Seed, threads: usize, bug: Option<SeededBug>) -> CrashReport {
     let (next, explored) = (AtomicU64::new(seed.0), AtomicU64::new(0));
-    let work = || {
+    in_threads(threads, || {
         let mut report = CrashReport::default();
         while explored.load(Ordering::Relaxed) < states && report.violations.len() < VIOLATIONS_MAX {
             let before = report.states;
@@ -55,10 +58,36 @@ pub fn explore(states: u64, seed: Seed, threads: usize, bug: Option<SeededBug>) 
             explored.fetch_add(report.states - before, Ordering::Relaxed);
         }
         report
-    };
+    })
+}
+
+/// Damages each bit, byte and block of what recovery trusts, alone and in pairs, in scenarios with this seed and the ones after it: where
+/// their volumes were last closed in order, and at their ends, where they were not. Of the bits, bytes and pairs it tries one in `one_in`.
+pub fn explore_every_fault(
+    scenarios: u64,
+    seed: Seed,
+    threads: usize,
+    one_in: u64,
+    bug: Option<SeededBug>,
+) -> CrashReport {
+    let done = AtomicU64::new(0);
+    in_threads(threads, || {
+        let mut report = CrashReport::default();
+        loop {
+            let number = done.fetch_add(1, Ordering::Relaxed);
+            if number >= scenarios || report.violations.len() >= VIOLATIONS_MAX {
+                return report;
+            }
+            let (run, other) = run(Seed(seed.0 + number), bug, &mut report);
+            states::every_fault::explore(&run, &other, one_in, bug, &mut report);
+        }
+    })
+}
+
+fn in_threads(threads: usize, work: impl Fn() -> CrashReport + Sync) -> CrashReport {
     let mut total = CrashReport::default();
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(&work)).collect();
         for worker in workers {
             match worker.join() {
                 Ok(report) => total.add(report),
@@ -72,10 +101,17 @@ pub fn explore(states: u64, seed: Seed, threads: usize, bug: Option<SeededBug>) 
 
 /// Explores the crash states of one scenario.
 fn scenario(seed: Seed, bug: Option<SeededBug>, report: &mut CrashReport) {
-    let run = match seed.0 % 6 {
-        5 => file_workload::run(seed, bug),
-        _ => workload::run(seed, bug),
+    let (run, other) = run(seed, bug, report);
+    states::explore(&run, &other, bug, report);
+}
+
+/// Runs one scenario, and the same on another volume.
+fn run(seed: Seed, bug: Option<SeededBug>, report: &mut CrashReport) -> (Run, Run) {
+    let run = |uuid| match seed.0 % 6 {
+        5 => file_workload::run(seed, uuid, bug),
+        _ => workload::run(seed, uuid, bug),
     };
+    let (run, other) = (run(workload::UUID), run(workload::OTHER_UUID));
     report.scenarios += 1;
     report.ios += run.log.len() as u64;
     report.packed_segments += run.packed_segments;
@@ -86,7 +122,7 @@ fn scenario(seed: Seed, bug: Option<SeededBug>, report: &mut CrashReport) {
         let (state, what) = ("no crash".to_owned(), what.clone());
         report.violations.push(CrashViolation { seed, io: run.log.len(), state, what });
     }
-    states::explore(&run, bug, report);
+    (run, other)
 }
 
 #[cfg(test)]

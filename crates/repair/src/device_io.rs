@@ -234,6 +234,23 @@ impl<D: Device> DeviceIo<D> {
         error.map_or(Ok(()), Err)
     }
 
+    /// Reads a range in which something is only looked for. Parts of this size that cannot be read are zeroes.
+    pub fn read_if_possible(&mut self, range: &mut [ReadRange; 1], part: Bytes) {
+        if self.read(range).is_ok() {
+            return;
+        }
+        let [whole] = range;
+        let mut one = [ReadRange::new(whole.offset, part)];
+        for at in (0..whole.size.0).step_by(part.0 as usize) {
+            one[0].offset = whole.offset + at;
+            let to = &mut whole.buffer[at as usize..(at + part.0) as usize];
+            match self.read(&mut one) {
+                Ok(()) => to.copy_from_slice(one[0].bytes()),
+                Err(_) => to.fill(0),
+            }
+        }
+    }
+
     /// Whether a read may be begun before it is asked for.
     pub fn can_read_ahead(&self) -> bool {
         /// All writes, the two ranges of a read, and those ahead.

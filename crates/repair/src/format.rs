@@ -1,4 +1,4 @@
-//! The on-disk format of a volume, version 1. docs/repair-format.md has it byte by byte.
+//! The on-disk format of a volume, version 3. docs/repair-format.md has it byte by byte.
 //!
 //! # Parts
 //! - [`superblock`]: four copies, written in pairs that alternate; where everything is.
@@ -22,8 +22,12 @@ use std::fmt;
 
 use flashlab_base::Bytes;
 
-/// The version of the format that this crate writes and reads.
-pub const VERSION: u32 = 2;
+/// The version of the format that this crate writes.
+pub const VERSION: u32 = 3;
+
+/// The oldest version that it reads. A mount makes version 3 of it. Version 2 does not say which checkpoint is the newest, has no checksum
+/// over the whole image, and does not link checkpoints.
+pub(crate) const VERSION_OLDEST: u32 = 2;
 
 /// The version of the catalogue of files that this crate writes and reads.
 pub const FILES_VERSION: u32 = 2;

@@ -61,7 +61,7 @@ pub use append_and_pack::AppendAndPackPolicy;
 pub use check::{CheckReport, DamagedPage, VolumeSummary, check, summarize};
 pub use cost_benefit::CostBenefit;
 pub use counters::VolumeCounters;
-pub use dump::{DumpReport, dump};
+pub use dump::{DumpMap, DumpReport, PageRange, dump};
 pub use error::{FileRefusal, RepairError};
 pub use exerciser::{ExerciseFailure, ExerciseReport, exercise};
 pub use file_calls::{

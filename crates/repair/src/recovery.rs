@@ -2,67 +2,51 @@
 //!
 //! # Method
 //! 1. The superblock is the valid copy with the highest update number.
-//! 2. The newest complete image gives the map and the segments.
-//! 3. The checkpoints since the image was begun are applied in order, until one is missing.
-//! 4. Roll-forward: the last checkpoint names the open segments and the free ones in the order of their opening. Their records
+//! 2. The newest complete image gives the map and the segments. Its digest is that of the superblock.
+//! 3. `chain`: the checkpoints since the image was begun are applied in order, until one is missing.
+//! 4. `roll_forward`: the last checkpoint names the open segments and the free ones in the order of their opening. Their records
 //!    of the same epoch are read, and applied group by group in the order of their sequence, until one is missing.
 //! 5. A segment without live pages is free. They are counted in one pass over the map.
 //!
 //! Copies that packing made since the last checkpoint are not replayed: their originals are still there.
 //!
+//! # What is missing: cut by a power failure, or damaged
+//! A power failure cuts what was written behind the last flush of the device. So what something written later depends on was durable, and
+//! is damaged if it is not there. Then recovery fails; it never takes an older state for the newest. The later things are:
+//! - the superblock, which names a checkpoint and, by its digest, an image;
+//! - a later checkpoint in the ring, and the checksum in each checkpoint of the one before;
+//! - a record, which says which record and which checkpoint was durable when it was written. Records are looked for behind the end of the
+//!   log, too: behind a damaged header in the same segment, and in all segments if the log may have left those that the checkpoint lists.
+//!
+//! What was flushed last, and behind which nothing was written, is not told from what a power failure cut.
+//!
 //! # Invariants
-//! - Step 4 reads no more than was written since the last checkpoint, the header of one more record in each segment, and the
-//!   first page of one segment without records for each log that a volume can have ([`LOGS_MAX`]).
-//! - Less than that number of segments without records lie before a flushed record. A segment without a record was opened by a
-//!   log whose first record in it is still in memory. A log has one record in memory, and opens its next segment when that is
-//!   written. So each log but the flushed record's can have left one such segment.
-//! - A record that is missing although a flush had made it durable is damage, not the end of the log. Later records say how far
-//!   flushes had come.
 //! - Recovering does not change the device, so that recovering twice is the same as once.
 
-use std::collections::BTreeMap;
+mod chain;
+mod roll_forward;
+mod state;
 
 use flashlab_base::Bytes;
 use flashlab_device::Device;
 
 use crate::device_io::{DeviceIo, ReadRange};
 use crate::error::RepairError;
-use crate::format::checkpoint::{Change, Checkpoint, LOGS_MAX};
+use crate::format::BLOCK;
+use crate::format::checkpoint::Checkpoint;
 use crate::format::image::{self, ChunkContent};
-use crate::format::record::{Entry, RecordHeader, page_checksum};
 use crate::format::superblock::Superblock;
-use crate::format::{BLOCK, VolumeUuid};
 use crate::layout::VolumeLayout;
-use crate::map::{Location, PageMap};
-use crate::ring::{Placed, Ring};
+use crate::map::PageMap;
+use crate::ring::Ring;
 use crate::seeded_bug::SeededBug;
-use crate::segment_table::{LogId, Segment, SegmentId, SegmentState};
+use crate::segment_table::{Segment, SegmentState};
+
+pub(crate) use state::Recovered;
+use state::damaged;
 
 /// The map is read in parts of this size.
 const IMAGE_READ: Bytes = Bytes::mib(1);
-
-/// The state of a volume as the device has it.
-pub(crate) struct Recovered {
-    pub superblock: Superblock,
-    pub map: PageMap,
-    pub segments: Vec<Segment>,
-    pub ring: Ring,
-    /// The last checkpoint, without its lists.
-    pub checkpoint: Checkpoint,
-    /// Changes since the last checkpoint.
-    pub changes: Vec<Change>,
-    /// Segments with records since the last checkpoint.
-    pub touched: Vec<SegmentId>,
-    /// The last record that was applied.
-    pub sequence: u64,
-    /// The write clock.
-    pub now: u64,
-    /// Segments opened so far.
-    pub opened_count: u64,
-    /// Records that roll-forward applied.
-    pub replayed: u64,
-    bug: Option<SeededBug>,
-}
 
 /// Recovers the state.
 ///
@@ -73,7 +57,33 @@ pub(crate) fn recover<D: Device>(
     superblock: Superblock,
     bug: Option<SeededBug>,
 ) -> Result<Recovered, RepairError> {
-    let layout = superblock.layout.clone();
+    let mut recovered = up_to_checkpoints(io, superblock, bug)?;
+    chain::verify_end(io, &recovered)?;
+    roll_forward::roll_forward(io, &mut recovered)?;
+    finish(&mut recovered)?;
+    Ok(recovered)
+}
+
+/// The state as of the last checkpoint that can be reached, which may be an older one. For what is left of a damaged volume.
+///
+/// # Errors
+/// When not even the image can be read.
+pub(crate) fn reachable_state<D: Device>(
+    io: &mut DeviceIo<D>,
+    superblock: Superblock,
+) -> Result<Recovered, RepairError> {
+    let mut recovered = up_to_checkpoints(io, superblock, None)?;
+    finish(&mut recovered)?;
+    Ok(recovered)
+}
+
+/// The image and the checkpoints.
+fn up_to_checkpoints<D: Device>(
+    io: &mut DeviceIo<D>,
+    superblock: Superblock,
+    bug: Option<SeededBug>,
+) -> Result<Recovered, RepairError> {
+    let layout = &superblock.layout;
     let map = match superblock.image {
         0 => PageMap::new(layout.options.logical_pages),
         _ => PageMap::with_capacity(layout.options.logical_pages),
@@ -82,7 +92,10 @@ pub(crate) fn recover<D: Device>(
         map,
         segments: vec![Segment::default(); layout.segment_count as usize],
         ring: Ring::new(layout.ring_length, superblock.first_position),
-        checkpoint: Checkpoint { number: superblock.first_checkpoint - 1, ..Checkpoint::default() },
+        checkpoint: Checkpoint {
+            number: superblock.first_checkpoint.saturating_sub(1),
+            ..Checkpoint::default()
+        },
         changes: Vec::new(),
         touched: Vec::new(),
         sequence: 0,
@@ -95,18 +108,23 @@ pub(crate) fn recover<D: Device>(
     if recovered.superblock.image > 0 {
         read_image(io, &mut recovered)?;
     }
-    let last = read_checkpoints(io, &mut recovered)?;
+    let last = chain::apply(io, &mut recovered)?;
     recovered.sequence = last.sequence;
     recovered.now = last.now;
     recovered.opened_count = last.opened_count;
-    roll_forward(io, &mut recovered, &last)?;
     recovered.checkpoint = last;
-    take_live_pages(&layout, &mut recovered)?;
+    Ok(recovered)
+}
+
+/// Counts the live pages.
+fn finish(recovered: &mut Recovered) -> Result<(), RepairError> {
+    let layout = recovered.superblock.layout.clone();
+    take_live_pages(&layout, recovered)?;
     // On a damaged device the segments may be newer than the last checkpoint. No page was written in the future.
     let newest =
         recovered.segments.iter().map(|segment| segment.sealed.max(segment.opened).max(segment.written[1]));
     recovered.now = newest.fold(recovered.now, u64::max);
-    Ok(recovered)
+    Ok(())
 }
 
 fn read_image<D: Device>(io: &mut DeviceIo<D>, recovered: &mut Recovered) -> Result<(), RepairError> {
@@ -116,6 +134,7 @@ fn read_image<D: Device>(io: &mut DeviceIo<D>, recovered: &mut Recovered) -> Res
     let (pages, segments) = (layout.options.logical_pages, u64::from(layout.segment_count));
     let chunks = image::length(pages, segments).0 / BLOCK.0;
     let mut chunk = 0;
+    let mut digest = 0;
     let mut part = [ReadRange::new(start, IMAGE_READ)];
     while chunk < chunks {
         let size = IMAGE_READ.min(Bytes((chunks - chunk) * BLOCK.0));
@@ -150,236 +169,15 @@ fn read_image<D: Device>(io: &mut DeviceIo<D>, recovered: &mut Recovered) -> Res
                     format!("chunk {chunk} is not what was written"),
                 ));
             }
+            digest = image::digest(digest, block);
             chunk += 1;
         }
     }
-    Ok(())
-}
-
-/// Applies a change to the map. False: the volume has no such page. Whether a place exists is checked when all are counted.
-fn apply(recovered: &mut Recovered, change: Change) -> bool {
-    let map = &mut recovered.map;
-    match change {
-        Change::Put { page, location } => {
-            let fits = page < map.pages();
-            if fits {
-                map.replay(page, Some(location));
-            }
-            fits
-        }
-        Change::Drop { page, count } => {
-            let end = page.saturating_add(count.into());
-            let fits = end <= map.pages();
-            (page..end.min(map.pages())).for_each(|page| map.replay(page, None));
-            fits
-        }
+    let expected = recovered.superblock.image_digest.unwrap_or(digest);
+    if digest != expected {
+        let why = "a chunk is that of an earlier attempt at this image".to_owned();
+        return Err(damaged("the map's image", start, why));
     }
-}
-
-/// Applies the checkpoints and returns the last one.
-fn read_checkpoints<D: Device>(
-    io: &mut DeviceIo<D>,
-    recovered: &mut Recovered,
-) -> Result<Checkpoint, RepairError> {
-    let (layout, uuid) = (&recovered.superblock.layout.clone(), recovered.superblock.uuid);
-    let mut last = recovered.checkpoint.clone();
-    let mut range = [ReadRange::new(layout.ring.0, layout.checkpoint_max)];
-    loop {
-        let wanted = last.number + 1;
-        let mut found = None;
-        for position in recovered.ring.positions() {
-            found = read_checkpoint(io, layout, uuid, position, &mut range)?
-                .filter(|found| found.number == wanted);
-            if let Some(found) = &found {
-                recovered.ring.add(Placed { number: wanted, position, length: found.length() });
-                break;
-            }
-        }
-        let Some(found) = found else { return Ok(last) };
-        let applied = found.changes.iter().all(|&change| apply(recovered, change))
-            && found.segments.iter().all(|&(id, segment)| {
-                let Some(place) = recovered.segments.get_mut(id.0 as usize) else { return false };
-                *place = segment;
-                segment.written_pages <= layout.pages_per_segment()
-            })
-            && found.open.len() <= LOGS_MAX;
-        if !applied {
-            let offset = layout.ring.0 + recovered.ring.next() - found.length().0;
-            return Err(damaged("a checkpoint", offset, "it names what does not exist".to_owned()));
-        }
-        last = found;
-    }
-}
-
-fn read_checkpoint<D: Device>(
-    io: &mut DeviceIo<D>,
-    layout: &VolumeLayout,
-    uuid: VolumeUuid,
-    position: u64,
-    range: &mut [ReadRange; 1],
-) -> Result<Option<Checkpoint>, RepairError> {
-    if position + BLOCK.0 > layout.ring_length.0 {
-        return Ok(None);
-    }
-    (range[0].offset, range[0].size) = (layout.ring.0 + position, BLOCK);
-    io.read(range)?;
-    let Some(length) = Checkpoint::length_of(range[0].bytes()) else { return Ok(None) };
-    if length == BLOCK {
-        return Ok(Checkpoint::decode(uuid, range[0].bytes()));
-    }
-    if length > layout.checkpoint_max || position + length.0 > layout.ring_length.0 {
-        return Ok(None);
-    }
-    range[0].size = length;
-    io.read(range)?;
-    Ok(Checkpoint::decode(uuid, range[0].bytes()))
-}
-
-/// A record that roll-forward found.
-struct FoundRecord {
-    header: RecordHeader,
-    /// Whether all of its pages have their checksums.
-    is_whole: bool,
-}
-
-/// Applies the records behind the last checkpoint.
-fn roll_forward<D: Device>(
-    io: &mut DeviceIo<D>,
-    recovered: &mut Recovered,
-    last: &Checkpoint,
-) -> Result<(), RepairError> {
-    let layout = recovered.superblock.layout.clone();
-    let mut found: BTreeMap<u64, FoundRecord> = BTreeMap::new();
-    let exists =
-        |id: SegmentId, position: u32| id.0 < layout.segment_count && position <= layout.pages_per_segment();
-    for &(id, position) in last.open.iter().filter(|(id, position)| exists(*id, *position)) {
-        read_records(io, recovered, last, (id, position), &mut found)?;
-    }
-    // Segments are opened in this order. One without a record does not end the log: its first record may have been in memory.
-    let gaps_max = if SeededBug::is(recovered.bug, SeededBug::GapEndsLog) { 1 } else { LOGS_MAX };
-    let mut gaps = 0;
-    for &id in last.queue.iter().filter(|id| exists(**id, 0)) {
-        let before = found.len();
-        read_records(io, recovered, last, (id, 0), &mut found)?;
-        gaps += usize::from(found.len() == before);
-        if gaps >= gaps_max {
-            break;
-        }
-    }
-    let mut group = Vec::new();
-    let mut next = last.sequence + 1;
-    while let Some(record) = found.get(&next).filter(|record| record.is_whole) {
-        group.push(&record.header);
-        if record.header.commits {
-            for header in group.drain(..) {
-                replay(&layout, recovered, header)?;
-            }
-            recovered.sequence = next;
-        }
-        next += 1;
-    }
-    if let Some(late) = found.values().find(|record| record.header.checkpoint > last.number) {
-        let why = format!(
-            "checkpoint {} was durable when record {} was written, but it is not there",
-            late.header.checkpoint, late.header.sequence
-        );
-        return Err(damaged("a checkpoint", layout.ring.0 + recovered.ring.next(), why));
-    }
-    if let Some(late) = found.values().find(|record| record.header.durable > recovered.sequence) {
-        let offset = layout.offset(late.header.position);
-        let why = format!(
-            "record {} was durable when this one, {}, was written, but record {next} is not there",
-            late.header.durable, late.header.sequence
-        );
-        return Err(damaged("a record before the one", offset, why));
-    }
-    Ok(())
-}
-
-/// Reads the records of a segment from a position on.
-fn read_records<D: Device>(
-    io: &mut DeviceIo<D>,
-    recovered: &Recovered,
-    last: &Checkpoint,
-    (segment, start): (SegmentId, u32),
-    found: &mut BTreeMap<u64, FoundRecord>,
-) -> Result<(), RepairError> {
-    let (layout, uuid) = (&recovered.superblock.layout, recovered.superblock.uuid);
-    let (page, seed) = (layout.options.page, uuid.seed());
-    let first = segment.0 * layout.pages_per_segment();
-    let mut at = start;
-    while at < layout.pages_per_segment() {
-        let mut range = [ReadRange::new(layout.offset(first + at), page)];
-        match io.read(&mut range) {
-            Err(_) if SeededBug::is(recovered.bug, SeededBug::ReadErrorEndsLog) => return Ok(()),
-            read => read?,
-        }
-        let header = RecordHeader::decode(uuid, range[0].bytes()).filter(|header| {
-            header.position == first + at
-                && header.epoch == last.epoch
-                && header.sequence > last.sequence
-                && header.page_count() + at < layout.pages_per_segment()
-        });
-        let Some(header) = header else { return Ok(()) };
-        let pages = header.page_count();
-        let is_whole = pages == 0 || SeededBug::is(recovered.bug, SeededBug::TornRecordsCount) || {
-            let size = Bytes(u64::from(pages) * page.0);
-            let mut data = [ReadRange::new(layout.offset(first + at + 1), size)];
-            io.read(&mut data)?;
-            let entries = header.entries.iter().filter(|entry| entry.has_data());
-            entries.zip(data[0].bytes().chunks_exact(page.0 as usize)).all(|(entry, data)| match *entry {
-                Entry::Write { page, checksum } | Entry::Copy { page, checksum } => {
-                    page_checksum(seed, page, header.sequence, data) == checksum
-                }
-                Entry::Superseded | Entry::Discard { .. } => true,
-            })
-        };
-        at += 1 + pages;
-        found.insert(header.sequence, FoundRecord { header, is_whole });
-    }
-    Ok(())
-}
-
-/// Applies a record.
-fn replay(
-    layout: &VolumeLayout,
-    recovered: &mut Recovered,
-    header: &RecordHeader,
-) -> Result<(), RepairError> {
-    let id = SegmentId(header.position / layout.pages_per_segment());
-    let mut distance = 0;
-    for entry in &header.entries {
-        distance += u8::from(entry.has_data());
-        let change = match *entry {
-            Entry::Write { page, .. } => Change::Put {
-                page,
-                location: Location { position: header.position + u32::from(distance), distance },
-            },
-            Entry::Discard { page, count } => Change::Drop { page, count },
-            Entry::Copy { .. } | Entry::Superseded => continue,
-        };
-        if !apply(recovered, change) {
-            let why = "it names what does not exist".to_owned();
-            return Err(damaged("a record", layout.offset(header.position), why));
-        }
-        recovered.changes.push(change);
-    }
-    let segment = &mut recovered.segments[id.0 as usize];
-    if segment.sequence != header.segment_sequence || segment.written_pages == 0 {
-        let (sequence, opened) = (header.segment_sequence, header.opened);
-        let written = [header.written[0]; 2];
-        *segment = Segment { sequence, opened, log: LogId(header.log), written, ..Segment::default() };
-    }
-    let end = header.position % layout.pages_per_segment() + 1 + u32::from(distance);
-    segment.written_pages = segment.written_pages.max(end);
-    segment.written[1] = header.written[1];
-    segment.sealed = header.now;
-    if !recovered.touched.contains(&id) {
-        recovered.touched.push(id);
-    }
-    recovered.now = recovered.now.max(header.now);
-    recovered.opened_count = recovered.opened_count.max(header.segment_sequence + 1);
-    recovered.replayed += 1;
     Ok(())
 }
 
@@ -400,8 +198,4 @@ fn take_live_pages(layout: &VolumeLayout, recovered: &mut Recovered) -> Result<(
         }
     }
     Ok(())
-}
-
-fn damaged(what: &'static str, offset: u64, why: String) -> RepairError {
-    RepairError::Damaged { what, offset, why }
 }

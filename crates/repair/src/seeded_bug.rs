@@ -28,11 +28,15 @@ pub enum SeededBug {
     ReadErrorEndsLog,
     /// Recovery takes a segment without a record for the end of the log, although another log's records lie behind it.
     GapEndsLog,
+    /// Recovery takes a checkpoint that is missing for the end of the chain, although something later shows that it was durable.
+    MissingCheckpointEndsChain,
+    /// Recovery does not look for records behind a damaged header.
+    DamagedHeaderEndsLog,
 }
 
 impl SeededBug {
     /// All of them.
-    pub const ALL: [SeededBug; 11] = [
+    pub const ALL: [SeededBug; 13] = [
         SeededBug::FlushDoesNothing,
         SeededBug::EarlyReuse,
         SeededBug::EpochStays,
@@ -44,6 +48,8 @@ impl SeededBug {
         SeededBug::EarlyImage,
         SeededBug::ReadErrorEndsLog,
         SeededBug::GapEndsLog,
+        SeededBug::MissingCheckpointEndsChain,
+        SeededBug::DamagedHeaderEndsLog,
     ];
 
     /// Whether `bug` is this one; false in builds without bugs.
@@ -67,6 +73,8 @@ impl fmt::Display for SeededBug {
             SeededBug::EarlyImage => "early-image",
             SeededBug::ReadErrorEndsLog => "read-error-ends-log",
             SeededBug::GapEndsLog => "gap-ends-log",
+            SeededBug::MissingCheckpointEndsChain => "missing-checkpoint-ends-chain",
+            SeededBug::DamagedHeaderEndsLog => "damaged-header-ends-log",
         })
     }
 }

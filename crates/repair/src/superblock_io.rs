@@ -5,8 +5,11 @@ use flashlab_device::Device;
 
 use crate::device_io::{DeviceIo, ReadRange};
 use crate::error::RepairError;
-use crate::format::BLOCK;
 use crate::format::superblock::Superblock;
+use crate::format::{BLOCK, VolumeUuid};
+
+/// Places that are looked at for copies: those of the device and of a few volumes of other sizes.
+const OFFSETS_MAX: usize = 16;
 
 /// The superblock of the volume on a device, without recovering the volume.
 ///
@@ -100,22 +103,19 @@ pub(crate) fn newest_superblock<D: Device>(io: &mut DeviceIo<D>) -> Result<Super
     if capacity.0 < 4 * BLOCK.0 {
         return Err(RepairError::NoVolume);
     }
-    let (mut newest, mut other): (Option<Superblock>, Option<RepairError>) = (None, None);
+    let (mut found, mut other): (Vec<(u64, Superblock)>, Option<RepairError>) = (Vec::new(), None);
     let mut offsets: Vec<u64> = copies(capacity).collect();
     let mut at = 0;
     while at < offsets.len() {
         match read_copy(io, offsets[at]) {
-            Ok(Some(found)) => {
+            Ok(Some(copy)) => {
                 // A volume that is smaller than its device has its last copies before the device's end.
-                let own = copies(found.layout.options.capacity);
-                offsets.extend(own.filter(|own| own + BLOCK.0 <= capacity.0).collect::<Vec<u64>>());
-                offsets.dedup();
-                if offsets.len() > 16 {
-                    offsets.truncate(16);
+                for own in copies(copy.layout.options.capacity) {
+                    if own + BLOCK.0 <= capacity.0 && !offsets.contains(&own) && offsets.len() < OFFSETS_MAX {
+                        offsets.push(own);
+                    }
                 }
-                if newest.as_ref().is_none_or(|newest| found.update > newest.update) {
-                    newest = Some(found);
-                }
+                found.push((offsets[at], copy));
             }
             Ok(None) => {}
             // A copy that can be read says more than a damaged one.
@@ -124,5 +124,30 @@ pub(crate) fn newest_superblock<D: Device>(io: &mut DeviceIo<D>) -> Result<Super
         }
         at += 1;
     }
-    newest.ok_or_else(|| other.unwrap_or(RepairError::NoVolume))
+    match of_one_volume(&found)? {
+        Some(newest) => Ok(newest),
+        None => Err(other.unwrap_or(RepairError::NoVolume)),
+    }
+}
+
+/// The newest superblock of the volume that has the most copies. Those of another volume came here by mistake, or lie behind the end of a
+/// volume that was copied to a larger device.
+fn of_one_volume(found: &[(u64, Superblock)]) -> Result<Option<Superblock>, RepairError> {
+    let copies = |uuid: VolumeUuid| found.iter().filter(|(_, copy)| copy.uuid == uuid).count();
+    let Some((_, first)) = found.iter().max_by_key(|(_, copy)| copies(copy.uuid)) else { return Ok(None) };
+    let rival =
+        |(_, copy): &&(u64, Superblock)| copy.uuid != first.uuid && copies(copy.uuid) == copies(first.uuid);
+    if let Some((offset, copy)) = found.iter().find(rival) {
+        return Err(RepairError::Damaged {
+            what: "a superblock",
+            offset: *offset,
+            why: format!(
+                "it is that of volume {}, and as many others are those of volume {}: overwrite those that do not belong here \
+                 with zeroes",
+                copy.uuid, first.uuid
+            ),
+        });
+    }
+    let own = found.iter().map(|(_, copy)| copy).filter(|copy| copy.uuid == first.uuid);
+    Ok(own.max_by_key(|copy| copy.update).cloned())
 }

@@ -39,7 +39,7 @@ use crate::counters::VolumeCounters;
 use crate::device_io::DeviceIo;
 use crate::error::RepairError;
 use crate::format::VolumeUuid;
-use crate::format::checkpoint::{Change, LOGS_MAX};
+use crate::format::checkpoint::{Change, CheckpointName, LOGS_MAX};
 use crate::format::page_checksum::PageChecksums;
 use crate::format::superblock::Superblock;
 use crate::header_cache::HeaderCache;
@@ -101,7 +101,7 @@ pub struct Volume<D> {
     durable: u64,
     since_checkpoint: SinceCheckpoint,
     /// The last checkpoint, which is durable.
-    checkpoint: u64,
+    checkpoint_name: CheckpointName,
     ring: Ring,
     image: Option<ImageInProgress>,
     packing: Option<PackingProgress>,
@@ -149,6 +149,8 @@ struct SinceCheckpoint {
 struct ImageInProgress {
     number: u64,
     next_chunk: u64,
+    /// Of the chunks that were written.
+    digest: u32,
     first_checkpoint: u64,
     first_position: u64,
 }
@@ -162,7 +164,8 @@ struct PackingProgress {
 
 /// Free segments that the device does not know to be free.
 struct DiscardBacklog {
-    segments: VecDeque<SegmentId>,
+    /// With the checkpoint that freed each of them.
+    segments: VecDeque<(SegmentId, u64)>,
     rate: Bytes,
     next: Nanos,
 }
@@ -189,6 +192,8 @@ impl<D: Device> Volume<D> {
             image: 0,
             first_checkpoint: 1,
             first_position: 0,
+            checkpoint: Some(CheckpointName::default()),
+            image_digest: None,
         };
         // Both pairs, so that no superblock of an earlier volume is left.
         for update in 0..2 {
@@ -257,7 +262,7 @@ impl<D: Device> Volume<D> {
                 segments: recovered.touched.into_iter().collect(),
                 ..SinceCheckpoint::default()
             },
-            checkpoint: recovered.checkpoint.number,
+            checkpoint_name: recovered.checkpoint.name(),
             ring: recovered.ring,
             image: None,
             packing: None,
@@ -283,8 +288,9 @@ impl<D: Device> Volume<D> {
             replayed: recovered.replayed,
             bug: options.bug,
         };
-        volume.update_superblock()?;
+        // The superblock names a checkpoint of this mount before the first record of this mount is written.
         volume.write_checkpoint()?;
+        volume.update_superblock()?;
         volume.allow_idle_packing_for_missing_segments();
         Ok(volume)
     }

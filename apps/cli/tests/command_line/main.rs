@@ -5,6 +5,7 @@
 
 mod advice;
 mod attacked;
+mod damaged_volumes;
 mod determinism;
 mod documents;
 mod em;

@@ -18,7 +18,7 @@ pub(crate) fn newest(digests: &[u64], (low, high): (usize, usize), digest: u64) 
 }
 
 impl FileHistories {
-    /// Checks the files of a crash state. Returns further states that were tried.
+    /// Checks the files of a crash state. Returns further states that were tried. `None`: the files of a damaged state were refused.
     ///
     /// # Errors
     /// What does not fit.
@@ -29,16 +29,16 @@ impl FileHistories {
         (range, is_damaged): ((usize, usize), bool),
         random: &mut Prng,
         mount: impl Fn(CrashMedia) -> Result<Volume<CrashMedia>, RepairError>,
-    ) -> Result<u64, String> {
+    ) -> Result<Option<u64>, String> {
         let digests = &self.0[history];
         let opened = mount(media).and_then(Files::open);
         let read = opened.and_then(|mut files| Ok((FileModel::read(&mut files, Vec::new())?, files)));
         let (read, files) = match read {
             Ok(read) => read,
-            Err(_) if is_damaged => return Ok(0),
+            Err(_) if is_damaged => return Ok(None),
             Err(error) => return Err(format!("the files cannot be read: {error}")),
         };
-        if !is_damaged && newest(digests, range, read.digest()).is_none() {
+        if newest(digests, range, read.digest()).is_none() {
             return Err(match newest(digests, (0, range.0), read.digest()) {
                 Some(steps) => {
                     format!("the files are those after step {steps}, but {} were flushed", range.0)
@@ -47,8 +47,8 @@ impl FileHistories {
             });
         }
         match random.below(8) {
-            0 if !is_damaged => check_use((files, read), random, mount).map(|()| 1),
-            _ => Ok(0),
+            0 if !is_damaged => check_use((files, read), random, mount).map(|()| Some(1)),
+            _ => Ok(Some(0)),
         }
     }
 }

@@ -11,6 +11,7 @@ use super::media::CrashMedia;
 use super::workload::{self, Mark, Run};
 use crate::error::RepairError;
 use crate::files::{FileAttributes, FileId, FileKind, Files, LINK_PERMISSIONS};
+use crate::format::VolumeUuid;
 use crate::layout::VolumeLayout;
 use crate::seeded_bug::SeededBug;
 
@@ -27,11 +28,11 @@ const LOGICAL_PAGES: u64 = 60;
 const SEGMENTS: u32 = 21;
 
 /// Runs the scenario of a seed.
-pub(crate) fn run(seed: Seed, bug: Option<SeededBug>) -> Run {
+pub(crate) fn run(seed: Seed, uuid: VolumeUuid, bug: Option<SeededBug>) -> Run {
     let mut random = Prng::new(seed.derive("crash of files", 0));
     let layout = workload::layout_of(LOGICAL_PAGES + random.below(12), SEGMENTS + random.below(3) as u32);
     let has_error = random.below(4) == 0;
-    let mut run = Run::new(seed, layout);
+    let mut run = Run::new(seed, uuid, layout);
     let media = CrashMedia::new(Arc::new(run.new_media()), Vec::new());
     if has_error {
         media.fail_after(20 + random.below(200));
@@ -53,7 +54,7 @@ pub(crate) fn run(seed: Seed, bug: Option<SeededBug>) -> Run {
         }
     }
     run.broken = host.broken;
-    run.marks = host.marks;
+    (run.marks, run.closed) = (host.marks, host.closed);
     host.histories.push(host.model.digests);
     run.files = Some(FileHistories(host.histories));
     if let Some(files) = host.files {
@@ -74,6 +75,7 @@ struct FileHost {
     /// Digests up to the last sync.
     flushed: usize,
     marks: Vec<Mark>,
+    closed: Vec<(usize, Mark)>,
     histories: Vec<Vec<u64>>,
     held: Vec<FileId>,
     broken: Option<String>,
@@ -97,6 +99,7 @@ impl FileHost {
             seed,
             flushed: 0,
             marks: Vec::new(),
+            closed: Vec::new(),
             histories: Vec::new(),
             held: Vec::new(),
             broken: None,
@@ -322,6 +325,10 @@ impl FileHost {
         if in_order {
             self.files().finish()?;
             self.mark();
+            let issued = self.model.digests.len();
+            let mark = Mark { history: self.histories.len(), flushed: issued, issued };
+            let ios = self.files().volume().device().log.len();
+            self.closed.extend(ios.checked_sub(1).map(|last| (last, mark)));
         }
         let Some(files) = self.files.take() else { return Ok(()) };
         self.held.clear();

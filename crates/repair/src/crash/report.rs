@@ -22,6 +22,8 @@ pub struct CrashReport {
     pub states: u64,
     /// Of those, states with damage in addition to the power failure.
     pub damaged: u64,
+    /// Of those, states that were not mounted.
+    pub refused: u64,
     /// Scenarios.
     pub scenarios: u64,
     /// Recorded IOs of all scenarios.
@@ -46,6 +48,7 @@ impl CrashReport {
     pub(crate) fn add(&mut self, other: CrashReport) {
         self.states += other.states;
         self.damaged += other.damaged;
+        self.refused += other.refused;
         self.scenarios += other.scenarios;
         self.ios += other.ios;
         self.packed_segments += other.packed_segments;

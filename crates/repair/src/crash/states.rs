@@ -1,11 +1,15 @@
 //! The crash states behind each recorded IO, and what is checked of each.
 
+pub(crate) mod every_fault;
+
+use std::ops::Range;
 use std::sync::Arc;
 
 use flashlab_base::{Prng, Seed};
 
+use super::damage::{Damage, Damager, Fault};
 use super::history::{History, PAGE, read_pages};
-use super::media::{CrashMedia, Layer, LoggedIo, SECTOR};
+use super::media::{CrashMedia, Layer, LoggedIo};
 use super::report::{CrashReport, CrashViolation, VIOLATIONS_MAX};
 use super::workload::{Mark, Run};
 
@@ -15,41 +19,42 @@ use crate::seeded_bug::SeededBug;
 const ALL_SUBSETS_MAX: usize = 4;
 /// Random subsets behind each IO with more.
 const RANDOM_SUBSETS: usize = 8;
+/// Faults of what was durable that are tried behind each IO, alone and in pairs.
+const SINGLE_FAULTS: usize = 2;
+const PAIRS_OF_FAULTS: usize = 2;
+/// The same where the volume was closed in order.
+const FAULTS_OF_CLOSED: usize = 40;
 /// One in this number of states is recovered a second time, and used after.
 const TWICE: u64 = 8;
 
 /// A state and how it came about.
 struct CrashState {
     layers: Vec<Layer>,
-    /// Damage in addition to the power failure: then errors are allowed.
-    is_damaged: bool,
+    /// Damage in addition to the power failure: then errors are allowed, and this is what the host is promised.
+    damaged_promise: Option<usize>,
     how: String,
 }
 
 /// Tries the states of a run.
-pub(crate) fn explore(run: &Run, bug: Option<SeededBug>, report: &mut CrashReport) {
-    let mut explorer = Explorer {
-        run,
-        bug,
-        random: Prng::new(run.seed.derive("crash states", 0)),
-        base: Arc::new(run.new_media()),
-        report,
-    };
+pub(crate) fn explore(run: &Run, other: &Run, bug: Option<SeededBug>, report: &mut CrashReport) {
+    let mut explorer = Explorer::new(run, other, bug, report);
     let mut unflushed: Vec<usize> = Vec::new();
-    for (at, io) in run.log.iter().enumerate() {
-        let is_flush = matches!(io, LoggedIo::Flush);
-        if !is_flush {
-            unflushed.push(at);
-        }
-        for state in explorer.states(&unflushed, is_flush) {
+    for (at, &mark) in run.marks.iter().enumerate().take(run.log.len()) {
+        let is_flush = matches!(run.log[at], LoggedIo::Flush);
+        // A flush changes nothing of what is there.
+        let present: Vec<usize> = unflushed.iter().copied().chain((!is_flush).then_some(at)).collect();
+        explorer.damager.wrote(at);
+        let states = explorer.states(&present, is_flush);
+        for state in states.into_iter().chain(explorer.misdirected(at, &present)) {
             if explorer.is_done() {
                 return;
             }
-            explorer.try_state(at, state);
+            explorer.try_state(at, mark, state);
         }
-        if is_flush {
-            explorer.make_durable(&unflushed);
-            unflushed.clear();
+        explorer.advance(at, &mut unflushed);
+        explorer.try_damage((at, mark), &unflushed, SINGLE_FAULTS, PAIRS_OF_FAULTS);
+        for &(_, mark) in run.closed.iter().filter(|closed| closed.0 == at && unflushed.is_empty()) {
+            explorer.try_damage((at, mark), &[], FAULTS_OF_CLOSED, FAULTS_OF_CLOSED);
         }
     }
 }
@@ -60,10 +65,38 @@ struct Explorer<'a> {
     random: Prng,
     /// The device at the last flush.
     base: Arc<Vec<u8>>,
+    damager: Damager<'a>,
     report: &'a mut CrashReport,
 }
 
-impl Explorer<'_> {
+impl<'a> Explorer<'a> {
+    fn new(
+        run: &'a Run,
+        other: &'a Run,
+        bug: Option<SeededBug>,
+        report: &'a mut CrashReport,
+    ) -> Explorer<'a> {
+        Explorer {
+            run,
+            bug,
+            random: Prng::new(run.seed.derive("crash states", 0)),
+            base: Arc::new(run.new_media()),
+            damager: Damager::new(run, other),
+            report,
+        }
+    }
+
+    /// Goes on behind an IO. `unflushed` has those that are not durable.
+    fn advance(&mut self, at: usize, unflushed: &mut Vec<usize>) {
+        self.damager.wrote(at);
+        if matches!(self.run.log[at], LoggedIo::Flush) {
+            self.make_durable(unflushed);
+            unflushed.clear();
+        } else {
+            unflushed.push(at);
+        }
+    }
+
     fn is_done(&self) -> bool {
         self.report.violations.len() >= VIOLATIONS_MAX
     }
@@ -113,7 +146,6 @@ impl Explorer<'_> {
                 states.push(self.subset(unflushed, &chosen, true));
             }
         }
-        states.push(self.damaged(unflushed));
         states
     }
 
@@ -134,7 +166,7 @@ impl Explorer<'_> {
                 layers.push(layer);
             }
         }
-        CrashState { layers, is_damaged: false, how: format!("of the unflushed writes it has{how}") }
+        CrashState { layers, damaged_promise: None, how: format!("of the unflushed writes it has{how}") }
     }
 
     /// Sectors of a torn write: a beginning, an end, all but one, or any.
@@ -148,52 +180,53 @@ impl Explorer<'_> {
         }
     }
 
-    /// A state with damage.
-    fn damaged(&mut self, unflushed: &[usize]) -> CrashState {
+    /// A write that went to the place of another one.
+    fn misdirected(&mut self, io: usize, unflushed: &[usize]) -> Option<CrashState> {
         let all = vec![true; unflushed.len()];
         let mut state = self.subset(unflushed, &all, false);
-        state.is_damaged = true;
-        let logged = self.run.log.len() as u64;
-        match self.random.below(3) {
-            0 if !unflushed.is_empty() => {
-                let lost = self.random.below(unflushed.len() as u64) as usize;
-                let lost = lost.min(state.layers.len().saturating_sub(1));
-                if !state.layers.is_empty() {
-                    state.layers.remove(lost);
-                }
-                state.how = format!("all but the lost write {}", unflushed[lost]);
-            }
-            1 if !unflushed.is_empty() => {
-                let at = self.random.below(state.layers.len().max(1) as u64) as usize;
-                let place = &self.run.log[self.random.below(logged) as usize];
-                if let (LoggedIo::Write { offset, .. }, true) = (place, at < state.layers.len()) {
-                    let layer = state.layers.remove(at);
-                    let room = self.base.len() as u64 - layer.size() as u64;
-                    state.how = format!("a write for byte {} went to {offset}", layer.offset());
-                    state.layers.push(layer.moved((*offset).min(room)));
-                }
-            }
-            _ => {
-                // In something that the volume wrote, or the superblock.
-                let place = &self.run.log[self.random.below(logged) as usize];
-                if let LoggedIo::Write { offset, data } = place {
-                    let byte = offset + self.random.below(data.len() as u64);
-                    let start = byte / SECTOR as u64 * SECTOR as u64;
-                    let mut sector = self.base[start as usize..start as usize + SECTOR].to_vec();
-                    state.layers.iter().for_each(|layer| layer.apply(start, &mut sector));
-                    sector[(byte - start) as usize] ^= 1 << self.random.below(8);
-                    state.layers.push(Layer::bytes(start, sector));
-                    state.how = format!("a bit of byte {byte} is flipped");
-                }
-            }
+        let at = self.random.below(state.layers.len().max(1) as u64) as usize;
+        let place = &self.run.log[self.random.below(self.run.log.len() as u64) as usize];
+        let LoggedIo::Write { offset, .. } = place else { return None };
+        if at >= state.layers.len() {
+            return None;
         }
-        state
+        let layer = state.layers.remove(at);
+        let room = self.base.len() as u64 - layer.size() as u64;
+        state.how = format!("a write for byte {} went to {offset}", layer.offset());
+        let moved = layer.moved((*offset).min(room));
+        let mut damaged = self.damager.owners_of(moved.offset(), moved.size());
+        // It is not where it could show anything.
+        damaged.insert(unflushed[at] + 1);
+        state.layers.push(moved);
+        state.damaged_promise = Some(self.damager.promised(io, *self.run.marks.get(io)?, &damaged));
+        Some(state)
     }
 
-    fn try_state(&mut self, io: usize, state: CrashState) {
+    /// Tries faults of what the device has behind an IO: single ones and pairs.
+    fn try_damage(&mut self, place: (usize, Mark), unflushed: &[usize], singles: usize, pairs: usize) {
+        let all = vec![true; unflushed.len()];
+        let layers = self.subset(unflushed, &all, false).layers;
+        for count in std::iter::repeat_n(1, singles).chain(std::iter::repeat_n(2, pairs)) {
+            if self.is_done() {
+                return;
+            }
+            let faults = self.damager.random_faults(place.0, count, &mut self.random);
+            self.try_faults(place, &layers, &faults);
+        }
+    }
+
+    /// Tries these faults of what the device has behind an IO.
+    fn try_faults(&mut self, (io, mark): (usize, Mark), unflushed: &[Layer], faults: &[(Range<u64>, Fault)]) {
+        let damage = self.damager.apply((io, mark), unflushed, &self.base, faults);
+        if let Some(Damage { layers, promised, how }) = damage {
+            let layers = unflushed.iter().cloned().chain(layers).collect();
+            self.try_state(io, mark, CrashState { layers, damaged_promise: Some(promised), how });
+        }
+    }
+
+    fn try_state(&mut self, io: usize, mark: Mark, state: CrashState) {
         self.report.states += 1;
-        self.report.damaged += u64::from(state.is_damaged);
-        let Some(&mark) = self.run.marks.get(io) else { return };
+        self.report.damaged += u64::from(state.damaged_promise.is_some());
         if let Err(what) = self.check(&state, mark) {
             let CrashState { how, .. } = state;
             let seed = Seed(self.run.seed.0);
@@ -203,23 +236,29 @@ impl Explorer<'_> {
 
     fn check(&mut self, state: &CrashState, mark: Mark) -> Result<(), String> {
         let run = self.run;
+        let is_damaged = state.damaged_promise.is_some();
+        let low = state.damaged_promise.unwrap_or(mark.flushed);
         let media = CrashMedia::new(Arc::clone(&self.base), state.layers.clone());
         if let Some(files) = &run.files {
-            let expected = ((mark.flushed, mark.issued), state.is_damaged);
+            let expected = ((low, mark.issued), is_damaged);
             let mount = |media| run.mount(media, self.bug);
-            let found = files.check(mark.history, media, expected, &mut self.random, mount);
-            return found.map(|further| self.report.states += further);
+            let found = files.check(mark.history, media, expected, &mut self.random, mount)?;
+            self.report.refused += u64::from(found.is_none());
+            self.report.states += found.unwrap_or(0);
+            return Ok(());
         }
         let history = &run.histories[mark.history];
         let mut volume = match run.mount(media, self.bug) {
             Ok(volume) => volume,
-            Err(_) if state.is_damaged => return Ok(()),
+            Err(_) if is_damaged => {
+                self.report.refused += 1;
+                return Ok(());
+            }
             Err(error) => return Err(format!("it is not mounted: {error}")),
         };
         let pages = read_pages(&mut volume);
-        let low = if state.is_damaged { 0 } else { mark.flushed };
-        let found = history.check(&pages, (low, mark.issued), state.is_damaged)?;
-        if state.is_damaged {
+        let found = history.check(&pages, (low, mark.issued), is_damaged)?;
+        if is_damaged {
             return Ok(());
         }
         match self.random.below(TWICE) {

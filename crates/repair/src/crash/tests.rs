@@ -19,6 +19,22 @@ fn no_crash_state_breaks_a_promise() {
     );
 }
 
+/// Of four scenarios, one of them of files, some hundreds of all faults.
+#[test]
+fn no_damage_makes_an_older_state_of_a_volume() {
+    const ONE_IN: u64 = 400;
+    let report = explore_every_fault(4, Seed(2), 2, ONE_IN, None);
+    assert!(
+        report.violations.is_empty(),
+        "cargo xtask crash --every-fault 4 --one-in {ONE_IN} --seed 2: {:#?}",
+        report.violations
+    );
+    assert!(report.damaged > 2_000 && report.refused > 500 && report.refused < report.damaged, "{report:?}");
+    let bug = Some(SeededBug::MissingCheckpointEndsChain);
+    let report = explore_every_fault(4, Seed(2), 2, ONE_IN, bug);
+    assert!(!report.violations.is_empty(), "the bug is not found in {} states", report.states);
+}
+
 #[test]
 fn no_crash_state_of_files_breaks_a_promise() {
     let mut report = CrashReport::default();
@@ -32,7 +48,7 @@ fn no_crash_state_of_files_breaks_a_promise() {
 
 #[test]
 fn the_default_policy_with_several_logs_is_explored_and_packs() {
-    let runs: Vec<_> = [4, 9, 14, 19].map(|seed| workload::run(Seed(seed), None)).into();
+    let runs: Vec<_> = [4, 9, 14, 19].map(|seed| workload::run(Seed(seed), workload::UUID, None)).into();
     for run in &runs {
         let policy = workload::policy(run.seed, &run.layout);
         assert_eq!(policy.name(), crate::DEFAULT_POLICY, "seed {}", run.seed.0);
@@ -45,7 +61,7 @@ fn the_default_policy_with_several_logs_is_explored_and_packs() {
 fn append_and_pack_is_not_full_while_its_hot_log_has_overwritten_pages() {
     // A million states found these: the cold log, all of it live, was packed until the volume seemed to be full.
     for seed in [33, 63, 78, 138] {
-        assert_eq!(workload::run(Seed(seed), None).broken, None, "seed {seed}");
+        assert_eq!(workload::run(Seed(seed), workload::UUID, None).broken, None, "seed {seed}");
     }
 }
 

@@ -19,7 +19,10 @@ use crate::seeded_bug::SeededBug;
 use crate::single_log::SingleLog;
 use crate::volume::{MountOptions, Volume};
 
-const UUID: VolumeUuid = VolumeUuid(*b"crash harness 01");
+/// The volume of each scenario.
+pub(crate) const UUID: VolumeUuid = VolumeUuid(*b"crash harness 01");
+/// Another one, with the same history.
+pub(crate) const OTHER_UUID: VolumeUuid = VolumeUuid(*b"crash harness 02");
 const SEGMENT: Bytes = Bytes::kib(32);
 const INTERVAL: Bytes = Bytes::kib(64);
 /// The host's operations in a scenario: enough to write the volume several times.
@@ -40,10 +43,13 @@ pub(crate) struct Mark {
 /// A scenario that was run.
 pub(crate) struct Run {
     pub seed: Seed,
+    pub uuid: VolumeUuid,
     pub layout: VolumeLayout,
     pub log: Vec<LoggedIo>,
     /// For each recorded IO.
     pub marks: Vec<Mark>,
+    /// IOs behind which the volume was closed in order, with what the host may expect then.
+    pub closed: Vec<(usize, Mark)>,
     /// A history is continued from a shorter one where the server was killed.
     pub histories: Vec<History>,
     pub packed_segments: u64,
@@ -58,12 +64,14 @@ pub(crate) struct Run {
 
 impl Run {
     /// A run in which nothing has happened.
-    pub fn new(seed: Seed, layout: VolumeLayout) -> Run {
+    pub fn new(seed: Seed, uuid: VolumeUuid, layout: VolumeLayout) -> Run {
         Run {
             seed,
+            uuid,
             layout,
             log: Vec::new(),
             marks: Vec::new(),
+            closed: Vec::new(),
             histories: vec![History::default()],
             packed_segments: 0,
             images: 0,
@@ -76,7 +84,7 @@ impl Run {
 
     /// The volume's device as it was made.
     pub fn new_media(&self) -> Vec<u8> {
-        new_media(&self.layout)
+        new_media(self.uuid, &self.layout)
     }
 
     /// Mounts what a crash left.
@@ -131,25 +139,25 @@ pub(crate) fn layout_of(logical_pages: u64, segments: u32) -> VolumeLayout {
     }
 }
 
-fn new_media(layout: &VolumeLayout) -> Vec<u8> {
+fn new_media(uuid: VolumeUuid, layout: &VolumeLayout) -> Vec<u8> {
     // The device is larger than the volume, which grows when it is resized.
     let capacity = (layout.options.capacity + Bytes(3 * SEGMENT.0)).0 as usize;
     let mut media = CrashMedia::new(Arc::new(vec![0; capacity]), Vec::new());
-    Volume::create(&mut media, UUID, layout.options).expect("the harness makes possible volumes");
+    Volume::create(&mut media, uuid, layout.options).expect("the harness makes possible volumes");
     media.into_content()
 }
 
 /// Runs the scenario of a seed.
-pub(crate) fn run(seed: Seed, bug: Option<SeededBug>) -> Run {
+pub(crate) fn run(seed: Seed, uuid: VolumeUuid, bug: Option<SeededBug>) -> Run {
     let mut random = Prng::new(seed.derive("crash workload", 0));
     let layout = layout(seed, &mut random);
-    let media = CrashMedia::new(Arc::new(new_media(&layout)), Vec::new());
+    let media = CrashMedia::new(Arc::new(new_media(uuid, &layout)), Vec::new());
     // In a third of the scenarios writes and flushes of the device fail.
     let has_errors = random.below(3) == 0;
     if has_errors {
         media.fail_after(20 + random.below(150));
     }
-    let mut run = Run::new(seed, layout);
+    let mut run = Run::new(seed, uuid, layout);
     let opened = mount(media, seed, bug);
     let Ok(volume) = opened else {
         run.broken = opened.err().map(|error| format!("a new volume is not mounted: {error}"));
@@ -412,6 +420,11 @@ impl Host {
         let Some(volume) = self.volume.take() else { return Ok(()) };
         let in_order = !matches!(end, End::Killed);
         let media = if matches!(end, End::Closed) { volume.close()? } else { volume.abandon() };
+        if in_order && let Some(last) = media.log.len().checked_sub(1) {
+            let issued = self.history().len();
+            let mark = Mark { history: self.run.histories.len() - 1, flushed: issued, issued };
+            self.run.closed.push((last, mark));
+        }
         let mut volume = mount(media, self.run.seed, self.bug)?;
         let pages = read_pages(&mut volume);
         self.volume = Some(volume);

@@ -3,6 +3,8 @@
 //! # Method
 //! Recovery applies the checkpoints behind the newest image of the map in order, until one is missing. The last one says which
 //! segments may hold newer records: the open ones, and the free ones in the order in which they will be opened.
+//!
+//! Each checkpoint has the checksum of the one before, so that none passes for another one with its number.
 
 use flashlab_base::Bytes;
 
@@ -10,9 +12,13 @@ use crate::format::{BLOCK, Decoder, Encoder, VolumeUuid};
 use crate::map::Location;
 use crate::segment_table::{LogId, Segment, SegmentId};
 
-const MAGIC: [u8; 8] = *b"FLCHKPNT";
+const MAGIC: [u8; 8] = *b"FLCHKPT3";
+/// That of version 2, which has no link to the checkpoint before.
+const MAGIC_2: [u8; 8] = *b"FLCHKPNT";
+/// Bytes before the link.
+const FIXED_2: usize = 72 + 8 * COUNTERS;
 /// Bytes before the lists.
-const FIXED: usize = 72 + 8 * COUNTERS;
+const FIXED: usize = FIXED_2 + 8;
 /// Counters that survive a restart.
 pub(crate) const COUNTERS: usize = 12;
 const CHANGE: usize = 16;
@@ -21,8 +27,16 @@ pub(crate) const SEGMENT: usize = 48;
 /// The most logs that a policy may have: each has at most one open segment and one record in memory. It belongs to the format:
 /// recovery reads on behind one segment without a record for each log. With more logs it would lose flushed records.
 pub(crate) const LOGS_MAX: usize = 16;
-/// The most free segments that are listed.
-pub(crate) const QUEUE_MAX: u64 = 1024;
+/// The most free segments that are listed. Version 2 listed two more, in place of the link: both have the same longest checkpoint, from
+/// which the places of a volume follow.
+pub(crate) const QUEUE_MAX: u64 = 1022;
+
+/// Which checkpoint: its number, and its checksum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CheckpointName {
+    pub number: u64,
+    pub checksum: u32,
+}
 
 /// A change of the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +52,10 @@ pub(crate) enum Change {
 pub(crate) struct Checkpoint {
     /// Its number.
     pub number: u64,
+    /// Its checksum, as it was read.
+    pub checksum: u32,
+    /// The checksum of the checkpoint before; 0 in the first one. `None`: version 2, which does not say.
+    pub previous: Option<u32>,
     /// The mount that wrote it: newer records carry the same epoch.
     pub epoch: u64,
     /// The last record that it covers.
@@ -78,8 +96,13 @@ impl Checkpoint {
             + self.open.len() * 8
     }
 
-    /// Writes it into the first [`Checkpoint::length`] bytes.
-    pub fn encode(&self, uuid: VolumeUuid, bytes: &mut [u8]) {
+    /// Its name, if it was read.
+    pub fn name(&self) -> CheckpointName {
+        CheckpointName { number: self.number, checksum: self.checksum }
+    }
+
+    /// Writes it into the first [`Checkpoint::length`] bytes, and returns its checksum.
+    pub fn encode(&self, uuid: VolumeUuid, bytes: &mut [u8]) -> u32 {
         let mut fields = Encoder::new(bytes);
         fields.bytes(&MAGIC).u32(0).u32(self.used() as u32);
         fields.u64(self.number).u64(self.epoch).u64(self.sequence).u64(self.now).u64(self.opened_count);
@@ -89,6 +112,7 @@ impl Checkpoint {
         for &counter in &self.counters {
             fields.u64(counter);
         }
+        fields.u32(self.previous.unwrap_or_default()).u32(0);
         debug_assert_eq!(fields.at(), FIXED);
         for change in &self.changes {
             match *change {
@@ -112,6 +136,7 @@ impl Checkpoint {
         bytes[used..self.length().0 as usize].fill(0);
         let checksum = crc32c::crc32c_append(uuid.seed(), &bytes[12..used]);
         bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
+        checksum
     }
 
     /// How many bytes a checkpoint that begins with this block takes. `None`: no checkpoint begins here.
@@ -119,7 +144,16 @@ impl Checkpoint {
         let mut fields = Decoder::new(first);
         let magic: [u8; 8] = fields.array();
         let (_, used) = (fields.u32(), fields.u32());
-        (magic == MAGIC && used as usize >= FIXED).then(|| Bytes(used.into()).round_up(BLOCK))
+        let fixed = fixed(magic)?;
+        (used as usize >= fixed).then(|| Bytes(used.into()).round_up(BLOCK))
+    }
+
+    /// The number that a block claims with which a checkpoint seems to begin. It is not verified.
+    pub fn claimed_number(first: &[u8]) -> Option<u64> {
+        let mut fields = Decoder::new(first);
+        fixed(fields.array())?;
+        let _: [u8; 8] = fields.array();
+        Some(fields.u64())
     }
 
     /// `None`: the bytes are no checkpoint of this volume.
@@ -127,7 +161,8 @@ impl Checkpoint {
         let mut fields = Decoder::new(bytes);
         let magic: [u8; 8] = fields.array();
         let (stored, used) = (fields.u32(), fields.u32() as usize);
-        if magic != MAGIC || used < FIXED {
+        let fixed = fixed(magic)?;
+        if used < fixed {
             return None;
         }
         if crc32c::crc32c_append(uuid.seed(), bytes.get(12..used)?) != stored {
@@ -137,10 +172,12 @@ impl Checkpoint {
         let (now, opened_count) = (fields.u64(), fields.u64());
         let counts: [usize; 4] = std::array::from_fn(|_| fields.u32() as usize);
         let counters = std::array::from_fn(|_| fields.u64());
+        let previous = (fixed == FIXED).then(|| (fields.u32(), fields.u32()).0);
+        let (checksum, lists) = (stored, Checkpoint::default());
         let mut checkpoint =
-            Checkpoint { number, epoch, sequence, now, opened_count, counters, ..Checkpoint::default() };
+            Checkpoint { number, checksum, previous, epoch, sequence, now, opened_count, counters, ..lists };
         let lists = [CHANGE, 4 + SEGMENT, 4, 8].iter().zip(counts).map(|(size, count)| size * count);
-        if FIXED + lists.sum::<usize>() != used {
+        if fixed + lists.sum::<usize>() != used {
             return None;
         }
         let changes = fields.slice(counts[0] * CHANGE)?.as_chunks().0;
@@ -151,6 +188,15 @@ impl Checkpoint {
         checkpoint.queue.extend((0..counts[2]).map(|_| SegmentId(fields.u32())));
         checkpoint.open.extend((0..counts[3]).map(|_| (SegmentId(fields.u32()), fields.u32())));
         (!fields.is_short()).then_some(checkpoint)
+    }
+}
+
+/// The bytes before the lists of a checkpoint with this magic number. `None`: it is none.
+fn fixed(magic: [u8; 8]) -> Option<usize> {
+    match magic {
+        MAGIC => Some(FIXED),
+        MAGIC_2 => Some(FIXED_2),
+        _ => None,
     }
 }
 
@@ -196,8 +242,10 @@ mod tests {
         let uuid = VolumeUuid([3; 16]);
         let segment =
             Segment { written_pages: 7, log: LogId(1), sequence: 4, written: [1, 2], ..Segment::default() };
-        let checkpoint = Checkpoint {
+        let mut checkpoint = Checkpoint {
             number: 5,
+            checksum: 0,
+            previous: Some(77),
             epoch: 2,
             sequence: 44,
             now: 1000,
@@ -212,7 +260,7 @@ mod tests {
             open: vec![(SegmentId(8), 3)],
         };
         let mut bytes = vec![0xff; checkpoint.length().0 as usize];
-        checkpoint.encode(uuid, &mut bytes);
+        checkpoint.checksum = checkpoint.encode(uuid, &mut bytes);
         assert_eq!(Checkpoint::length_of(&bytes), Some(checkpoint.length()));
         assert_eq!(Checkpoint::decode(uuid, &bytes), Some(checkpoint.clone()));
         assert_eq!(Checkpoint::decode(VolumeUuid::default(), &bytes), None);

@@ -88,6 +88,12 @@ fn open(uuid: VolumeUuid, (image, chunk): (u64, u64), block: &[u8]) -> Option<De
     is_right.then_some(fields)
 }
 
+/// The digest of an image's chunks up to this one, from that of those before it; 0 before the first. The superblock has that of all chunks:
+/// one of an earlier attempt at the same image does not pass for this one's.
+pub(crate) fn digest(before: u32, block: &[u8]) -> u32 {
+    crc32c::crc32c_append(before, &block[8..12])
+}
+
 /// The places in a chunk, `count` of them, as [`PageMap::load`](crate::map::PageMap::load) takes them. `None`: the block
 /// is not this chunk of this image.
 pub(crate) fn page_bytes(

@@ -4,6 +4,7 @@
 //! 1. Write all open records and flush: what the checkpoint says exists.
 //! 2. Append the changes to the ring, and some chunks of the map's next image, and flush.
 //! 3. If the image is complete, update the superblock: the checkpoints before it are not needed any more.
+//!    The superblock names the newest checkpoint, which is durable, and the image by the digest of its chunks.
 //! 4. Free the packed segments, and those without a live page, which need no packing.
 
 use flashlab_device::Device;
@@ -12,7 +13,7 @@ use super::{ImageInProgress, Volume};
 use crate::counters::VolumeCounters;
 use crate::error::RepairError;
 use crate::format::BLOCK;
-use crate::format::checkpoint::{Checkpoint, QUEUE_MAX};
+use crate::format::checkpoint::{Checkpoint, CheckpointName, QUEUE_MAX};
 use crate::format::image::{self, ChunkContent};
 use crate::ring::Placed;
 use crate::seeded_bug::SeededBug;
@@ -27,6 +28,7 @@ const CHUNKS_AT_ONCE: u64 = 256;
 impl<D: Device> Volume<D> {
     pub(super) fn update_superblock(&mut self) -> Result<(), RepairError> {
         self.superblock.update += 1;
+        self.superblock.checkpoint = Some(self.checkpoint_name);
         self.counters.metadata_bytes += 2 * BLOCK.0;
         write_superblock(&mut self.io, &self.superblock)
     }
@@ -55,7 +57,7 @@ impl<D: Device> Volume<D> {
         let checkpoint = self.next_checkpoint();
         let length = checkpoint.length();
         if self.ring.place(length).is_none() {
-            self.begin_image(self.checkpoint);
+            self.begin_image(self.checkpoint_name.number);
             self.write_chunks(u64::MAX)?;
             self.complete_image()?;
         }
@@ -65,7 +67,7 @@ impl<D: Device> Volume<D> {
             why: format!("{length} have no space in it"),
         })?;
         let mut bytes = vec![0; length.0 as usize];
-        checkpoint.encode(self.superblock.uuid, &mut bytes);
+        let checksum = checkpoint.encode(self.superblock.uuid, &mut bytes);
         self.io.write_bytes(self.layout().ring.0 + position, &bytes)?;
         self.counters.metadata_bytes += length.0;
         self.ring.add(Placed { number: checkpoint.number, position, length });
@@ -77,7 +79,7 @@ impl<D: Device> Volume<D> {
         let chunks = self.chunk_count();
         self.write_chunks((chunks * length.0).div_ceil(part).max(1))?;
         self.io.flush()?;
-        self.checkpoint = checkpoint.number;
+        self.checkpoint_name = CheckpointName { number: checkpoint.number, checksum };
         if self.image.as_ref().is_some_and(|image| image.next_chunk >= chunks) {
             self.complete_image()?;
         }
@@ -90,7 +92,7 @@ impl<D: Device> Volume<D> {
         for segment in std::mem::take(&mut self.packed) {
             self.placer.end_packing(segment);
             if self.discards.rate.0 > 0 {
-                self.discards.segments.push_back(segment);
+                self.discards.segments.push_back((segment, self.checkpoint_name.number));
             }
         }
         Ok(())
@@ -121,7 +123,9 @@ impl<D: Device> Volume<D> {
         let free = table.free_segments().chain(self.packed.iter().copied());
         let counters: VolumeCounters = self.counters;
         Checkpoint {
-            number: self.checkpoint + 1,
+            number: self.checkpoint_name.number + 1,
+            checksum: 0,
+            previous: Some(self.checkpoint_name.checksum),
             epoch: self.superblock.epoch,
             sequence: self.sequence,
             now: self.placer.now(),
@@ -147,6 +151,7 @@ impl<D: Device> Volume<D> {
             self.image = Some(ImageInProgress {
                 number: self.superblock.image + 1,
                 next_chunk: 0,
+                digest: 0,
                 first_checkpoint: checkpoint,
                 first_position: last.position,
             });
@@ -156,7 +161,7 @@ impl<D: Device> Volume<D> {
     /// Writes the next chunks of the image, if one is being written.
     pub(super) fn write_chunks(&mut self, most: u64) -> Result<(), RepairError> {
         let Some(image) = &self.image else { return Ok(()) };
-        let (number, first) = (image.number, image.next_chunk);
+        let (number, first, mut digest) = (image.number, image.next_chunk, image.digest);
         let end = first.saturating_add(most).min(self.chunk_count());
         let start = self.layout().images[(number % 2) as usize].0;
         let mut chunk = first;
@@ -165,6 +170,7 @@ impl<D: Device> Volume<D> {
             let mut bytes = vec![0; (count * BLOCK.0) as usize];
             for (chunk, block) in (chunk..).zip(bytes.chunks_exact_mut(BLOCK.0 as usize)) {
                 self.encode_chunk((number, chunk), block);
+                digest = image::digest(digest, block);
             }
             self.io.write_bytes(start + chunk * BLOCK.0, &bytes)?;
             self.counters.metadata_bytes += bytes.len() as u64;
@@ -172,6 +178,7 @@ impl<D: Device> Volume<D> {
         }
         if let Some(image) = &mut self.image {
             image.next_chunk = end;
+            image.digest = digest;
         }
         Ok(())
     }
@@ -197,6 +204,7 @@ impl<D: Device> Volume<D> {
             self.io.flush()?;
         }
         self.superblock.image = image.number;
+        self.superblock.image_digest = Some(image.digest);
         self.superblock.first_checkpoint = image.first_checkpoint;
         self.superblock.first_position = image.first_position;
         self.update_superblock()?;

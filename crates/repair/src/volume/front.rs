@@ -66,7 +66,12 @@ impl<D: Device> Volume<D> {
         if !self.io.takes_discards() {
             self.discards.segments.clear();
         }
-        let Some(segment) = self.discards.segments.pop_front() else { return false };
+        let Some(&(segment, freed_by)) = self.discards.segments.front() else { return false };
+        // If the newest checkpoint is damaged, the one before needs what that one freed. A later one shows that it was there.
+        if freed_by == self.checkpoint_name.number && self.write_checkpoint().is_err() {
+            return false;
+        }
+        self.discards.segments.pop_front();
         if self.placer.table().segment(segment).state == crate::segment_table::SegmentState::Free {
             let size = self.layout().options.segment;
             let position = segment.0 * self.layout().pages_per_segment();

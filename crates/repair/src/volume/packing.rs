@@ -79,11 +79,11 @@ impl<D: Device> Volume<D> {
         self.packing_backlog = self.packing_backlog.max(-record);
         // A position of a segment with many live pages frees little.
         self.packing_backlog += f64::from(pages) / (1.0 - self.victim_live_share).max(0.1);
-        let (backlog, checkpoint) = (self.packing_backlog, self.checkpoint);
+        let (backlog, checkpoint) = (self.packing_backlog, self.checkpoint_name.number);
         while self.packing_backlog > 0.0 && self.background_step() {
             let is_above_low = self.placer.table().free_count() > self.placer.watermarks().low;
             let would_exceed_segment = backlog - self.packing_backlog + record > positions;
-            if is_above_low && (would_exceed_segment || self.checkpoint > checkpoint) {
+            if is_above_low && (would_exceed_segment || self.checkpoint_name.number > checkpoint) {
                 self.packing_backlog = self.packing_backlog.min(positions);
                 break;
             }

@@ -31,7 +31,7 @@ impl<D: Device> Volume<D> {
         self.superblock.layout = layout;
         // One that was begun has the old size; its place is not in use.
         self.image = None;
-        self.begin_image(self.checkpoint);
+        self.begin_image(self.checkpoint_name.number);
         self.write_chunks(u64::MAX)?;
         self.complete_image()?;
         self.finish()

@@ -305,3 +305,70 @@ fn a_read_of_pages_whose_write_failed_returns_the_error_of_the_write() {
         assert_eq!(data, [writes_before - 1; PAGE]);
     }
 }
+
+/// Copies bytes of a device.
+fn read_device(device: &mut MemoryDevice, offset: u64, size: Bytes) -> Vec<u8> {
+    let mut range = [crate::device_io::ReadRange::new(offset, size)];
+    DeviceIo::new(device, Bytes::ZERO, 0).read(&mut range).unwrap();
+    range[0].bytes().to_vec()
+}
+
+fn write_device(device: &mut MemoryDevice, offset: u64, bytes: &[u8]) {
+    let mut io = DeviceIo::new(device, Bytes::ZERO, 0);
+    io.write_bytes(offset, bytes).unwrap();
+    io.flush().unwrap();
+}
+
+/// A mount that ends in the middle of an image leaves chunks with the number that the next mount's image has.
+#[test]
+fn a_chunk_of_an_earlier_attempt_at_the_same_image_is_refused() {
+    let page = |volume: &mut Volume<MemoryDevice>, byte: u8| {
+        volume.write(0, &[byte; PAGE]).unwrap();
+        volume.flush().unwrap();
+    };
+    let mut volume = new_volume(Bytes::mib(8), 0.5);
+    page(&mut volume, 1);
+    volume.write_checkpoint().unwrap();
+    volume.begin_image(volume.checkpoint_name.number);
+    volume.write_chunks(1).unwrap();
+    let chunk = volume.layout().images[1].0;
+    let mut device = volume.abandon();
+    let earlier = read_device(&mut device, chunk, Bytes(4096));
+    let mut volume = open(device);
+    page(&mut volume, 2);
+    volume.write_checkpoint().unwrap();
+    volume.begin_image(volume.checkpoint_name.number);
+    volume.write_chunks(u64::MAX).unwrap();
+    volume.complete_image().unwrap();
+    assert_eq!(volume.superblock().image, 1);
+    let mut device = volume.close().unwrap();
+    assert_eq!(crate::check(&mut device, &mut |_| {}).unwrap().right_pages, 1);
+    assert!(read_device(&mut device, chunk, Bytes(4096)) != earlier);
+    write_device(&mut device, chunk, &earlier);
+    let refused = crate::check(&mut device, &mut |_| {}).unwrap_err();
+    assert!(refused.to_string().contains("an earlier attempt at this image"), "{refused}");
+}
+
+#[test]
+fn superblocks_of_another_volume_count_only_if_they_are_most() {
+    let mut device = new_volume(Bytes::mib(8), 0.5).close().unwrap();
+    let own = crate::superblock(&mut device).unwrap();
+    let mut other = MemoryDevice::new(Bytes::mib(8), Nanos(100));
+    Volume::create(&mut other, VolumeUuid([7; 16]), options(Bytes::mib(8), 0.5)).unwrap();
+    for _ in 0..5 {
+        other = open(other).close().unwrap();
+    }
+    let copies = [0, 64 << 10, (8 << 20) - (64 << 10), (8 << 20) - (128 << 10)];
+    for (number, offset) in copies.into_iter().enumerate() {
+        let block = read_device(&mut other, offset, Bytes(4096));
+        write_device(&mut device, offset, &block);
+        let found = crate::superblock(&mut device);
+        match number {
+            0 => assert_eq!(found.unwrap(), own),
+            1 => assert!(found.unwrap_err().to_string().contains("as many others are those of volume")),
+            _ => assert_eq!(found.unwrap().uuid, VolumeUuid([7; 16])),
+        }
+    }
+    // Nothing of the device is the other volume's.
+    assert!(matches!(crate::check(&mut device, &mut |_| {}), Err(RepairError::Damaged { .. })));
+}

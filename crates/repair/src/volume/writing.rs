@@ -279,7 +279,7 @@ impl<D: Device> Volume<D> {
             log: log.0,
             commits,
             durable: self.durable,
-            checkpoint: self.checkpoint,
+            checkpoint: self.checkpoint_name.number,
             segment_sequence: table.sequence,
             opened: table.opened,
             written,
