@@ -25,7 +25,7 @@ use fuser::{
     ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
-use crate::fuse::FuseMount;
+use crate::fuse::{FuseMount, is_dead_mount};
 use crate::locks::lock;
 use crate::shared_files::{OpenFiles, PERMISSIONS, SharedFiles, fallocate};
 
@@ -35,16 +35,16 @@ const REQUEST_BYTES_MAX: u32 = 1 << 20;
 /// Set in the mode of a directory: what is made in it belongs to its group.
 const SET_GROUP: u32 = 0o2000;
 
-/// Mounts the files on a directory.
+/// Mounts the files on a directory, also in the place of a mount of ours whose server was killed.
 ///
 /// # Errors
 /// When FUSE is missing or not permitted, or `directory` is no directory or busy.
 pub fn mount_files(files: SharedFiles, directory: &Path) -> io::Result<FuseMount> {
-    FuseMount::of(
-        FilesMount { files, listings: Mutex::default(), next_listing: AtomicU64::new(1) },
-        directory,
-        1,
-    )
+    let mount = FilesMount { files, listings: Mutex::default(), next_listing: AtomicU64::new(1) };
+    match is_dead_mount(directory) {
+        true => FuseMount::in_place_of_dead(mount, directory, 1),
+        false => FuseMount::of(mount, directory, 1),
+    }
 }
 
 /// A directory's content as it was when it was opened.

@@ -27,7 +27,7 @@ use fuser::{
 };
 
 use rustix::fs::OFlags;
-use rustix::mount::UnmountFlags;
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
 use crate::deadlines::Deadlines;
 use crate::io::{Data, Io, PendingAnswer};
@@ -65,6 +65,31 @@ impl FuseMount {
         // A model answers at once when an IO is due, and its IOs begin in the order of their arrival.
         let threads = if disk.is_in_wall_time() { THREADS } else { 1 };
         FuseMount::of(Export::new(disk, lead), directory, threads)
+    }
+
+    /// Mounts a file system in the place of the one whose server was killed, so that no program ever reaches the directory beneath.
+    ///
+    /// The new one is mounted elsewhere, then beneath the dead one, which goes last. Linux before 6.5 and users other than root cannot do
+    /// that: the dead one goes first.
+    pub(crate) fn in_place_of_dead(
+        filesystem: impl Filesystem,
+        directory: &Path,
+        threads: usize,
+    ) -> io::Result<FuseMount> {
+        if !rustix::process::geteuid().is_root() {
+            unmount(directory, true)?;
+            return FuseMount::of(filesystem, directory, threads);
+        }
+        let elsewhere = std::env::temp_dir().join(format!("flashlab-mount-{}", std::process::id()));
+        std::fs::create_dir(&elsewhere)?;
+        let moved = FuseMount::of(filesystem, &elsewhere, threads).and_then(|mut mount| {
+            move_beneath(&elsewhere, directory)?;
+            unmount(&elsewhere, true)?;
+            directory.clone_into(&mut mount.directory);
+            Ok(mount)
+        });
+        std::fs::remove_dir(&elsewhere)?;
+        moved
     }
 
     /// Mounts a file system on the directory.
@@ -130,6 +155,38 @@ impl FuseMount {
             std::mem::forget(session);
         }
     }
+}
+
+impl Drop for FuseMount {
+    fn drop(&mut self) {
+        if self.session.is_some() {
+            // The session itself knows only where it was mounted at first.
+            let _ = unmount(&self.directory, true);
+        }
+    }
+}
+
+/// Whether what is mounted on this directory, whose path is canonical, is ours and its server is gone.
+pub fn is_dead_mount(directory: &Path) -> bool {
+    flashlab_host::mounted_on(directory).is_some_and(|source| source == Path::new(NAME))
+        && matches!(rustix::fs::stat(directory), Err(rustix::io::Errno::NOTCONN))
+}
+
+/// Mounts what is mounted on `from` on `directory` as well, in the place of what is mounted there.
+fn move_beneath(from: &Path, directory: &Path) -> io::Result<()> {
+    /// `MOVE_MOUNT_BENEATH` of linux/mount.h, since Linux 6.5.
+    const BENEATH: u32 = 0x200;
+    let here = rustix::fs::CWD;
+    let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let tree = rustix::mount::open_tree(here, from, clone)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    let beneath = flags | MoveMountFlags::from_bits_retain(BENEATH);
+    let moved = rustix::mount::move_mount(&tree, "", here, directory, beneath);
+    unmount(directory, true)?;
+    if moved.is_err() {
+        rustix::mount::move_mount(&tree, "", here, directory, flags)?;
+    }
+    Ok(())
 }
 
 /// Unmounts the disk that a killed server left mounted on this directory, also if programs use it.

@@ -46,6 +46,7 @@ mod store;
 mod transport_latency;
 pub mod ublk;
 mod undo_copies;
+mod writeback;
 
 pub use concurrent::ConcurrentDevice;
 pub use control::{
@@ -71,3 +72,4 @@ pub use statistics::{ClassSummary, IoSummary, Percentiles};
 pub use status::{ArmedFault, STATUS_VERSION, Status};
 pub use store::DataStore;
 pub use transport_latency::{LatencyCurve, TransportLatency};
+pub use writeback::{DIRTY_MAX, IDLE, Writeback};

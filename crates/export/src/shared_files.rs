@@ -1,5 +1,6 @@
 //! The files of a volume, which several threads use.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,24 +17,49 @@ pub(crate) type OpenFiles = Files<Box<dyn Device + Send>>;
 
 /// The files of a volume behind a lock.
 #[derive(Clone)]
-pub struct SharedFiles(Arc<Mutex<OpenFiles>>);
+pub struct SharedFiles(Arc<Shared>);
+
+struct Shared {
+    files: Mutex<OpenFiles>,
+    /// Calls of programs so far.
+    calls: AtomicU64,
+}
 
 impl SharedFiles {
     /// Shares the files.
     pub fn new(files: OpenFiles) -> SharedFiles {
-        SharedFiles(Arc::new(Mutex::new(files)))
+        SharedFiles(Arc::new(Shared { files: Mutex::new(files), calls: AtomicU64::new(0) }))
+    }
+
+    /// Calls of programs so far.
+    pub fn calls(&self) -> u64 {
+        self.0.calls.load(Ordering::Relaxed)
+    }
+
+    /// Whether something is not durable yet.
+    pub fn is_dirty(&self) -> bool {
+        lock(&self.0.files).is_dirty()
+    }
+
+    /// Makes durable what no program syncs.
+    ///
+    /// # Errors
+    /// When the device fails, or did before.
+    pub fn write_back(&self) -> Result<(), RepairError> {
+        lock(&self.0.files).sync(false)
     }
 
     /// Uses the files; nobody else does meanwhile. The second argument is the time, in nanoseconds since 1970.
     pub fn with<T>(&self, use_files: impl FnOnce(&mut OpenFiles, u64) -> T) -> T {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
-        use_files(&mut lock(&self.0), now_ns)
+        self.0.calls.fetch_add(1, Ordering::Relaxed);
+        use_files(&mut lock(&self.0.files), now_ns)
     }
 
     /// Does a step of packing or a discard of the device, if one is due. False: there is nothing to do.
     pub fn work_while_idle(&self) -> bool {
-        self.with(|files, _| files.work_while_idle())
+        lock(&self.0.files).work_while_idle()
     }
 
     /// Makes everything durable and closes the volume in order.

@@ -89,6 +89,11 @@ impl<D: Device> Files<D> {
         self.volume.work_while_idle()
     }
 
+    /// Whether something is not durable yet.
+    pub fn is_dirty(&self) -> bool {
+        !self.changed.is_empty() || self.volume.is_dirty()
+    }
+
     /// Makes everything so far durable: data, names, and attributes. With `data_only` the times of the last changes may be
     /// missing, as after `fdatasync`.
     ///

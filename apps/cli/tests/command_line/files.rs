@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use flashlab_skip::{Need, skip};
+use rustix::io::Errno;
 
 use crate::live_disk::{first_line, pattern, send};
 use crate::repair::{insert_until, json, new_volume};
@@ -34,52 +35,44 @@ impl Place {
 }
 
 /// A mounted volume.
-struct Mounted {
-    child: Child,
-    directory: PathBuf,
+pub struct Mounted {
+    pub child: Child,
+    pub directory: PathBuf,
+    /// It is unmounted, or its dead mount is for the next one to replace.
+    is_left: bool,
 }
 
 impl Mounted {
     /// Mounts it. `None`: not possible here.
-    fn begin(directory: &Directory, volume: &str, place: &Place) -> Option<Mounted> {
+    pub fn begin(directory: &Directory, volume: &str, place: &Place) -> Option<Mounted> {
         let mount = place.mount();
         let mut command = directory.command(&["repair", "mount", volume, mount.to_str().unwrap()]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let line = first_line(&mut child, &["FUSE needs"])?;
         assert_eq!(Path::new(line.trim()), mount.canonicalize().unwrap());
-        Some(Mounted { child, directory: mount })
+        Some(Mounted { child, directory: mount, is_left: false })
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 
-    fn end(mut self) {
+    /// Ends the server in order. Returns its messages.
+    pub fn end(mut self) -> String {
         send(&self.child, "TERM");
         let mut said = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         assert_eq!(self.child.wait().unwrap().code(), Some(0), "{said}");
+        self.is_left = true;
+        said
     }
 
-    /// Waits for the end of a server that was killed.
-    fn reap(mut self) {
+    /// Waits for the end of a server that was killed. Its mount stays, and no program gets past it.
+    pub fn reap(mut self) {
         self.child.wait().unwrap();
-        let begin = Instant::now();
-        let is_mounted = || {
-            let mounts = fs::read_to_string("/proc/mounts").unwrap();
-            mounts.contains(&format!(" {} ", self.directory.display()))
-        };
-        while is_mounted() {
-            assert!(
-                begin.elapsed() < Duration::from_secs(60),
-                "{} is still mounted",
-                self.directory.display()
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        // A program may have made a file in the directory that the mount had hidden.
-        fs::remove_dir_all(&self.directory).unwrap();
-        fs::create_dir(&self.directory).unwrap();
+        let error = fs::write(self.path("after the kill"), b"").unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(Errno::NOTCONN.raw_os_error()));
+        self.is_left = true;
     }
 }
 
@@ -88,6 +81,10 @@ impl Drop for Mounted {
         if matches!(self.child.try_wait(), Ok(None)) {
             send(&self.child, "KILL");
             let _ = self.child.wait();
+        }
+        if !self.is_left {
+            // A failed test leaves nothing mounted.
+            let _ = program("umount", &["-l", self.directory.to_str().unwrap()]);
         }
     }
 }

@@ -11,6 +11,7 @@ mod documents;
 mod em;
 mod expectations;
 mod files;
+mod files_after_kills;
 mod flipped_bits;
 mod help;
 mod infer;

@@ -47,6 +47,11 @@ impl FlushInFlight {
 }
 
 impl<D: Device> Volume<D> {
+    /// Whether the host wrote or discarded something that is not durable yet.
+    pub fn is_dirty(&self) -> bool {
+        self.host_sequence > self.durable || self.open.iter().flatten().any(|record| record.has_host)
+    }
+
     /// Makes all writes and discards so far durable. If nothing was written since the last flush, the device is not asked.
     ///
     /// # Errors

@@ -1,19 +1,18 @@
 //! `flashlab repair mount`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use flashlab_export::files_fuse::mount_files;
-use flashlab_export::fuse::FuseMount;
+use flashlab_export::fuse::{FuseMount, is_dead_mount};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::open_files::{control, open_files, work_while_idle};
 use super::volume_options::VolumeOptions;
-use crate::caretaker::Caretaker;
 use crate::daemon::Background;
 use crate::verbs::serve::{empty, ready};
 
@@ -46,13 +45,11 @@ impl MountFiles {
     }
 
     fn serve(&self) -> Result<()> {
-        let directory = empty(&self.directory)?;
+        let directory = mount_point(&self.directory)?;
         // Before anything is made that a signal would leave behind.
         let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
         let files = open_files(&self.volume, &self.options)?;
         let _control = control(&files, self.control.as_deref())?;
-        let mut caretaker = Caretaker::start()?;
-        caretaker.will_mount(&directory)?;
         let mount = mount_files(files.clone(), &directory).with_context(|| {
             format!(
                 "cannot mount on {}: it has to be a directory of yours, and FUSE needs /dev/fuse and root or the program \
@@ -76,6 +73,23 @@ impl MountFiles {
             files.shut_down().context("the volume was not closed in order; the next mount recovers it");
         served.and(finished)
     }
+}
+
+/// An empty directory, or one on which a killed server of files left its mount. That stays until now, because programs would go on in
+/// the directory beneath it.
+fn mount_point(directory: &Path) -> Result<PathBuf> {
+    // A dead mount itself cannot be resolved, but its parent can.
+    let name = directory.file_name();
+    let parent =
+        directory.parent().map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
+    if let (Some(name), Some(Ok(parent))) = (name, parent.map(Path::canonicalize)) {
+        let path = parent.join(name);
+        if is_dead_mount(&path) {
+            tell!("the server of the files on {} was killed: its mount is replaced", path.display());
+            return Ok(path);
+        }
+    }
+    empty(directory)
 }
 
 /// Unmounts the directory as soon as no program uses it. A second signal does not wait for the programs.

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use flashlab_device::Device;
-use flashlab_export::{ControlCommand, ControlServer, Controlled, SharedFiles};
+use flashlab_export::{ControlCommand, ControlServer, Controlled, SharedFiles, Writeback};
 use flashlab_repair::{FileAttributes, FileId, Files};
 use serde_json::{Value, json};
 
@@ -58,10 +58,18 @@ impl Controlled for ControlledFiles {
     }
 }
 
-/// Packs and discards between the programs' IOs.
+/// Packs and discards between the programs' IOs, and makes durable what no program syncs.
 pub fn work_while_idle(files: &SharedFiles, ends: &AtomicBool) {
     const PAUSE: Duration = Duration::from_millis(20);
+    let mut writeback = Some(Writeback::new(Instant::now()));
     while !ends.load(Ordering::Relaxed) {
+        if let Some(due) = &mut writeback
+            && due.is_due(files.is_dirty(), files.calls(), Instant::now())
+            && let Err(error) = files.write_back()
+        {
+            tell!("the files cannot be written, and each sync fails from now on: {error}");
+            writeback = None;
+        }
         if !files.work_while_idle() {
             std::thread::sleep(PAUSE);
         }

@@ -25,6 +25,8 @@ pub struct ServedVolumeStatus {
     free_segments: u32,
     damaged_segments: u32,
     discard_backlog_bytes: u64,
+    /// Something was written and is not durable yet.
+    is_dirty: bool,
     /// Why nothing is written any more.
     poisoned: Option<String>,
     /// Host writes that the logs, their `p` and the next two figures are of: the last half to whole volume.
@@ -52,6 +54,7 @@ impl ServedVolumeStatus {
             free_segments: volume.placer().table().free_count(),
             damaged_segments: volume.damaged_segments(),
             discard_backlog_bytes: volume.discard_backlog().0,
+            is_dirty: volume.is_dirty(),
             poisoned: volume.poison().map(ToString::to_string),
             span_host_pages: placement.host_writes,
             write_amplification: placement.write_amplification,
