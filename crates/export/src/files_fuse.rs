@@ -4,9 +4,12 @@
 //! The kernel caches pages and passes each write on at once, so that `mmap` works and nothing waits in the cache but what was
 //! written through a mapping. Locks of files are the kernel's own.
 //!
+//! A write with a set-user-ID or set-group-ID bit is ours to notice (`FUSE_HANDLE_KILLPRIV_V2`); otherwise the kernel would ask for the
+//! attribute `security.capability` before each write.
+//!
 //! # Invariants
 //! - `fsync` and `fdatasync` return when the volume has flushed.
-//! - A file that is open is there until it is closed, also without a name.
+//! - A file that is open is there until it is closed, also without a name; a directory until the kernel forgets it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -18,11 +21,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use flashlab_base::Bytes;
-use flashlab_repair::{FileAttributes, FileId, FileKind, FileStatus, LINK_PERMISSIONS, RepairError};
+use flashlab_repair::{
+    FileAttributes, FileId, FileKind, FileRefusal, FileStatus, LINK_PERMISSIONS, RepairError, SetExtended,
+};
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    InitFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
+    ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
 use crate::fuse::{FuseMount, is_dead_mount};
@@ -32,8 +38,15 @@ use crate::shared_files::{OpenFiles, PERMISSIONS, SharedFiles, fallocate};
 /// The time that the kernel may cache attributes and names: long, because only the kernel changes them.
 const VALID: Duration = Duration::from_secs(3600);
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// Set in the mode of a directory: what is made in it belongs to its group.
+const SET_USER: u32 = 0o4000;
+/// In the mode of a directory: what is made in it belongs to its group.
 const SET_GROUP: u32 = 0o2000;
+const GROUP_EXECUTES: u32 = 0o010;
+/// The extended attributes that files have.
+const EXTENDED_PREFIX: &[u8] = b"user.";
+/// A file up to this size is read again when it is opened and the time of its last read is due, because the kernel keeps reads of its
+/// cache to itself. A larger one keeps its cache: a database is opened after each change, and would be read from the device each time.
+const READ_AGAIN_MAX: Bytes = Bytes(128 << 10);
 
 /// Mounts the files on a directory, also in the place of a mount of ours whose server was killed.
 ///
@@ -65,14 +78,14 @@ impl FilesMount {
         (kind, mode): (FileKind, u32),
         is_open: bool,
     ) -> Result<FileAttr, RepairError> {
-        self.files.with(|files, modified_ns| {
+        self.files.with(|files, now_ns| {
             let parent = id_of(parent);
-            let attributes = attributes_in(files, parent, request, (kind, mode), modified_ns)?;
+            let attributes = attributes_in(files, parent, request, (kind, mode), now_ns)?;
             let id = files.create(parent, name.as_bytes(), kind, attributes)?;
             if is_open {
                 files.hold(id)?;
             }
-            Ok(attr_of(&files.status(id)?))
+            known(files, id)
         })
     }
 }
@@ -83,24 +96,75 @@ fn attributes_in(
     parent: FileId,
     request: &Request,
     (kind, mode): (FileKind, u32),
-    modified_ns: u64,
+    now_ns: i64,
 ) -> Result<FileAttributes, RepairError> {
     let inherited = files.status(parent)?.attributes;
     let hands_on = inherited.mode & SET_GROUP != 0;
     let group = if hands_on { inherited.group } else { request.gid() };
     let set_group = if hands_on && kind == FileKind::Directory { SET_GROUP } else { 0 };
-    Ok(FileAttributes { mode: mode & PERMISSIONS | set_group, user: request.uid(), group, modified_ns })
+    Ok(FileAttributes::new(mode & PERMISSIONS | set_group, request.uid(), group, now_ns))
+}
+
+/// The attributes of a file that the kernel gets to know. It keeps a directory until it forgets it.
+fn known(files: &mut OpenFiles, id: FileId) -> Result<FileAttr, RepairError> {
+    let status = files.status(id)?;
+    if status.kind == FileKind::Directory {
+        files.hold(id)?;
+    }
+    Ok(attr_of(&status))
+}
+
+/// The mode after a change of the data or the owner. Without its permission to execute, the bit of the group means something else, and
+/// stays for members of the group.
+fn without_set_ids(old: FileAttributes, request: &Request) -> u32 {
+    let may_keep = is_root(request) || request.gid() == old.group;
+    let set_group = if may_keep && old.mode & GROUP_EXECUTES == 0 { 0 } else { SET_GROUP };
+    old.mode & !SET_USER & !set_group
+}
+
+/// Clears the set-user-ID and set-group-ID bits after a change by a user who may not keep them.
+fn clear_set_ids(
+    files: &mut OpenFiles,
+    id: FileId,
+    request: &Request,
+    now_ns: i64,
+) -> Result<(), RepairError> {
+    let old = files.status(id)?.attributes;
+    match without_set_ids(old, request) {
+        mode if mode == old.mode => Ok(()),
+        mode => files.set_attributes(id, FileAttributes { mode, changed_ns: now_ns, ..old }),
+    }
+}
+
+fn is_root(request: &Request) -> bool {
+    request.uid() == 0
 }
 
 impl Filesystem for FilesMount {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let _ = config.set_max_write(REQUEST_BYTES_MAX);
+        // A kernel without it clears the bits itself.
+        let _ = config.add_capabilities(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
         Ok(())
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let found = self.files.with(|files, _| files.status(files.lookup(id_of(parent), name.as_bytes())?));
-        answer_entry(found.map(|status| attr_of(&status)), reply);
+        let found = self.files.with(|files, _| {
+            let id = files.lookup(id_of(parent), name.as_bytes())?;
+            known(files, id)
+        });
+        answer_entry(found, reply);
+    }
+
+    fn forget(&self, _request: &Request, node: INodeNo, count: u64) {
+        self.files.with(|files, _| {
+            let is_directory =
+                files.status(id_of(node)).is_ok_and(|status| status.kind == FileKind::Directory);
+            if is_directory {
+                // An error of the device ends the next call that can report it.
+                let _ = files.release_times(id_of(node), count);
+            }
+        });
     }
 
     fn getattr(&self, _request: &Request, node: INodeNo, _file: Option<FileHandle>, reply: ReplyAttr) {
@@ -109,13 +173,13 @@ impl Filesystem for FilesMount {
 
     fn setattr(
         &self,
-        _request: &Request,
+        request: &Request,
         node: INodeNo,
         mode: Option<u32>,
         user: Option<u32>,
         group: Option<u32>,
         size: Option<u64>,
-        _accessed: Option<TimeOrNow>,
+        accessed: Option<TimeOrNow>,
         modified: Option<TimeOrNow>,
         _changed: Option<SystemTime>,
         _file: Option<FileHandle>,
@@ -129,15 +193,26 @@ impl Filesystem for FilesMount {
             let id = id_of(node);
             if let Some(size) = size {
                 files.truncate(id, Bytes(size), now_ns)?;
+                if !is_root(request) {
+                    clear_set_ids(files, id, request, now_ns)?;
+                }
             }
-            let old = files.status(id)?.attributes;
+            let status = files.status(id)?;
+            let old = status.attributes;
+            let is_chown = user.is_some() || group.is_some();
+            let kept = match is_chown && status.kind != FileKind::Directory {
+                true => without_set_ids(old, request),
+                false => old.mode,
+            };
             let new = FileAttributes {
-                mode: mode.map_or(old.mode, |mode| mode & PERMISSIONS),
+                mode: mode.map_or(kept, |mode| mode & PERMISSIONS),
                 user: user.unwrap_or(old.user),
                 group: group.unwrap_or(old.group),
                 modified_ns: modified.map_or(old.modified_ns, |time| time_ns(time, now_ns)),
+                accessed_ns: accessed.map_or(old.accessed_ns, |time| time_ns(time, now_ns)),
+                changed_ns: now_ns,
             };
-            if new != old {
+            if mode.is_some() || is_chown || modified.is_some() || accessed.is_some() {
                 files.set_attributes(id, new)?;
             }
             files.status(id)
@@ -194,18 +269,22 @@ impl Filesystem for FilesMount {
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let made = self.files.with(|files, modified_ns| {
+        let made = self.files.with(|files, now_ns| {
             let (parent, what) = (id_of(parent), (FileKind::SymbolicLink, LINK_PERMISSIONS));
-            let attributes = attributes_in(files, parent, request, what, modified_ns)?;
+            let attributes = attributes_in(files, parent, request, what, now_ns)?;
             let target = target.as_os_str().as_bytes();
             let id = files.symlink(parent, name.as_bytes(), target, attributes)?;
-            files.status(id)
+            known(files, id)
         });
-        answer_entry(made.map(|status| attr_of(&status)), reply);
+        answer_entry(made, reply);
     }
 
     fn readlink(&self, _request: &Request, node: INodeNo, reply: ReplyData) {
-        match self.files.with(|files, _| files.read_link(id_of(node))) {
+        let target = self.files.with(|files, now_ns| {
+            files.accessed(id_of(node), now_ns);
+            files.read_link(id_of(node))
+        });
+        match target {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(errno_of(&error)),
         }
@@ -231,26 +310,34 @@ impl Filesystem for FilesMount {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let replaces = match flags {
-            RenameFlags::RENAME_NOREPLACE => false,
-            flags if flags.is_empty() => true,
-            _ => return reply.error(Errno::EINVAL),
-        };
         let (from, to) = ((id_of(parent), name.as_bytes()), (id_of(new_parent), new_name.as_bytes()));
-        answer(self.files.with(|files, now_ns| files.rename(from, to, replaces, now_ns)), reply);
+        let renamed = self.files.with(|files, now_ns| match flags {
+            RenameFlags::RENAME_NOREPLACE => files.rename(from, to, false, now_ns),
+            RenameFlags::RENAME_EXCHANGE => files.exchange(from, to, now_ns),
+            flags if flags.is_empty() => files.rename(from, to, true, now_ns),
+            _ => Err(FileRefusal::Invalid.into()),
+        });
+        answer(renamed, reply);
     }
 
     fn link(&self, _request: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let linked = self.files.with(|files, now_ns| {
             files.link(id_of(node), id_of(parent), name.as_bytes(), now_ns)?;
-            files.status(id_of(node))
+            known(files, id_of(node))
         });
-        answer_entry(linked.map(|status| attr_of(&status)), reply);
+        answer_entry(linked, reply);
     }
 
-    fn open(&self, _request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        match self.files.with(|files, _| files.hold(id_of(node))) {
-            Ok(()) => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
+    fn open(&self, _request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let opened = self.files.with(|files, now_ns| {
+            files.hold(id_of(node))?;
+            let is_small = files.status(id_of(node))?.size <= READ_AGAIN_MAX;
+            let reads = flags.acc_mode() == OpenAccMode::O_RDONLY;
+            Ok::<bool, RepairError>(reads && is_small && files.access_is_due(id_of(node), now_ns))
+        });
+        match opened {
+            Ok(true) => reply.opened(FileHandle(0), FopenFlags::empty()),
+            Ok(false) => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
             Err(error) => reply.error(errno_of(&error)),
         }
     }
@@ -267,7 +354,11 @@ impl Filesystem for FilesMount {
         reply: ReplyData,
     ) {
         let mut data = vec![0; size as usize];
-        match self.files.with(|files, _| files.read(id_of(node), offset, &mut data)) {
+        let read = self.files.with(|files, now_ns| {
+            files.accessed(id_of(node), now_ns);
+            files.read(id_of(node), offset, &mut data)
+        });
+        match read {
             Ok(length) => reply.data(&data[..length]),
             Err(error) => reply.error(errno_of(&error)),
         }
@@ -275,18 +366,26 @@ impl Filesystem for FilesMount {
 
     fn write(
         &self,
-        _request: &Request,
+        request: &Request,
         node: INodeNo,
         _file: FileHandle,
         offset: u64,
         data: &[u8],
-        _write_flags: WriteFlags,
+        write_flags: WriteFlags,
         _flags: OpenFlags,
         _lock: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.files.with(|files, now_ns| files.write(id_of(node), Some(offset), data, now_ns)) {
-            Ok(_) => reply.written(data.len() as u32),
+        let clears = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let written = self.files.with(|files, now_ns| {
+            let written = write_what_fits(files, id_of(node), offset, data, now_ns)?;
+            if clears {
+                clear_set_ids(files, id_of(node), request, now_ns)?;
+            }
+            Ok::<usize, RepairError>(written)
+        });
+        match written {
+            Ok(length) => reply.written(length as u32),
             Err(error) => reply.error(errno_of(&error)),
         }
     }
@@ -326,7 +425,7 @@ impl Filesystem for FilesMount {
 
     fn fallocate(
         &self,
-        _request: &Request,
+        request: &Request,
         node: INodeNo,
         _file: FileHandle,
         offset: u64,
@@ -335,7 +434,80 @@ impl Filesystem for FilesMount {
         reply: ReplyEmpty,
     ) {
         let (range, mode) = ((offset, length), mode as u32);
-        answer(self.files.with(|files, now_ns| fallocate(files, id_of(node), range, mode, now_ns)), reply);
+        let done = self.files.with(|files, now_ns| {
+            fallocate(files, id_of(node), range, mode, now_ns)?;
+            if is_root(request) { Ok(()) } else { clear_set_ids(files, id_of(node), request, now_ns) }
+        });
+        answer(done, reply);
+    }
+
+    fn lseek(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        _file: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        const DATA: i32 = 3;
+        const HOLE: i32 = 4;
+        let found = self.files.with(|files, _| match (whence, u64::try_from(offset)) {
+            (DATA, Ok(offset)) => files.seek_data(id_of(node), offset),
+            (HOLE, Ok(offset)) => files.seek_hole(id_of(node), offset),
+            (DATA | HOLE, Err(_)) => Err(FileRefusal::NoData.into()),
+            _ => Err(FileRefusal::Invalid.into()),
+        });
+        match found {
+            Ok(offset) => reply.offset(offset as i64),
+            Err(error) => reply.error(errno_of(&error)),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        const CREATE: i32 = 1;
+        const REPLACE: i32 = 2;
+        let set = match flags {
+            0 => SetExtended::Any,
+            CREATE => SetExtended::Create,
+            REPLACE => SetExtended::Replace,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        let done = self
+            .files
+            .with(|files, now_ns| files.set_extended(id_of(node), extended_name(name)?, value, set, now_ns));
+        answer(done, reply);
+    }
+
+    fn getxattr(&self, _request: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let value = self.files.with(|files, _| {
+            let value = files.extended(id_of(node), extended_name(name)?)?;
+            Ok(value.to_vec())
+        });
+        answer_extended(value, size, reply);
+    }
+
+    fn listxattr(&self, _request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+        let names = self.files.with(|files, _| files.extended_names(id_of(node)));
+        let listed = |names: Vec<Vec<u8>>| {
+            names.iter().flat_map(|name| [EXTENDED_PREFIX, name, b"\0"].concat()).collect()
+        };
+        answer_extended(names.map(listed), size, reply);
+    }
+
+    fn removexattr(&self, _request: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let removed =
+            self.files.with(|files, now_ns| files.remove_extended(id_of(node), extended_name(name)?, now_ns));
+        answer(removed, reply);
     }
 
     fn opendir(&self, _request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
@@ -362,11 +534,12 @@ impl Filesystem for FilesMount {
     fn readdir(
         &self,
         _request: &Request,
-        _node: INodeNo,
+        node: INodeNo,
         file: FileHandle,
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
+        self.files.with(|files, now_ns| files.accessed(id_of(node), now_ns));
         let listings = lock(&self.listings);
         let listing = listings.get(&file.0).map_or(&[][..], Vec::as_slice);
         for (index, (id, kind, name)) in listing.iter().enumerate().skip(offset as usize) {
@@ -394,7 +567,8 @@ impl Filesystem for FilesMount {
         let usage = self.files.with(|files, _| files.usage());
         let blocks = |size: Bytes| size.0 / u64::from(BLOCK);
         let free = blocks(usage.free);
-        reply.statfs(blocks(usage.total), free, free, usage.files + free, free, BLOCK, 255, BLOCK);
+        let (files, free_files) = (usage.files + usage.free_files, usage.free_files);
+        reply.statfs(blocks(usage.total), free, free, files, free_files, BLOCK, 255, BLOCK);
     }
 }
 
@@ -410,28 +584,73 @@ fn type_of(kind: FileKind) -> FileType {
     }
 }
 
-fn time_ns(time: TimeOrNow, now_ns: u64) -> u64 {
+/// Writes data; where it does not fit, its beginning, as ext4 does.
+fn write_what_fits(
+    files: &mut OpenFiles,
+    id: FileId,
+    offset: u64,
+    data: &[u8],
+    now_ns: i64,
+) -> Result<usize, RepairError> {
+    let refused = match files.write(id, Some(offset), data, now_ns) {
+        Ok(_) => return Ok(data.len()),
+        Err(error) => error,
+    };
+    if refused != RepairError::File(FileRefusal::NoSpace) {
+        return Err(refused);
+    }
+    // The first page of the range may be the file's already.
+    let page = files.volume().layout().options.page.0;
+    let free = files.usage().free.0 / page * page;
+    for fits in [free + page, free].map(|end| end.saturating_sub(offset % page)) {
+        if fits > 0
+            && fits < data.len() as u64
+            && files.write(id, Some(offset), &data[..fits as usize], now_ns).is_ok()
+        {
+            return Ok(fits as usize);
+        }
+    }
+    Err(refused)
+}
+
+/// The name of an extended attribute without its `user.`.
+fn extended_name(name: &OsStr) -> Result<&[u8], RepairError> {
+    name.as_bytes().strip_prefix(EXTENDED_PREFIX).ok_or(FileRefusal::NotSupported.into())
+}
+
+fn time_ns(time: TimeOrNow, now_ns: i64) -> i64 {
     match time {
         TimeOrNow::Now => now_ns,
-        TimeOrNow::SpecificTime(time) => time
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)),
+        TimeOrNow::SpecificTime(time) => match time.duration_since(UNIX_EPOCH) {
+            Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+            // fuser 0.18 makes of -s seconds and n nanoseconds the time s seconds and n nanoseconds before 1970.
+            Err(before) => {
+                let (seconds, nanoseconds) = (before.duration().as_secs(), before.duration().subsec_nanos());
+                let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+                seconds.saturating_neg().saturating_mul(1_000_000_000).saturating_add(nanoseconds.into())
+            }
+        },
     }
 }
 
+fn time_of(ns: i64) -> SystemTime {
+    let distance = Duration::from_nanos(ns.unsigned_abs());
+    if ns < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance }
+}
+
 fn attr_of(status: &FileStatus) -> FileAttr {
-    let modified = UNIX_EPOCH + Duration::from_nanos(status.attributes.modified_ns);
+    let FileAttributes { modified_ns, changed_ns, accessed_ns, .. } = status.attributes;
     FileAttr {
         ino: INodeNo(status.id.0),
         size: status.size.0,
         blocks: status.allocated.0 / 512,
-        atime: modified,
-        mtime: modified,
-        ctime: modified,
-        crtime: modified,
+        atime: time_of(accessed_ns),
+        mtime: time_of(modified_ns),
+        ctime: time_of(changed_ns),
+        crtime: UNIX_EPOCH,
         kind: type_of(status.kind),
         perm: status.attributes.mode as u16,
-        nlink: if status.kind == FileKind::Directory { 2 } else { status.links },
+        nlink: status.links,
         uid: status.attributes.user,
         gid: status.attributes.group,
         rdev: 0,
@@ -447,6 +666,15 @@ fn errno_of(error: &RepairError) -> Errno {
 fn answer(result: Result<(), RepairError>, reply: ReplyEmpty) {
     match result {
         Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno_of(&error)),
+    }
+}
+
+fn answer_extended(value: Result<Vec<u8>, RepairError>, size: u32, reply: ReplyXattr) {
+    match value {
+        Ok(value) if size == 0 => reply.size(value.len() as u32),
+        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
+        Ok(value) => reply.data(&value),
         Err(error) => reply.error(errno_of(&error)),
     }
 }

@@ -281,7 +281,7 @@ fn change_names(
     files: &mut OpenFiles,
     call: &CallHeader,
     data: &[u8],
-    now_ns: u64,
+    now_ns: i64,
 ) -> Result<(), RepairError> {
     let mut paths = data.split(|&byte| byte == 0);
     let (first, second) = (paths.next().unwrap_or_default(), paths.next().unwrap_or_default());
@@ -305,7 +305,7 @@ fn change_names(
     }
 }
 
-fn open(files: &mut OpenFiles, call: &CallHeader, path: &[u8], now_ns: u64) -> Result<FileId, RepairError> {
+fn open(files: &mut OpenFiles, call: &CallHeader, path: &[u8], now_ns: i64) -> Result<FileId, RepairError> {
     let creates = call.flags & CREATE != 0;
     let (parent, name) = parent_of(files, path, creates)?;
     let id = match files.lookup(parent, name) {
@@ -328,9 +328,9 @@ fn open(files: &mut OpenFiles, call: &CallHeader, path: &[u8], now_ns: u64) -> R
     Ok(id)
 }
 
-fn attributes_of(call: &CallHeader, modified_ns: u64) -> FileAttributes {
+fn attributes_of(call: &CallHeader, now_ns: i64) -> FileAttributes {
     let (user, group) = ((call.file >> 32) as u32, call.file as u32);
-    FileAttributes { mode: call.offset as u32 & PERMISSIONS, user, group, modified_ns }
+    FileAttributes::new(call.offset as u32 & PERMISSIONS, user, group, now_ns)
 }
 
 /// The directory of a path, and its last name. Missing directories are made if `makes`.
@@ -363,19 +363,20 @@ fn set_attributes(files: &mut OpenFiles, id: FileId, data: &[u8]) -> Result<(), 
         mode: changed(new.mode, old.mode) & PERMISSIONS,
         user: changed(new.user, old.user),
         group: changed(new.group, old.group),
-        modified_ns: if new.modified_ns == u64::MAX { old.modified_ns } else { new.modified_ns },
+        modified_ns: if new.modified_ns == u64::MAX { old.modified_ns } else { new.modified_ns as i64 },
+        ..old
     };
     files.set_attributes(id, attributes)
 }
 
 fn put_status(status: &FileStatus, data: &mut [u8]) -> (i64, usize) {
     let FileStatus { id, kind, attributes, size, allocated, links } = *status;
-    let FileAttributes { mode, user, group, modified_ns } = attributes;
+    let FileAttributes { mode, user, group, modified_ns, .. } = attributes;
     let status = CallStatus {
         file: id.0,
         size: size.0,
         allocated: allocated.0,
-        modified_ns,
+        modified_ns: modified_ns as u64,
         mode,
         user,
         group,

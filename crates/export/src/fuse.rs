@@ -54,6 +54,8 @@ const SPARE_BUFFERS_MAX: usize = 64;
 pub struct FuseMount {
     session: Option<BackgroundSession>,
     directory: PathBuf,
+    /// It was mounted elsewhere first, and the session knows only that place.
+    is_moved: bool,
 }
 
 impl FuseMount {
@@ -85,7 +87,7 @@ impl FuseMount {
         let moved = FuseMount::of(filesystem, &elsewhere, threads).and_then(|mut mount| {
             move_beneath(&elsewhere, directory)?;
             unmount(&elsewhere, true)?;
-            directory.clone_into(&mut mount.directory);
+            (mount.directory, mount.is_moved) = (directory.to_owned(), true);
             Ok(mount)
         });
         std::fs::remove_dir(&elsewhere)?;
@@ -107,7 +109,8 @@ impl FuseMount {
         config.acl = if root { SessionACL::All } else { SessionACL::Owner };
         config.n_threads = Some(threads);
         let session = Session::new(filesystem, directory, &config)?;
-        Ok(FuseMount { session: Some(session.spawn()?), directory: directory.to_owned() })
+        let session = Some(session.spawn()?);
+        Ok(FuseMount { session, directory: directory.to_owned(), is_moved: false })
     }
 
     /// The path of the disk's file.
@@ -159,8 +162,7 @@ impl FuseMount {
 
 impl Drop for FuseMount {
     fn drop(&mut self) {
-        if self.session.is_some() {
-            // The session itself knows only where it was mounted at first.
+        if self.session.is_some() && self.is_moved {
             let _ = unmount(&self.directory, true);
         }
     }
@@ -168,8 +170,9 @@ impl Drop for FuseMount {
 
 /// Whether what is mounted on this directory, whose path is canonical, is ours and its server is gone.
 pub fn is_dead_mount(directory: &Path) -> bool {
+    // The kernel may answer a `stat` from its cache, but never this.
     flashlab_host::mounted_on(directory).is_some_and(|source| source == Path::new(NAME))
-        && matches!(rustix::fs::stat(directory), Err(rustix::io::Errno::NOTCONN))
+        && matches!(rustix::fs::statvfs(directory), Err(rustix::io::Errno::NOTCONN))
 }
 
 /// Mounts what is mounted on `from` on `directory` as well, in the place of what is mounted there.

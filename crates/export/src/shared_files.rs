@@ -46,13 +46,15 @@ impl SharedFiles {
     /// # Errors
     /// When the device fails, or did before.
     pub fn write_back(&self) -> Result<(), RepairError> {
-        lock(&self.0.files).sync(false)
+        let mut files = lock(&self.0.files);
+        files.give_back();
+        files.sync(false)
     }
 
     /// Uses the files; nobody else does meanwhile. The second argument is the time, in nanoseconds since 1970.
-    pub fn with<T>(&self, use_files: impl FnOnce(&mut OpenFiles, u64) -> T) -> T {
+    pub fn with<T>(&self, use_files: impl FnOnce(&mut OpenFiles, i64) -> T) -> T {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        let now_ns = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
         self.0.calls.fetch_add(1, Ordering::Relaxed);
         use_files(&mut lock(&self.0.files), now_ns)
     }
@@ -77,7 +79,7 @@ pub(crate) fn fallocate(
     id: FileId,
     (offset, length): (u64, u64),
     mode: u32,
-    now_ns: u64,
+    now_ns: i64,
 ) -> Result<(), RepairError> {
     const KEEP_SIZE: u32 = 1;
     const PUNCH_HOLE: u32 = 2;

@@ -136,6 +136,10 @@ pub enum FileRefusal {
     NoSpace,
     /// The catalogue takes no more files, names or extents.
     CatalogueFull,
+    /// There is no data behind this offset of the file.
+    NoData,
+    /// The file has no such extended attribute.
+    NoAttribute,
     /// Files of a volume cannot do this.
     NotSupported,
 }
@@ -145,6 +149,7 @@ impl FileRefusal {
     pub fn errno(self) -> i32 {
         match self {
             FileRefusal::Missing => 2,
+            FileRefusal::NoData => 6,
             FileRefusal::Exists => 17,
             FileRefusal::NotDirectory => 20,
             FileRefusal::IsDirectory => 21,
@@ -154,6 +159,7 @@ impl FileRefusal {
             FileRefusal::NameTooLong => 36,
             FileRefusal::NotEmpty => 39,
             FileRefusal::SymbolicLink => 40,
+            FileRefusal::NoAttribute => 61,
             FileRefusal::NotSupported => 95,
         }
     }
@@ -176,6 +182,8 @@ impl fmt::Display for FileRefusal {
             FileRefusal::SymbolicLink => "it is a symbolic link, which has no data of its own",
             FileRefusal::TooLarge => "the file would be too large",
             FileRefusal::NoSpace => "all pages of the volume are used by files",
+            FileRefusal::NoData => "the file has no data behind this offset",
+            FileRefusal::NoAttribute => "the file has no such extended attribute",
             FileRefusal::NotSupported => "files of a volume cannot do this",
             FileRefusal::CatalogueFull => {
                 "the catalogue is full: remove files, or make a larger volume, which has a larger catalogue"

@@ -7,6 +7,7 @@
 //! # Method
 //! - `file`: what is known of a file. `catalogue`: what is in memory; `change`: what can change; `log`: the changes on the volume.
 //! - `extents` and `space`: which pages a file has, and which no file has.
+//! - `growth`: pages for files that grow. `times` and `extended`: the times and extended attributes of files.
 //! - `links`: symbolic links. `names`: files are made, renamed and removed. `data`: they are read and written.
 //! - `shrinking`: they are moved away from the end of a volume that becomes smaller.
 //!
@@ -21,15 +22,18 @@
 mod catalogue;
 mod change;
 mod data;
+mod extended;
 mod extents;
 mod file;
+mod growth;
 mod links;
 mod log;
 mod names;
 mod shrinking;
 mod space;
+mod times;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use flashlab_base::Bytes;
 use flashlab_device::Device;
@@ -43,8 +47,13 @@ use extents::VolumePages;
 use log::{CatalogueLog, FilesLayout, damaged};
 use space::Space;
 
+pub use extended::SetExtended;
 pub use file::{FileAttributes, FileId, FileKind, FileStatus, FilesUsage};
 pub use links::LINK_PERMISSIONS;
+pub(crate) use times::RECORDED_AT_ONCE;
+
+/// What a file takes in the catalogue: itself, its size, an extent, and a name of 24 bytes.
+const USUAL_FILE_BYTES: u64 = change::NODE_BYTES + change::SIZE_BYTES + change::EXTENT_BYTES + 18 + 24;
 
 /// The files of a volume that is open.
 pub struct Files<D> {
@@ -55,8 +64,10 @@ pub struct Files<D> {
     space: Space,
     /// How often each file is open.
     opens: BTreeMap<FileId, u64>,
-    /// Files whose attributes the log does not have yet.
-    changed: BTreeSet<FileId>,
+    /// Attributes that the log does not have yet.
+    changed: BTreeMap<FileId, FileAttributes>,
+    /// Free pages that are kept for files that grow.
+    windows: BTreeMap<FileId, VolumePages>,
 }
 
 impl<D: Device> Files<D> {
@@ -72,11 +83,16 @@ impl<D: Device> Files<D> {
         };
         let layout = log.layout();
         let space = used_space(layout, &catalogue)?;
-        let (opens, changed) = Default::default();
-        let mut files = Files { volume, layout, log, catalogue, space, opens, changed };
+        let (opens, changed, windows) = Default::default();
+        let mut files = Files { volume, layout, log, catalogue, space, opens, changed, windows };
         files.remove_nameless()?;
         files.discard_free()?;
         Ok(files)
+    }
+
+    /// Whether a file has a page on the volume for this page of it.
+    pub(crate) fn has_page(&self, id: FileId, page: u64) -> bool {
+        self.catalogue.node(id).is_some_and(|node| node.extents.at(page).is_ok())
     }
 
     /// The volume.
@@ -122,12 +138,18 @@ impl<D: Device> Files<D> {
 
     /// How much is used.
     pub fn usage(&self) -> FilesUsage {
+        let left = self.layout.catalogue_max().saturating_sub(self.catalogue.bytes());
         FilesUsage {
             total: Bytes(self.space.pages() * self.layout.page),
-            free: Bytes(self.space.free() * self.layout.page),
+            free: Bytes(self.free_pages() * self.layout.page),
             files: self.catalogue.nodes().count() as u64,
-            catalogue_share: self.catalogue.bytes() as f64 / self.layout.catalogue_max() as f64,
+            free_files: left / USUAL_FILE_BYTES,
         }
+    }
+
+    /// Gives back the space that was kept for files that grow.
+    pub fn give_back(&mut self) {
+        self.give_windows_back();
     }
 
     fn node(&self, id: FileId) -> Result<&Node, RepairError> {
@@ -138,6 +160,10 @@ impl<D: Device> Files<D> {
     fn change(&mut self, changes: &[Change]) -> Result<(), RepairError> {
         self.log.append(&mut self.volume, &self.catalogue, changes)?;
         for change in changes {
+            if let Change::Remove { id } = change {
+                self.changed.remove(id);
+                self.give_window_back(*id);
+            }
             let freed = self.catalogue.apply(change).expect("changes are checked before they are made");
             for pages in freed {
                 self.volume.discard(pages.first * self.layout.page, pages.count * self.layout.page)?;
@@ -152,26 +178,6 @@ impl<D: Device> Files<D> {
         match self.catalogue.bytes() + bytes <= self.layout.catalogue_max() {
             true => Ok(()),
             false => Err(FileRefusal::CatalogueFull.into()),
-        }
-    }
-
-    /// Records the attributes that the log does not have.
-    fn record_attributes(&mut self) -> Result<(), RepairError> {
-        while let Some(&id) = self.changed.first() {
-            if let Some(node) = self.catalogue.node(id) {
-                let change = Change::Node { id, kind: node.kind, attributes: node.attributes };
-                self.change(&[change])?;
-            }
-            self.changed.remove(&id);
-        }
-        Ok(())
-    }
-
-    /// Notes the time of a change, which the next sync records.
-    fn modified(&mut self, id: FileId, now_ns: u64) {
-        if let Some(attributes) = self.catalogue.attributes_mut(id) {
-            attributes.modified_ns = now_ns;
-            self.changed.insert(id);
         }
     }
 
@@ -211,3 +217,5 @@ fn used_space(layout: FilesLayout, catalogue: &Catalogue) -> Result<Space, Repai
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_posix;

@@ -30,7 +30,7 @@ pub const VERSION: u32 = 3;
 pub(crate) const VERSION_OLDEST: u32 = 2;
 
 /// The version of the catalogue of files that this crate writes and reads.
-pub const FILES_VERSION: u32 = 2;
+pub const FILES_VERSION: u32 = 3;
 
 /// The unit of superblocks, map chunks and checkpoints; the smallest page.
 pub(crate) const BLOCK: Bytes = Bytes(4096);

@@ -68,7 +68,9 @@ pub use file_calls::{
     AnswerHeader, CALL_BYTES_MAX, CALLS_PATTERNS, CALLS_SOCKET, CallHeader, CallStatus, DESCRIPTOR_NAME,
     FileCall, path_matches,
 };
-pub use files::{FileAttributes, FileId, FileKind, FileStatus, Files, FilesUsage, LINK_PERMISSIONS};
+pub use files::{
+    FileAttributes, FileId, FileKind, FileStatus, Files, FilesUsage, LINK_PERMISSIONS, SetExtended,
+};
 pub use format::superblock::Superblock;
 pub use format::{FILES_VERSION, VERSION, VolumeUuid};
 pub use layout::{LayoutOptions, VolumeLayout};

@@ -367,6 +367,11 @@ impl<D: Device> Volume<D> {
         self.map.mapped()
     }
 
+    /// Whether a page holds data.
+    pub(crate) fn is_written(&self, page: u64) -> bool {
+        self.map.get(page).is_some()
+    }
+
     /// Records that the mount replayed.
     pub fn replayed_records(&self) -> u64 {
         self.replayed

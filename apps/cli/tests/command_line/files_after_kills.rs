@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::files::{Mounted, Place};
 use crate::live_disk::{first_line, pattern, send};
@@ -42,12 +42,15 @@ fn what_no_program_syncs_is_durable_some_seconds_later() {
 fn no_program_goes_on_in_the_directory_beneath_a_dead_mount() {
     let (directory, place) = (Directory::new(), Place::new());
     let volume = new_volume(&directory, "64MiB");
-    let Some(mut mounted) = Mounted::begin(&directory, &volume, &place) else { return };
+    let Some(mounted) = Mounted::begin(&directory, &volume, &place) else { return };
     let ends = AtomicBool::new(false);
-    let (made, failed) = std::thread::scope(|scope| {
+    let (made, failed, mounted) = std::thread::scope(|scope| {
+        let mut mounted = mounted;
         let program = scope.spawn(|| {
             let (mut made, mut failed) = (0, 0_u64);
-            while !ends.load(Ordering::Relaxed) {
+            // A test that fails ends, too.
+            let begin = Instant::now();
+            while !ends.load(Ordering::Relaxed) && begin.elapsed() < Duration::from_secs(120) {
                 match fs::write(place.path(&format!("m/{made}")), b"data") {
                     Ok(()) => made += 1,
                     Err(_) => failed += 1,
@@ -62,7 +65,8 @@ fn no_program_goes_on_in_the_directory_beneath_a_dead_mount() {
             mounted = Mounted::begin(&directory, &volume, &place).unwrap();
         }
         ends.store(true, Ordering::Relaxed);
-        program.join().unwrap()
+        let (made, failed) = program.join().unwrap();
+        (made, failed, mounted)
     });
     assert!(made > 0 && failed > 0, "{made} made, {failed} failed");
     let said = mounted.end();

@@ -12,6 +12,8 @@ mod em;
 mod expectations;
 mod files;
 mod files_after_kills;
+mod files_full;
+mod files_like_ext4;
 mod flipped_bits;
 mod help;
 mod infer;

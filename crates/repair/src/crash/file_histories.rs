@@ -60,7 +60,7 @@ fn check_use(
     mount: impl Fn(CrashMedia) -> Result<Volume<CrashMedia>, RepairError>,
 ) -> Result<(), String> {
     let fails = |error: RepairError| format!("after recovery: {error}");
-    let attributes = FileAttributes { mode: 0o644, user: 0, group: 0, modified_ns: 0 };
+    let attributes = FileAttributes::new(0o644, 0, 0, 0);
     for name in [b"after1", b"after2"] {
         let id = files.create(FileId::ROOT, name, FileKind::Regular, attributes).map_err(fails)?;
         let data = vec![random.next_u64() as u8; 1 + random.below(PAGE as u64) as usize];
@@ -69,7 +69,7 @@ fn check_use(
             Err(error) => return Err(fails(error)),
         }
     }
-    files.sync(true).map_err(fails)?;
+    files.sync(false).map_err(fails)?;
     let before = FileModel::read(&mut files, Vec::new()).map_err(fails)?.digest();
     let mut files = mount(files.abandon()).and_then(Files::open).map_err(fails)?;
     let after = FileModel::read(&mut files, Vec::new()).map_err(fails)?.digest();

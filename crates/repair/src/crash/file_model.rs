@@ -1,27 +1,57 @@
 //! What a directory has to look like after each step of the host's operations.
 //!
 //! # Method
-//! An operation is a few steps, each of which a power failure may come behind: a page of data, a size, a name. Behind each of
-//! them the model notes a digest of all that a program can see. What is mounted after a crash has to have one of these digests.
+//! An operation is a few steps, each of which a power failure may come behind: a page that is overwritten, pages and a size, a name.
+//! Behind each of them the model notes a digest of all that a program can see. What is mounted after a crash has to have one of these
+//! digests. The times of files are recorded later than the operations that change them: by a sync, or with another attribute.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use flashlab_device::Device;
 
 use super::history::PAGE;
 use crate::error::RepairError;
-use crate::files::{FileId, FileKind, Files, LINK_PERMISSIONS};
+use crate::files::{FileAttributes, FileId, FileKind, Files, RECORDED_AT_ONCE};
+
+/// The pages of a file that scenarios use.
+const PAGES_OF_FILE: u64 = 40;
 
 /// A file of the model.
 #[derive(Clone, Debug)]
 struct ModelFile {
     kind: FileKind,
-    mode: u32,
+    /// As they are recorded.
+    attributes: FileAttributes,
+    /// With times that are not recorded yet.
+    newest: FileAttributes,
+    extended: BTreeMap<Vec<u8>, Vec<u8>>,
     /// What was written, also what lies beyond the size yet.
     data: Vec<u8>,
     size: usize,
+    /// The pages that the file has on the volume.
+    allocated: BTreeSet<usize>,
     names: BTreeMap<Vec<u8>, FileId>,
+}
+
+impl ModelFile {
+    fn new(kind: FileKind, attributes: FileAttributes) -> ModelFile {
+        ModelFile {
+            kind,
+            attributes,
+            newest: attributes,
+            extended: BTreeMap::new(),
+            data: Vec::new(),
+            size: 0,
+            allocated: BTreeSet::new(),
+            names: BTreeMap::new(),
+        }
+    }
+
+    fn put(&mut self, offset: usize, data: &[u8]) {
+        self.data.resize(self.data.len().max(offset + data.len()), 0);
+        self.data[offset..][..data.len()].copy_from_slice(data);
+    }
 }
 
 /// All files, and the digests behind all steps so far.
@@ -41,13 +71,15 @@ impl FileModel {
 
     fn read_file<D: Device>(&mut self, files: &mut Files<D>, id: FileId) -> Result<(), RepairError> {
         let status = files.status(id)?;
-        let mut file = ModelFile {
-            kind: status.kind,
-            mode: status.attributes.mode,
-            data: vec![0; status.size.0 as usize],
-            size: status.size.0 as usize,
-            names: BTreeMap::new(),
-        };
+        let mut file = ModelFile::new(status.kind, status.attributes);
+        file.size = status.size.0 as usize;
+        file.data = vec![0; file.size];
+        file.allocated =
+            (0..PAGES_OF_FILE).filter(|page| files.has_page(id, *page)).map(|page| page as usize).collect();
+        for name in files.extended_names(id)? {
+            let value = files.extended(id, &name)?.to_vec();
+            file.extended.insert(name, value);
+        }
         match status.kind {
             FileKind::Regular => drop(files.read(id, 0, &mut file.data)?),
             FileKind::SymbolicLink => file.data = files.read_link(id)?,
@@ -73,12 +105,14 @@ impl FileModel {
 
     fn hash_directory(&self, id: FileId, hasher: &mut DefaultHasher) {
         let Some(directory) = self.files.get(&id) else { return };
-        (directory.mode, directory.names.len()).hash(hasher);
+        hash_attributes(directory, hasher);
+        directory.names.len().hash(hasher);
         for (name, id) in &directory.names {
             name.hash(hasher);
             match self.files.get(id) {
                 Some(file) if file.kind != FileKind::Directory => {
-                    (file.kind == FileKind::Regular, file.mode, self.links(*id)).hash(hasher);
+                    hash_attributes(file, hasher);
+                    (file.kind == FileKind::Regular, self.links(*id)).hash(hasher);
                     file.data[..file.size].hash(hasher);
                 }
                 _ => self.hash_directory(*id, hasher),
@@ -118,41 +152,97 @@ impl FileModel {
         self.files.get(&id).map_or(0, |file| file.size)
     }
 
-    pub fn create(&mut self, parent: FileId, name: &[u8], id: FileId, kind: FileKind, mode: u32) {
-        let names = BTreeMap::new();
-        self.files.insert(id, ModelFile { kind, mode, data: Vec::new(), size: 0, names });
-        self.link(parent, name, id);
+    /// Notes times that a sync records later.
+    fn touch(&mut self, id: FileId, now_ns: i64, is_data: bool) {
+        if let Some(file) = self.files.get_mut(&id) {
+            file.newest.changed_ns = now_ns;
+            if is_data {
+                file.newest.modified_ns = now_ns;
+            }
+        }
     }
 
-    pub fn symlink(&mut self, parent: FileId, name: &[u8], id: FileId, target: &[u8]) {
-        let (kind, names) = (FileKind::SymbolicLink, BTreeMap::new());
-        let data = target.to_vec();
-        self.files.insert(id, ModelFile { kind, mode: LINK_PERMISSIONS, size: data.len(), data, names });
-        self.link(parent, name, id);
+    /// A read of a file.
+    pub fn read_at(&mut self, id: FileId, now_ns: i64) {
+        if let Some(file) = self.files.get_mut(&id)
+            && file.newest.accessed_ns <= file.newest.modified_ns.max(file.newest.changed_ns)
+        {
+            file.newest.accessed_ns = now_ns;
+        }
     }
 
-    pub fn link(&mut self, parent: FileId, name: &[u8], id: FileId) {
+    /// The times are recorded, some files at once.
+    pub fn record_times(&mut self) {
+        let is_changed = |file: &ModelFile| file.newest != file.attributes;
+        let changed: Vec<FileId> =
+            self.files.iter().filter(|(_, file)| is_changed(file)).map(|(&id, _)| id).collect();
+        for some in changed.chunks(RECORDED_AT_ONCE) {
+            for id in some {
+                self.files.entry(*id).and_modify(|file| file.attributes = file.newest);
+            }
+            self.step();
+        }
+    }
+
+    pub fn create(
+        &mut self,
+        (parent, name): (FileId, &[u8]),
+        id: FileId,
+        kind: FileKind,
+        attributes: FileAttributes,
+    ) {
+        self.files.insert(id, ModelFile::new(kind, attributes));
+        self.name(parent, name, id, attributes.modified_ns);
+    }
+
+    pub fn symlink(
+        &mut self,
+        (parent, name): (FileId, &[u8]),
+        id: FileId,
+        target: &[u8],
+        attributes: FileAttributes,
+    ) {
+        let file = ModelFile::new(FileKind::SymbolicLink, attributes);
+        self.files.insert(id, ModelFile { size: target.len(), data: target.to_vec(), ..file });
+        self.name(parent, name, id, attributes.modified_ns);
+    }
+
+    fn name(&mut self, parent: FileId, name: &[u8], id: FileId, now_ns: i64) {
         if let Some(directory) = self.files.get_mut(&parent) {
             directory.names.insert(name.to_vec(), id);
         }
         self.step();
+        self.touch(parent, now_ns, true);
     }
 
-    pub fn unlink(&mut self, parent: FileId, name: &[u8]) {
-        if let Some(directory) = self.files.get_mut(&parent)
-            && let Some(id) = directory.names.remove(name)
-            && self.links(id) == 0
-        {
+    pub fn link(&mut self, parent: FileId, name: &[u8], id: FileId, now_ns: i64) {
+        self.name(parent, name, id, now_ns);
+        self.touch(id, now_ns, false);
+    }
+
+    fn remove_unnamed(&mut self, id: FileId, now_ns: i64) {
+        if self.links(id) == 0 {
             self.files.remove(&id);
         }
-        self.step();
+        self.touch(id, now_ns, false);
     }
 
-    pub fn rename(&mut self, from: (FileId, &[u8]), to: (FileId, &[u8])) {
-        let names = |model: &FileModel, (parent, name): (FileId, &[u8])| {
-            model.files.get(&parent).and_then(|directory| directory.names.get(name).copied())
-        };
-        let (Some(id), replaced) = (names(self, from), names(self, to)) else { return };
+    pub fn unlink(&mut self, parent: FileId, name: &[u8], now_ns: i64) {
+        if let Some(directory) = self.files.get_mut(&parent)
+            && let Some(id) = directory.names.remove(name)
+        {
+            self.remove_unnamed(id, now_ns);
+        }
+        self.step();
+        self.touch(parent, now_ns, true);
+    }
+
+    fn named(&self, (parent, name): (FileId, &[u8])) -> Option<FileId> {
+        self.files.get(&parent).and_then(|directory| directory.names.get(name).copied())
+    }
+
+    pub fn rename(&mut self, from: (FileId, &[u8]), to: (FileId, &[u8]), now_ns: i64) {
+        let (Some(id), replaced) = (self.named(from), self.named(to)) else { return };
         if replaced == Some(id) {
             return;
         }
@@ -162,42 +252,103 @@ impl FileModel {
         if let Some(directory) = self.files.get_mut(&to.0) {
             directory.names.insert(to.1.to_vec(), id);
         }
-        if let Some(replaced) = replaced
-            && self.links(replaced) == 0
-        {
-            self.files.remove(&replaced);
-        }
+        replaced.into_iter().for_each(|id| self.remove_unnamed(id, now_ns));
         self.step();
+        self.touch(id, now_ns, false);
+        [from.0, to.0].into_iter().for_each(|parent| self.touch(parent, now_ns, true));
     }
 
-    pub fn set_mode(&mut self, id: FileId, mode: u32) {
+    pub fn exchange(&mut self, one: (FileId, &[u8]), other: (FileId, &[u8]), now_ns: i64) {
+        let (Some(first), Some(second)) = (self.named(one), self.named(other)) else { return };
+        if first == second {
+            return;
+        }
+        for ((parent, name), id) in [(one, second), (other, first)] {
+            if let Some(directory) = self.files.get_mut(&parent) {
+                directory.names.insert(name.to_vec(), id);
+            }
+        }
+        self.step();
+        [first, second].into_iter().for_each(|id| self.touch(id, now_ns, false));
+        [one.0, other.0].into_iter().for_each(|parent| self.touch(parent, now_ns, true));
+    }
+
+    pub fn set_attributes(&mut self, id: FileId, attributes: FileAttributes) {
         if let Some(file) = self.files.get_mut(&id) {
-            file.mode = mode;
+            (file.attributes, file.newest) = (attributes, attributes);
         }
         self.step();
     }
 
-    /// A write: page by page, then the size.
-    pub fn write(&mut self, id: FileId, offset: usize, data: &[u8]) {
-        let end = offset + data.len();
-        self.put(id, offset, data);
-        self.set_size(id, end.max(self.size(id)));
+    pub fn set_extended(&mut self, id: FileId, name: &[u8], value: Option<&[u8]>, now_ns: i64) {
+        if let Some(file) = self.files.get_mut(&id) {
+            match value {
+                Some(value) => file.extended.insert(name.to_vec(), value.to_vec()),
+                None => file.extended.remove(name),
+            };
+        }
+        self.step();
+        self.touch(id, now_ns, false);
+    }
+
+    /// A write: the pages that the file has, one after the other; then the other ones and the size.
+    pub fn write(&mut self, id: FileId, offset: usize, data: &[u8], now_ns: i64) {
+        let mut new = Vec::new();
+        let mut at = 0;
+        while at < data.len() {
+            let page = (offset + at) / PAGE;
+            let part = (PAGE - (offset + at) % PAGE).min(data.len() - at);
+            if self.files.get(&id).is_some_and(|file| file.allocated.contains(&page)) {
+                self.put(id, offset + at, &data[at..at + part]);
+            } else {
+                new.push((page, at, part));
+            }
+            at += part;
+        }
+        if let Some(file) = self.files.get_mut(&id) {
+            for (page, at, part) in new {
+                file.put(offset + at, &data[at..at + part]);
+                file.allocated.insert(page);
+            }
+            file.size = file.size.max(offset + data.len());
+        }
+        self.step();
+        self.touch(id, now_ns, true);
+    }
+
+    /// A change of the size by a program.
+    pub fn truncate(&mut self, id: FileId, size: usize, now_ns: i64) {
+        self.set_size(id, size);
+        self.touch(id, now_ns, true);
+    }
+
+    /// A range gets pages, and the file perhaps a new size.
+    pub fn allocate(&mut self, id: FileId, offset: usize, length: usize, keeps_size: bool, now_ns: i64) {
+        let end = offset + length;
+        if let Some(file) = self.files.get_mut(&id) {
+            file.allocated.extend(offset / PAGE..end.div_ceil(PAGE));
+        }
+        self.set_size(id, if keeps_size { self.size(id) } else { end.max(self.size(id)) });
+        self.touch(id, now_ns, true);
     }
 
     /// A punched range: the part of the first page, whole pages, the part of the last page.
-    pub fn punch(&mut self, id: FileId, offset: usize, length: usize) {
+    pub fn punch(&mut self, id: FileId, offset: usize, length: usize, now_ns: i64) {
         let end = offset + length;
         let (first, last) = (offset.next_multiple_of(PAGE), end / PAGE * PAGE);
         if first >= last {
-            return self.put(id, offset, &vec![0; length]);
+            self.put(id, offset, &vec![0; length]);
+        } else {
+            self.put(id, offset, &vec![0; first - offset]);
+            if let Some(file) = self.files.get_mut(&id) {
+                let (from, to) = (first.min(file.data.len()), last.min(file.data.len()));
+                file.data[from..to].fill(0);
+                file.allocated.retain(|page| !(first / PAGE..last / PAGE).contains(page));
+            }
+            self.step();
+            self.put(id, last, &vec![0; end - last]);
         }
-        self.put(id, offset, &vec![0; first - offset]);
-        if let Some(file) = self.files.get_mut(&id) {
-            let (from, to) = (first.min(file.data.len()), last.min(file.data.len()));
-            file.data[from..to].fill(0);
-        }
-        self.step();
-        self.put(id, last, &vec![0; end - last]);
+        self.touch(id, now_ns, true);
     }
 
     /// Data page by page; the size stays.
@@ -206,22 +357,28 @@ impl FileModel {
         while at < data.len() {
             let part = (PAGE - (offset + at) % PAGE).min(data.len() - at);
             if let Some(file) = self.files.get_mut(&id) {
-                file.data.resize(file.data.len().max(offset + at + part), 0);
-                file.data[offset + at..][..part].copy_from_slice(&data[at..at + part]);
+                file.put(offset + at, &data[at..at + part]);
             }
             at += part;
             self.step();
         }
     }
 
-    pub fn set_size(&mut self, id: FileId, size: usize) {
+    fn set_size(&mut self, id: FileId, size: usize) {
         if let Some(file) = self.files.get_mut(&id) {
             if size < file.size {
                 file.data.truncate(size);
+                file.allocated.retain(|page| *page < size.div_ceil(PAGE));
             }
             file.data.resize(file.data.len().max(size), 0);
             file.size = size;
         }
         self.step();
     }
+}
+
+fn hash_attributes(file: &ModelFile, hasher: &mut DefaultHasher) {
+    let FileAttributes { mode, user, group, modified_ns, changed_ns, accessed_ns } = file.attributes;
+    (mode, user, group, modified_ns, changed_ns, accessed_ns).hash(hasher);
+    file.extended.hash(hasher);
 }

@@ -10,7 +10,7 @@ use super::history::PAGE;
 use super::media::CrashMedia;
 use super::workload::{self, Mark, Run};
 use crate::error::RepairError;
-use crate::files::{FileAttributes, FileId, FileKind, Files, LINK_PERMISSIONS};
+use crate::files::{FileAttributes, FileId, FileKind, Files, LINK_PERMISSIONS, SetExtended};
 use crate::format::VolumeUuid;
 use crate::layout::VolumeLayout;
 use crate::seeded_bug::SeededBug;
@@ -78,6 +78,8 @@ struct FileHost {
     closed: Vec<(usize, Mark)>,
     histories: Vec<Vec<u64>>,
     held: Vec<FileId>,
+    /// The time, in steps of the host.
+    now_ns: i64,
     broken: Option<String>,
 }
 
@@ -102,6 +104,7 @@ impl FileHost {
             closed: Vec::new(),
             histories: Vec::new(),
             held: Vec::new(),
+            now_ns: 0,
             broken: None,
         }
     }
@@ -116,19 +119,23 @@ impl FileHost {
 
     /// One operation. False: the device has failed, and the scenario ends.
     fn step(&mut self) -> bool {
+        self.now_ns += 1;
         let must_sync = self.model.digests.len() - self.flushed >= UNSYNCED_MAX;
         let done = match self.random.below(100) {
             _ if must_sync => self.sync(),
-            0..12 => self.create(),
-            12..14 => self.symlink(),
-            14..42 => self.write(),
+            0..11 => self.create(),
+            11..13 => self.symlink(),
+            13..15 => self.exchange(),
+            15..18 => self.set_extended(),
+            18..20 => self.read(),
+            20..42 => self.write(),
             42..48 => self.truncate(),
             48..52 => self.punch(),
             52..55 => self.allocate(),
             55..63 => self.rename(),
             63..65 => self.link(),
             65..72 => self.remove(),
-            72..75 => self.set_mode(),
+            72..75 => self.set_attributes(),
             75..78 => self.release(),
             78..92 => self.sync(),
             92..94 => self.idle(),
@@ -187,17 +194,21 @@ impl FileHost {
         let (parent, name) = self.name();
         let kind = if self.random.below(4) == 0 { FileKind::Directory } else { FileKind::Regular };
         let mode = 0o600 + self.random.below(8) as u32;
-        let attributes = FileAttributes { mode, user: 1, group: 2, modified_ns: 3 };
+        let attributes = FileAttributes::new(mode, 1, 2, self.now_ns);
         let made = self.files().create(parent, name, kind, attributes);
-        self.done(made, |model, id| model.create(parent, name, id.unwrap_or(FileId(u64::MAX)), kind, mode))
+        self.done(made, |model, id| {
+            model.create((parent, name), id.unwrap_or(FileId(u64::MAX)), kind, attributes);
+        })
     }
 
     fn symlink(&mut self) -> Result<(), RepairError> {
         let (parent, name) = self.name();
         let target = vec![b'x'; 1 + self.random.below(4095) as usize];
-        let attributes = FileAttributes { mode: LINK_PERMISSIONS, user: 1, group: 2, modified_ns: 3 };
+        let attributes = FileAttributes::new(LINK_PERMISSIONS, 1, 2, self.now_ns);
         let made = self.files().symlink(parent, name, &target, attributes);
-        self.done(made, |model, id| model.symlink(parent, name, id.unwrap_or(FileId(u64::MAX)), &target))
+        self.done(made, |model, id| {
+            model.symlink((parent, name), id.unwrap_or(FileId(u64::MAX)), &target, attributes);
+        })
     }
 
     fn range(&mut self) -> Option<(FileId, u64, u64)> {
@@ -217,46 +228,74 @@ impl FileHost {
         if at_end {
             offset = self.model.size(id) as u64;
         }
-        let written = self.files().write(id, (!at_end).then_some(offset), &data, 5);
-        self.done(written, |model, _| model.write(id, offset as usize, &data))
+        let now_ns = self.now_ns;
+        let written = self.files().write(id, (!at_end).then_some(offset), &data, now_ns);
+        self.done(written, |model, _| model.write(id, offset as usize, &data, now_ns))
     }
 
     fn truncate(&mut self) -> Result<(), RepairError> {
         let Some((id, size, _)) = self.range() else { return Ok(()) };
-        let done = self.files().truncate(id, Bytes(size), 6);
-        self.done(done, |model, _| model.set_size(id, size as usize))
+        let now_ns = self.now_ns;
+        let done = self.files().truncate(id, Bytes(size), now_ns);
+        self.done(done, |model, _| model.truncate(id, size as usize, now_ns))
     }
 
     fn punch(&mut self) -> Result<(), RepairError> {
         let Some((id, offset, length)) = self.range() else { return Ok(()) };
-        let done = self.files().punch(id, offset, length, 7);
-        self.done(done, |model, _| model.punch(id, offset as usize, length as usize))
+        let now_ns = self.now_ns;
+        let done = self.files().punch(id, offset, length, now_ns);
+        self.done(done, |model, _| model.punch(id, offset as usize, length as usize, now_ns))
     }
 
     fn allocate(&mut self) -> Result<(), RepairError> {
         let Some((id, offset, length)) = self.range() else { return Ok(()) };
         let keeps_size = self.random.below(2) == 0;
-        let done = self.files().allocate(id, offset, length, keeps_size, 8);
-        self.done(done, |model, _| {
-            let end = (offset + length) as usize;
-            if !keeps_size && end > model.size(id) {
-                model.set_size(id, end);
-            }
-        })
+        let now_ns = self.now_ns;
+        let done = self.files().allocate(id, offset, length, keeps_size, now_ns);
+        self.done(done, |model, _| model.allocate(id, offset as usize, length as usize, keeps_size, now_ns))
     }
 
     fn rename(&mut self) -> Result<(), RepairError> {
         let (from, to) = (self.name(), self.name());
         let replaces = self.random.below(4) > 0;
-        let done = self.files().rename(from, to, replaces, 9);
-        self.done(done, |model, _| model.rename(from, to))
+        let now_ns = self.now_ns;
+        let done = self.files().rename(from, to, replaces, now_ns);
+        self.done(done, |model, _| model.rename(from, to, now_ns))
+    }
+
+    fn exchange(&mut self) -> Result<(), RepairError> {
+        let (one, other, now_ns) = (self.name(), self.name(), self.now_ns);
+        let done = self.files().exchange(one, other, now_ns);
+        self.done(done, |model, _| model.exchange(one, other, now_ns))
+    }
+
+    fn set_extended(&mut self) -> Result<(), RepairError> {
+        let Some((id, size, _)) = self.range() else { return Ok(()) };
+        let name = NAMES[self.random.below(3) as usize];
+        let now_ns = self.now_ns;
+        if self.random.below(3) == 0 {
+            let done = self.files().remove_extended(id, name, now_ns);
+            return self.done(done, |model, _| model.set_extended(id, name, None, now_ns));
+        }
+        let value = vec![b'v'; (size % 100) as usize];
+        let done = self.files().set_extended(id, name, &value, SetExtended::Any, now_ns);
+        self.done(done, |model, _| model.set_extended(id, name, Some(&value), now_ns))
+    }
+
+    fn read(&mut self) -> Result<(), RepairError> {
+        let Some((id, ..)) = self.range() else { return Ok(()) };
+        let now_ns = self.now_ns;
+        self.files().accessed(id, now_ns);
+        self.model.read_at(id, now_ns);
+        Ok(())
     }
 
     fn link(&mut self) -> Result<(), RepairError> {
         let Some((id, ..)) = self.range() else { return Ok(()) };
         let (parent, name) = self.name();
-        let done = self.files().link(id, parent, name, 10);
-        self.done(done, |model, _| model.link(parent, name, id))
+        let now_ns = self.now_ns;
+        let done = self.files().link(id, parent, name, now_ns);
+        self.done(done, |model, _| model.link(parent, name, id, now_ns))
     }
 
     /// Removes a file, sometimes one that is open, or a directory.
@@ -264,17 +303,18 @@ impl FileHost {
         let directory = self.pick(&self.model.directories()).unwrap_or(FileId::ROOT);
         let Some(name) = self.pick(&self.model.names(directory)) else { return Ok(()) };
         let id = self.files().lookup(directory, &name)?;
+        let now_ns = self.now_ns;
         let done = match self.files().status(id)?.kind {
-            FileKind::Directory => self.files().remove_directory(directory, &name, 11),
+            FileKind::Directory => self.files().remove_directory(directory, &name, now_ns),
             FileKind::Regular | FileKind::SymbolicLink => {
                 if self.random.below(2) == 0 {
                     self.files().hold(id)?;
                     self.held.push(id);
                 }
-                self.files().unlink(directory, &name, 11)
+                self.files().unlink(directory, &name, now_ns)
             }
         };
-        self.done(done, |model, _| model.unlink(directory, &name))
+        self.done(done, |model, _| model.unlink(directory, &name, now_ns))
     }
 
     fn release(&mut self) -> Result<(), RepairError> {
@@ -284,21 +324,29 @@ impl FileHost {
         }
     }
 
-    fn set_mode(&mut self) -> Result<(), RepairError> {
+    fn set_attributes(&mut self) -> Result<(), RepairError> {
         let Some((id, ..)) = self.range() else { return Ok(()) };
-        let mode = 0o600 + self.random.below(64) as u32;
-        let attributes = FileAttributes { mode, ..self.files().status(id)?.attributes };
+        let mut attributes =
+            FileAttributes { changed_ns: self.now_ns, ..self.files().status(id)?.attributes };
+        match self.random.below(2) {
+            0 => attributes.mode = 0o600 + self.random.below(64) as u32,
+            // Also before 1970.
+            _ => attributes.modified_ns = self.random.next_u64() as i64,
+        }
         let done = self.files().set_attributes(id, attributes);
-        self.done(done, |model, _| model.set_mode(id, mode))
+        self.done(done, |model, _| model.set_attributes(id, attributes))
     }
 
     fn sync(&mut self) -> Result<(), RepairError> {
-        let issued = self.model.digests.len();
         let data_only = self.random.below(2) == 0;
-        self.files().sync(data_only)?;
+        let done = self.files().sync(data_only);
+        if !data_only {
+            self.model.record_times();
+        }
         // The IOs of the sync itself may still find the state before it.
         self.mark();
-        self.flushed = issued;
+        done?;
+        self.flushed = self.model.digests.len();
         Ok(())
     }
 
@@ -315,16 +363,25 @@ impl FileHost {
         let pages = self.layout.options.logical_pages;
         let end = Bytes((pages / 4 + self.random.below(pages)) * PAGE as u64);
         match self.files().move_before(end) {
-            Ok(_) | Err(RepairError::File(_) | RepairError::Options(_)) => self.restart(false),
-            Err(error) => Err(error),
+            Err(RepairError::File(_) | RepairError::Options(_)) => self.restart(false),
+            Err(error) => {
+                self.model.record_times();
+                Err(error)
+            }
+            Ok(_) => {
+                self.model.record_times();
+                self.restart(false)
+            }
         }
     }
 
     /// Ends the server, in order or not, and opens the files anew.
     fn restart(&mut self, in_order: bool) -> Result<(), RepairError> {
         if in_order {
-            self.files().finish()?;
+            let done = self.files().finish();
+            self.model.record_times();
             self.mark();
+            done?;
             let issued = self.model.digests.len();
             let mark = Mark { history: self.histories.len(), flushed: issued, issued };
             let ios = self.files().volume().device().log.len();

@@ -23,6 +23,10 @@ pub(crate) struct Node {
     pub names: BTreeMap<Vec<u8>, FileId>,
     /// Where a directory lies.
     pub parent: FileId,
+    /// The directories in a directory.
+    pub directories: u32,
+    /// Extended attributes.
+    pub extended: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Node {
@@ -35,12 +39,15 @@ impl Node {
             extents: Extents::default(),
             names: BTreeMap::new(),
             parent: FileId::ROOT,
+            directories: 0,
+            extended: BTreeMap::new(),
         }
     }
 
     fn bytes(&self) -> u64 {
         let extents = self.extents.len() as u64 * change::EXTENT_BYTES;
-        change::NODE_BYTES + change::SIZE_BYTES + extents
+        let extended = self.extended.iter().map(|(name, value)| change::extended_bytes(name, value));
+        change::NODE_BYTES + change::SIZE_BYTES + extents + extended.sum::<u64>()
     }
 }
 
@@ -56,7 +63,7 @@ pub(crate) struct Catalogue {
 impl Catalogue {
     /// The catalogue with an empty root directory, for pages of this size.
     pub fn new(page: u64) -> Catalogue {
-        let attributes = FileAttributes { mode: 0o755, user: 0, group: 0, modified_ns: 0 };
+        let attributes = FileAttributes::new(0o755, 0, 0, 0);
         let root = Node { links: 1, ..Node::new(FileKind::Directory, attributes) };
         let bytes = root.bytes();
         Catalogue { nodes: BTreeMap::from([(FileId::ROOT, root)]), next: FileId::ROOT.0 + 1, bytes, page }
@@ -74,11 +81,6 @@ impl Catalogue {
 
     pub fn node(&self, id: FileId) -> Option<&Node> {
         self.nodes.get(&id)
-    }
-
-    /// Other attributes, which the log does not have yet.
-    pub fn attributes_mut(&mut self, id: FileId) -> Option<&mut FileAttributes> {
-        self.nodes.get_mut(&id).map(|node| &mut node.attributes)
     }
 
     pub fn nodes(&self) -> impl Iterator<Item = (FileId, &Node)> {
@@ -142,6 +144,21 @@ impl Catalogue {
                 self.bytes -= self.nodes.remove(id).map_or(0, |node| node.bytes());
                 Ok(freed)
             }
+            Change::Extended { id, name, value } => {
+                let node = self.nodes.get_mut(id).ok_or("an attribute of a file that does not exist")?;
+                let before = node.bytes();
+                match value {
+                    Some(value) => drop(node.extended.insert(name.clone(), value.clone())),
+                    None => drop(node.extended.remove(name)),
+                }
+                self.bytes = self.bytes + node.bytes() - before;
+                Ok(Vec::new())
+            }
+            Change::Exchange { one, other } => {
+                let (first, second) = (self.unlink(one.0, &one.1)?, self.unlink(other.0, &other.1)?);
+                self.link(one.0, &one.1, second)?;
+                self.link(other.0, &other.1, first).map(|()| Vec::new())
+            }
         }
     }
 
@@ -162,8 +179,10 @@ impl Catalogue {
         }
         node.links += 1;
         node.parent = parent;
-        let names = &mut self.directory(parent)?.names;
-        if names.insert(name.to_vec(), id).is_some() {
+        let is_directory = node.kind == FileKind::Directory;
+        let directory = self.directory(parent)?;
+        directory.directories += u32::from(is_directory);
+        if directory.names.insert(name.to_vec(), id).is_some() {
             return Err("a name is given twice");
         }
         self.bytes += change::link_bytes(name);
@@ -173,8 +192,10 @@ impl Catalogue {
     fn unlink(&mut self, parent: FileId, name: &[u8]) -> Result<FileId, &'static str> {
         let id = self.directory(parent)?.names.remove(name).ok_or("a name that does not exist is removed")?;
         self.bytes -= change::link_bytes(name);
-        if let Some(node) = self.nodes.get_mut(&id) {
-            node.links -= 1;
+        let Some(node) = self.nodes.get_mut(&id) else { return Ok(id) };
+        node.links -= 1;
+        if node.kind == FileKind::Directory {
+            self.directory(parent)?.directories -= 1;
         }
         Ok(id)
     }
@@ -196,7 +217,13 @@ impl Catalogue {
             let extents = node.extents.iter();
             let extents = extents.map(move |(file_page, pages)| Change::Extent { id, file_page, pages });
             let size = (node.kind != FileKind::Directory).then_some(Change::Size { id, size: node.size });
-            std::iter::once(begun).chain(extents).chain(size)
+            let extended = node.extended.iter();
+            let extended = extended.map(move |(name, value)| Change::Extended {
+                id,
+                name: name.clone(),
+                value: Some(value.clone()),
+            });
+            std::iter::once(begun).chain(extents).chain(size).chain(extended)
         });
         let links = self.nodes().flat_map(|(parent, node)| {
             let names = node.names.iter();

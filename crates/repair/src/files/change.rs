@@ -10,8 +10,8 @@ use crate::format::{Decoder, Encoder};
 
 /// The longest name of a file, in bytes, as in Linux.
 pub(crate) const NAME_MAX: usize = 255;
-/// The longest change: a renaming.
-pub(crate) const LENGTH_MAX: usize = 1 + 2 * (8 + 1 + NAME_MAX);
+/// The longest change: an extended attribute, which ext4's block of 4 KiB bounds.
+const LENGTH_MAX: usize = 1 + 8 + 1 + NAME_MAX + 2 + 4096;
 
 /// A change of the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,16 +32,25 @@ pub(crate) enum Change {
     Hole { id: FileId, file_page: u64, count: u64 },
     /// A file without a name is removed, and its pages are freed.
     Remove { id: FileId },
+    /// Another value of an extended attribute; `None`: it is removed.
+    Extended { id: FileId, name: Vec<u8>, value: Option<Vec<u8>> },
+    /// Two names exchange what they name.
+    Exchange { one: (FileId, Vec<u8>), other: (FileId, Vec<u8>) },
 }
 
 /// Encoded lengths of the changes that describe a catalogue.
-pub(crate) const NODE_BYTES: u64 = 1 + 8 + 1 + 4 + 4 + 4 + 8;
+pub(crate) const NODE_BYTES: u64 = 1 + 8 + 1 + 4 + 4 + 4 + 3 * 8;
 pub(crate) const SIZE_BYTES: u64 = 1 + 8 + 8;
 pub(crate) const EXTENT_BYTES: u64 = 1 + 8 + 8 + 8 + 8;
 
 /// The encoded length of a name.
 pub(crate) fn link_bytes(name: &[u8]) -> u64 {
     1 + 8 + 1 + name.len() as u64 + 8
+}
+
+/// The encoded length of an extended attribute.
+pub(crate) fn extended_bytes(name: &[u8], value: &[u8]) -> u64 {
+    1 + 8 + 1 + name.len() as u64 + 2 + value.len() as u64
 }
 
 impl Change {
@@ -51,13 +60,14 @@ impl Change {
         let mut to = Encoder::new(&mut scratch);
         match self {
             Change::Node { id, kind, attributes } => {
-                to.u8(1).u64(id.0).u8(match kind {
+                to.u8(9).u64(id.0).u8(match kind {
                     FileKind::Regular => 0,
                     FileKind::Directory => 1,
                     FileKind::SymbolicLink => 2,
                 });
                 to.u32(attributes.mode).u32(attributes.user).u32(attributes.group);
-                to.u64(attributes.modified_ns);
+                let FileAttributes { modified_ns, changed_ns, accessed_ns, .. } = *attributes;
+                to.u64(modified_ns as u64).u64(changed_ns as u64).u64(accessed_ns as u64);
             }
             Change::Link { parent, name, id } => {
                 put_name(to.u8(2), (*parent, name)).u64(id.0);
@@ -80,6 +90,15 @@ impl Change {
             Change::Remove { id } => {
                 to.u8(8).u64(id.0);
             }
+            Change::Extended { id, name, value: Some(value) } => {
+                put_name(to.u8(10), (*id, name)).u16(value.len() as u16).bytes(value);
+            }
+            Change::Extended { id, name, value: None } => {
+                put_name(to.u8(11), (*id, name));
+            }
+            Change::Exchange { one, other } => {
+                put_name(put_name(to.u8(12), (one.0, &one.1)), (other.0, &other.1));
+            }
         }
         let length = to.at();
         bytes.extend_from_slice(&scratch[..length]);
@@ -88,21 +107,23 @@ impl Change {
     /// The next change. `None`: these bytes are none.
     pub fn decode(from: &mut Decoder<'_>) -> Option<Change> {
         let change = match from.u8() {
-            1 => Change::Node {
-                id: FileId(from.u64()),
-                kind: match from.u8() {
+            what @ (1 | 9) => {
+                let id = FileId(from.u64());
+                let kind = match from.u8() {
                     0 => FileKind::Regular,
                     1 => FileKind::Directory,
                     2 => FileKind::SymbolicLink,
                     _ => return None,
-                },
-                attributes: FileAttributes {
-                    mode: from.u32(),
-                    user: from.u32(),
-                    group: from.u32(),
-                    modified_ns: from.u64(),
-                },
-            },
+                };
+                let (mode, user, group, modified_ns) =
+                    (from.u32(), from.u32(), from.u32(), from.u64() as i64);
+                let mut attributes = FileAttributes::new(mode, user, group, modified_ns);
+                // Up to version 2 a file had one time.
+                if what == 9 {
+                    (attributes.changed_ns, attributes.accessed_ns) = (from.u64() as i64, from.u64() as i64);
+                }
+                Change::Node { id, kind, attributes }
+            }
             2 => {
                 let (parent, name) = name_of(from)?;
                 Change::Link { parent, name, id: FileId(from.u64()) }
@@ -120,6 +141,16 @@ impl Change {
             },
             7 => Change::Hole { id: FileId(from.u64()), file_page: from.u64(), count: from.u64() },
             8 => Change::Remove { id: FileId(from.u64()) },
+            10 => {
+                let (id, name) = name_of(from)?;
+                let length = from.u16();
+                Change::Extended { id, name, value: Some(from.slice(length.into())?.to_vec()) }
+            }
+            11 => {
+                let (id, name) = name_of(from)?;
+                Change::Extended { id, name, value: None }
+            }
+            12 => Change::Exchange { one: name_of(from)?, other: name_of(from)? },
             _ => return None,
         };
         (!from.is_short()).then_some(change)

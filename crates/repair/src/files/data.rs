@@ -1,8 +1,9 @@
 //! Reading and writing files.
 //!
 //! # Method
-//! A write (1) replaces by zeroes what an earlier, larger file left between the old end and the write, (2) takes pages for the holes
-//! that it fills, (3) writes the data, and (4) records the new size. So a size never covers data that is not there.
+//! A write (1) plans pages for the holes that it fills, (2) replaces by zeroes what an earlier, larger file left between the old end and
+//! the write, (3) writes the data, and (4) records the new pages and the new size. So a size never covers data that is not there, and
+//! what a write adds to a file is there as a whole or not at all. What it overwrites is there page by page.
 
 use flashlab_base::Bytes;
 use flashlab_device::Device;
@@ -11,15 +12,12 @@ use super::Files;
 use super::catalogue::Node;
 use super::change::{self, Change};
 use super::file::{FileId, FileKind};
+use super::growth::{Planned, place_of};
 use crate::error::{FileRefusal, RepairError};
 use crate::seeded_bug::SeededBug;
 
 /// The largest file, as Linux bounds it.
 const SIZE_MAX: u64 = i64::MAX as u64;
-/// A file that grows takes a quarter of its pages in addition, at most this number: so it has few extents, and its growth is
-/// seldom recorded.
-const AHEAD_MAX: u64 = 256;
-const AHEAD_SHARE: u64 = 4;
 
 impl<D: Device> Files<D> {
     /// Reads bytes from a file, and returns their number: fewer than `data` takes at the file's end.
@@ -73,7 +71,7 @@ impl<D: Device> Files<D> {
         id: FileId,
         offset: Option<u64>,
         data: &[u8],
-        now_ns: u64,
+        now_ns: i64,
     ) -> Result<u64, RepairError> {
         self.check_data(id)?;
         let size = file(self.catalogue.node(id))?.size;
@@ -82,16 +80,17 @@ impl<D: Device> Files<D> {
         if data.is_empty() {
             return Ok(offset);
         }
+        let grown = (end > size).then_some(end);
+        let planned = self.plan(id, offset, end, grown.is_some())?;
         if offset > size {
             self.zero(id, size, offset)?;
         }
-        self.fill_holes(id, offset, end, end > size)?;
-        if end > size && self.volume.has_bug(SeededBug::SizeBeforeData) {
-            self.change(&[Change::Size { id, size: end }])?;
-        }
-        self.write_pages(id, offset, data)?;
-        if end > size {
-            self.change(&[Change::Size { id, size: end }])?;
+        if self.volume.has_bug(SeededBug::SizeBeforeData) {
+            self.record(id, &planned, grown)?;
+            self.write_pages(id, offset, data, &Planned::new())?;
+        } else {
+            self.write_pages(id, offset, data, &planned)?;
+            self.record(id, &planned, grown)?;
         }
         self.modified(id, now_ns);
         Ok(offset)
@@ -101,7 +100,7 @@ impl<D: Device> Files<D> {
     ///
     /// # Errors
     /// As [`Files::write`].
-    pub fn truncate(&mut self, id: FileId, size: Bytes, now_ns: u64) -> Result<(), RepairError> {
+    pub fn truncate(&mut self, id: FileId, size: Bytes, now_ns: i64) -> Result<(), RepairError> {
         self.check_data(id)?;
         let old = file(self.catalogue.node(id))?.size;
         end_of(size.0, 0)?;
@@ -110,6 +109,7 @@ impl<D: Device> Files<D> {
         }
         if size.0 != old {
             self.change(&[Change::Size { id, size: size.0 }])?;
+            self.give_window_back(id);
         }
         self.modified(id, now_ns);
         Ok(())
@@ -125,17 +125,18 @@ impl<D: Device> Files<D> {
         offset: u64,
         length: u64,
         keeps_size: bool,
-        now_ns: u64,
+        now_ns: i64,
     ) -> Result<(), RepairError> {
         self.check_data(id)?;
         let size = file(self.catalogue.node(id))?.size;
         let end = end_of(offset, length)?;
-        self.fill_holes(id, offset, end, false)?;
-        if end > size && !keeps_size {
+        let planned = self.plan(id, offset, end, false)?;
+        let grown = (end > size && !keeps_size).then_some(end);
+        if grown.is_some() {
             self.zero(id, size, end)?;
-            self.change(&[Change::Size { id, size: end }])?;
-            self.modified(id, now_ns);
         }
+        self.record(id, &planned, grown)?;
+        self.modified(id, now_ns);
         Ok(())
     }
 
@@ -143,7 +144,7 @@ impl<D: Device> Files<D> {
     ///
     /// # Errors
     /// As [`Files::write`].
-    pub fn punch(&mut self, id: FileId, offset: u64, length: u64, now_ns: u64) -> Result<(), RepairError> {
+    pub fn punch(&mut self, id: FileId, offset: u64, length: u64, now_ns: i64) -> Result<(), RepairError> {
         let page = self.layout.page;
         self.check_data(id)?;
         let end = end_of(offset, length)?;
@@ -158,6 +159,46 @@ impl<D: Device> Files<D> {
         }
         self.modified(id, now_ns);
         Ok(())
+    }
+
+    /// The first offset from `offset` on at which the file has data; what is allocated and was never written is none.
+    ///
+    /// # Errors
+    /// [`FileRefusal::NoData`] when there is none; when there is no such file.
+    pub fn seek_data(&self, id: FileId, offset: u64) -> Result<u64, RepairError> {
+        self.seek(id, offset, true)?.ok_or(FileRefusal::NoData.into())
+    }
+
+    /// The first offset from `offset` on at which the file has no data; its end, if nothing else.
+    ///
+    /// # Errors
+    /// As [`Files::seek_data`], when `offset` is not before the file's end.
+    pub fn seek_hole(&self, id: FileId, offset: u64) -> Result<u64, RepairError> {
+        let found = self.seek(id, offset, false)?;
+        Ok(found.unwrap_or(file(self.catalogue.node(id))?.size))
+    }
+
+    fn seek(&self, id: FileId, offset: u64, data: bool) -> Result<Option<u64>, RepairError> {
+        let page = self.layout.page;
+        let node = file(self.catalogue.node(id))?;
+        if offset >= node.size {
+            return Err(FileRefusal::NoData.into());
+        }
+        let mut at = offset / page;
+        while at * page < node.size {
+            let (is_data, count) = match node.extents.at(at) {
+                Ok(pages) => (self.volume.is_written(pages.first), 1),
+                Err(hole) => (false, hole),
+            };
+            if is_data == data {
+                return Ok(Some(offset.max(at * page)));
+            }
+            at = at.saturating_add(count);
+            if at > node.size / page {
+                break;
+            }
+        }
+        Ok(None)
     }
 
     /// Fails unless programs may read and write it.
@@ -187,54 +228,20 @@ impl<D: Device> Files<D> {
         Ok(())
     }
 
-    /// Takes pages for the holes of a range; if the file `grows`, more than it needs now.
-    pub(super) fn fill_holes(
+    /// Writes data into pages that the file has or will have.
+    fn write_pages(
         &mut self,
         id: FileId,
-        from: u64,
-        to: u64,
-        grows: bool,
+        offset: u64,
+        data: &[u8],
+        planned: &Planned,
     ) -> Result<(), RepairError> {
-        let page = self.layout.page;
-        let mut at = from / page;
-        let end = to.div_ceil(page);
-        while at < end {
-            let extents = &file(self.catalogue.node(id))?.extents;
-            let hole = match extents.at(at) {
-                Ok(pages) => {
-                    at += pages.count;
-                    continue;
-                }
-                Err(hole) => hole,
-            };
-            let needed = hole.min(end - at);
-            let is_last = hole > end - at;
-            let ahead = match grows && is_last && self.space.free() > 2 * AHEAD_MAX {
-                true => (extents.end() / AHEAD_SHARE).min(AHEAD_MAX).min(hole - needed),
-                false => 0,
-            };
-            let before = at.checked_sub(1).and_then(|before| extents.at(before).ok());
-            let goal = before.map(|pages| pages.first + 1);
-            if self.space.free() < needed {
-                return Err(FileRefusal::NoSpace.into());
-            }
-            self.check_catalogue(change::EXTENT_BYTES)?;
-            let pages = self.space.find(goal, needed + ahead).ok_or(FileRefusal::NoSpace)?;
-            self.change(&[Change::Extent { id, file_page: at, pages }])?;
-            self.space.take(pages);
-            at += pages.count;
-        }
-        Ok(())
-    }
-
-    /// Writes data into pages that the file has.
-    pub(super) fn write_pages(&mut self, id: FileId, offset: u64, data: &[u8]) -> Result<(), RepairError> {
         let page = self.layout.page;
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;
-            let pages = file(self.catalogue.node(id))?.extents.at(at / page);
-            let pages = pages.expect("holes were filled");
+            let pages = place_of(file(self.catalogue.node(id))?, planned, at / page);
+            let pages = pages.expect("pages were planned for the holes");
             let part = ((pages.count * page - at % page) as usize).min(data.len() - done);
             self.volume.write(pages.first * page + at % page, &data[done..done + part])?;
             done += part;

@@ -31,8 +31,19 @@ pub struct FileAttributes {
     pub user: u32,
     /// The group that it belongs to.
     pub group: u32,
-    /// When it was last changed, in nanoseconds since the beginning of 1970.
-    pub modified_ns: u64,
+    /// When its data was last changed, in nanoseconds since the beginning of 1970.
+    pub modified_ns: i64,
+    /// When anything of it was last changed.
+    pub changed_ns: i64,
+    /// When it was last read, as `relatime` keeps it.
+    pub accessed_ns: i64,
+}
+
+impl FileAttributes {
+    /// Of a file that is made now.
+    pub fn new(mode: u32, user: u32, group: u32, now_ns: i64) -> FileAttributes {
+        FileAttributes { mode, user, group, modified_ns: now_ns, changed_ns: now_ns, accessed_ns: now_ns }
+    }
 }
 
 /// What is known of a file.
@@ -42,13 +53,13 @@ pub struct FileStatus {
     pub id: FileId,
     /// What it is.
     pub kind: FileKind,
-    /// Permissions, owner, time of the last change.
+    /// Permissions, owner, times.
     pub attributes: FileAttributes,
     /// Its size.
     pub size: Bytes,
     /// What it takes on the volume.
     pub allocated: Bytes,
-    /// The number of its names.
+    /// The number of its names. Of a directory, as Linux counts: 2, and 1 for each directory in it; 0 when it was removed.
     pub links: u32,
 }
 
@@ -61,6 +72,6 @@ pub struct FilesUsage {
     pub free: Bytes,
     /// Files and directories.
     pub files: u64,
-    /// The share of the catalogue that is used.
-    pub catalogue_share: f64,
+    /// The files that the catalogue takes in addition, with names of 24 bytes and an extent each.
+    pub free_files: u64,
 }

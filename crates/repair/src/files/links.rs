@@ -1,8 +1,8 @@
 //! Symbolic links.
 //!
 //! # Method
-//! The target is the data of a file without a name, which gets its size and its name in one step. So a power failure leaves the whole
-//! link or none; the next mount removes a file without a name.
+//! The target is the data of a file: it is written to a free page first, then the file, its page and its name are made in one step. So
+//! a power failure leaves the whole link or none.
 
 use flashlab_device::Device;
 
@@ -14,7 +14,7 @@ use crate::error::{FileRefusal, RepairError};
 
 /// The permissions of symbolic links, as Linux shows them.
 pub const LINK_PERMISSIONS: u32 = 0o777;
-/// The longest target, in bytes, as in Linux.
+/// The longest target, in bytes, as in Linux; it fits into a page.
 const TARGET_MAX: usize = 4095;
 
 impl<D: Device> Files<D> {
@@ -36,22 +36,26 @@ impl<D: Device> Files<D> {
         if target.is_empty() || target.contains(&0) {
             return Err(FileRefusal::Invalid.into());
         }
-        if self.directory(parent)?.names.contains_key(name) {
+        if self.named_directory(parent)?.names.contains_key(name) {
             return Err(FileRefusal::Exists.into());
         }
-        let length = target.len() as u64;
-        if self.space.free() < length.div_ceil(self.layout.page) {
-            return Err(FileRefusal::NoSpace.into());
-        }
+        let size = target.len() as u64;
         let needed =
             change::NODE_BYTES + change::SIZE_BYTES + change::EXTENT_BYTES + change::link_bytes(name);
         self.check_catalogue(needed)?;
+        if self.space.free() == 0 {
+            self.give_windows_back();
+        }
+        let pages = self.space.find(None, 1).ok_or(FileRefusal::NoSpace)?;
+        self.volume.write(pages.first * self.layout.page, target)?;
         let id = self.catalogue.next_id();
-        self.change(&[Change::Node { id, kind: FileKind::SymbolicLink, attributes }])?;
-        self.fill_holes(id, 0, length, false)?;
-        self.write_pages(id, 0, target)?;
-        let link = Change::Link { parent, name: name.to_vec(), id };
-        self.change(&[Change::Size { id, size: length }, link])?;
+        self.space.take(pages);
+        self.change(&[
+            Change::Node { id, kind: FileKind::SymbolicLink, attributes },
+            Change::Extent { id, file_page: 0, pages },
+            Change::Size { id, size },
+            Change::Link { parent, name: name.to_vec(), id },
+        ])?;
         self.modified(parent, attributes.modified_ns);
         Ok(id)
     }

@@ -123,7 +123,7 @@ impl CatalogueLog {
             return Err(damaged("the catalogue of files", 0, "pages of its log are missing"));
         }
         if version < FILES_VERSION {
-            // Version 1 had no symbolic links, and is otherwise the same. Who reads it alone must not find one.
+            // Versions 1 and 2 lack changes, and are otherwise the same. Who reads them alone must not find those.
             log.write_header(volume, complete)?;
         }
         Ok(Some((log, catalogue)))

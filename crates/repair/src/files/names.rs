@@ -37,10 +37,13 @@ impl<D: Device> Files<D> {
         Ok(FileStatus {
             id,
             kind: node.kind,
-            attributes: node.attributes,
+            attributes: self.attributes(id).unwrap_or(node.attributes),
             size: Bytes(node.size),
             allocated: Bytes(node.extents.pages() * self.layout.page),
-            links: node.links,
+            links: match (node.kind, node.links) {
+                (FileKind::Directory, 1..) => 2 + node.directories,
+                (_, links) => links,
+            },
         })
     }
 
@@ -73,7 +76,7 @@ impl<D: Device> Files<D> {
         attributes: FileAttributes,
     ) -> Result<FileId, RepairError> {
         check_name(name)?;
-        if self.directory(parent)?.names.contains_key(name) {
+        if self.named_directory(parent)?.names.contains_key(name) {
             return Err(FileRefusal::Exists.into());
         }
         self.check_catalogue(change::NODE_BYTES + change::SIZE_BYTES + change::link_bytes(name))?;
@@ -88,17 +91,18 @@ impl<D: Device> Files<D> {
     ///
     /// # Errors
     /// When it is a directory, or as [`Files::create`].
-    pub fn link(&mut self, id: FileId, parent: FileId, name: &[u8], now_ns: u64) -> Result<(), RepairError> {
+    pub fn link(&mut self, id: FileId, parent: FileId, name: &[u8], now_ns: i64) -> Result<(), RepairError> {
         check_name(name)?;
         if self.node(id)?.kind == FileKind::Directory {
             return Err(FileRefusal::IsDirectory.into());
         }
-        if self.directory(parent)?.names.contains_key(name) {
+        if self.named_directory(parent)?.names.contains_key(name) {
             return Err(FileRefusal::Exists.into());
         }
         self.check_catalogue(change::link_bytes(name))?;
         self.change(&[Change::Link { parent, name: name.to_vec(), id }])?;
         self.modified(parent, now_ns);
+        self.touched(id, now_ns);
         Ok(())
     }
 
@@ -106,7 +110,7 @@ impl<D: Device> Files<D> {
     ///
     /// # Errors
     /// When there is no such file, or it is a directory.
-    pub fn unlink(&mut self, parent: FileId, name: &[u8], now_ns: u64) -> Result<(), RepairError> {
+    pub fn unlink(&mut self, parent: FileId, name: &[u8], now_ns: i64) -> Result<(), RepairError> {
         let id = self.lookup(parent, name)?;
         if self.node(id)?.kind == FileKind::Directory {
             return Err(FileRefusal::IsDirectory.into());
@@ -115,6 +119,7 @@ impl<D: Device> Files<D> {
         changes.extend(self.removal(id)?);
         self.change(&changes)?;
         self.modified(parent, now_ns);
+        self.touched(id, now_ns);
         Ok(())
     }
 
@@ -122,7 +127,7 @@ impl<D: Device> Files<D> {
     ///
     /// # Errors
     /// When it is missing or not empty, or no directory.
-    pub fn remove_directory(&mut self, parent: FileId, name: &[u8], now_ns: u64) -> Result<(), RepairError> {
+    pub fn remove_directory(&mut self, parent: FileId, name: &[u8], now_ns: i64) -> Result<(), RepairError> {
         let id = self.lookup(parent, name)?;
         if !self.directory(id)?.names.is_empty() {
             return Err(FileRefusal::NotEmpty.into());
@@ -131,6 +136,7 @@ impl<D: Device> Files<D> {
         changes.extend(self.removal(id)?);
         self.change(&changes)?;
         self.modified(parent, now_ns);
+        self.touched(id, now_ns);
         Ok(())
     }
 
@@ -144,12 +150,12 @@ impl<D: Device> Files<D> {
         from: (FileId, &[u8]),
         to: (FileId, &[u8]),
         replaces: bool,
-        now_ns: u64,
+        now_ns: i64,
     ) -> Result<(), RepairError> {
         check_name(to.1)?;
         let id = self.lookup(from.0, from.1)?;
         let kind = self.node(id)?.kind;
-        let target = self.directory(to.0)?.names.get(to.1).copied();
+        let target = self.named_directory(to.0)?.names.get(to.1).copied();
         if kind == FileKind::Directory && self.is_within(to.0, id)? {
             return Err(FileRefusal::Invalid.into());
         }
@@ -173,8 +179,34 @@ impl<D: Device> Files<D> {
         let mut changes = vec![Change::Rename { from: (from.0, from.1.to_vec()), to: (to.0, to.1.to_vec()) }];
         changes.extend(removed);
         self.change(&changes)?;
-        self.modified(from.0, now_ns);
-        self.modified(to.0, now_ns);
+        [from.0, to.0].into_iter().for_each(|parent| self.modified(parent, now_ns));
+        [Some(id), target].into_iter().flatten().for_each(|id| self.touched(id, now_ns));
+        Ok(())
+    }
+
+    /// Exchanges what two names name, in one step.
+    ///
+    /// # Errors
+    /// When there is no such file, or a directory would be in itself.
+    pub fn exchange(
+        &mut self,
+        one: (FileId, &[u8]),
+        other: (FileId, &[u8]),
+        now_ns: i64,
+    ) -> Result<(), RepairError> {
+        let ids = [self.lookup(one.0, one.1)?, self.lookup(other.0, other.1)?];
+        for (id, to) in ids.into_iter().zip([other.0, one.0]) {
+            if self.node(id)?.kind == FileKind::Directory && self.is_within(to, id)? {
+                return Err(FileRefusal::Invalid.into());
+            }
+        }
+        if ids[0] == ids[1] {
+            return Ok(());
+        }
+        let (named, with) = ((one.0, one.1.to_vec()), (other.0, other.1.to_vec()));
+        self.change(&[Change::Exchange { one: named, other: with }])?;
+        [one.0, other.0].into_iter().for_each(|parent| self.modified(parent, now_ns));
+        ids.into_iter().for_each(|id| self.touched(id, now_ns));
         Ok(())
     }
 
@@ -208,12 +240,21 @@ impl<D: Device> Files<D> {
     /// # Errors
     /// When the device fails.
     pub fn release(&mut self, id: FileId) -> Result<(), RepairError> {
+        self.release_times(id, 1)
+    }
+
+    /// As [`Files::release`], several times.
+    ///
+    /// # Errors
+    /// As [`Files::release`].
+    pub fn release_times(&mut self, id: FileId, times: u64) -> Result<(), RepairError> {
         let Some(count) = self.opens.get_mut(&id) else { return Ok(()) };
-        *count -= 1;
+        *count = count.saturating_sub(times);
         if *count > 0 {
             return Ok(());
         }
         self.opens.remove(&id);
+        self.give_window_back(id);
         match self.catalogue.node(id) {
             Some(node) if node.links == 0 => self.change(&[Change::Remove { id }]),
             _ => Ok(()),
@@ -232,6 +273,12 @@ impl<D: Device> Files<D> {
             FileKind::Directory => Ok(node),
             FileKind::Regular | FileKind::SymbolicLink => Err(FileRefusal::NotDirectory.into()),
         }
+    }
+
+    /// A directory that was not removed: it takes new names.
+    pub(super) fn named_directory(&self, id: FileId) -> Result<&Node, RepairError> {
+        let node = self.directory(id)?;
+        if node.links > 0 { Ok(node) } else { Err(FileRefusal::Missing.into()) }
     }
 
     /// Whether a directory is another one or lies in it.

@@ -40,6 +40,7 @@ impl<D: Device> Files<D> {
     pub fn move_before(&mut self, end: Bytes) -> Result<Bytes, RepairError> {
         let end = end.0 / self.layout.page;
         self.check_end(end)?;
+        self.give_windows_back();
         // What is free behind the end must not be given to anybody.
         let behind = VolumePages { first: end, count: self.layout.pages.saturating_sub(end) };
         for run in self.space.free_runs() {

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use flashlab_base::{Nanos, Prng, Seed};
 use flashlab_device::MemoryDevice;
 
@@ -7,14 +9,15 @@ use crate::layout::LayoutOptions;
 use crate::single_log::SingleLog;
 use crate::volume::MountOptions;
 
-const PAGE: u64 = 4096;
-const NEW: FileAttributes = FileAttributes { mode: 0o600, user: 3, group: 4, modified_ns: 5 };
+pub(super) const PAGE: u64 = 4096;
+pub(super) const NEW: FileAttributes =
+    FileAttributes { mode: 0o600, user: 3, group: 4, modified_ns: 5, changed_ns: 5, accessed_ns: 5 };
 
 fn volume(device: MemoryDevice) -> Volume<MemoryDevice> {
     Volume::open(device, MountOptions::default(), |_| Box::new(SingleLog::Greedy)).unwrap()
 }
 
-fn new_volume() -> Volume<MemoryDevice> {
+pub(super) fn new_volume() -> Volume<MemoryDevice> {
     let mut device = MemoryDevice::new(Bytes::mib(8), Nanos(100));
     let (page, segment, checkpoint_interval) = (Bytes(PAGE), Bytes::kib(64), Bytes::kib(256));
     let capacity = Bytes::mib(8);
@@ -23,29 +26,29 @@ fn new_volume() -> Volume<MemoryDevice> {
     volume(device)
 }
 
-fn new_files() -> Files<MemoryDevice> {
+pub(super) fn new_files() -> Files<MemoryDevice> {
     Files::open(new_volume()).unwrap()
 }
 
 /// The files after a power failure that loses what was not flushed.
-fn mounted_again(files: Files<MemoryDevice>) -> Files<MemoryDevice> {
+pub(super) fn mounted_again(files: Files<MemoryDevice>) -> Files<MemoryDevice> {
     Files::open(volume(files.abandon())).unwrap()
 }
 
-fn content(files: &mut Files<MemoryDevice>, path: &str) -> Vec<u8> {
+pub(super) fn content(files: &mut Files<MemoryDevice>, path: &str) -> Vec<u8> {
     let id = files.find(path.as_bytes()).unwrap();
     let mut data = vec![0; files.status(id).unwrap().size.0 as usize];
     assert_eq!(files.read(id, 0, &mut data).unwrap(), data.len());
     data
 }
 
-fn make(files: &mut Files<MemoryDevice>, name: &str, data: &[u8]) -> FileId {
+pub(super) fn make(files: &mut Files<MemoryDevice>, name: &str, data: &[u8]) -> FileId {
     let id = files.create(FileId::ROOT, name.as_bytes(), FileKind::Regular, NEW).unwrap();
     files.write(id, None, data, 6).unwrap();
     id
 }
 
-fn refusal<T: std::fmt::Debug>(result: Result<T, RepairError>) -> FileRefusal {
+pub(super) fn refusal<T: std::fmt::Debug>(result: Result<T, RepairError>) -> FileRefusal {
     match result.unwrap_err() {
         RepairError::File(refusal) => refusal,
         other => panic!("{other}"),
@@ -63,7 +66,7 @@ fn names_sizes_and_attributes_are_there_after_the_next_mount() {
     let mut files = mounted_again(files);
     let status = files.status(files.find(b"/d/file").unwrap()).unwrap();
     assert_eq!((status.size, status.links, status.allocated), (Bytes(10_004), 1, Bytes(PAGE)));
-    assert_eq!(status.attributes, FileAttributes { mode: 0o644, user: 3, group: 4, modified_ns: 7 });
+    assert_eq!(status.attributes, FileAttributes { mode: 0o644, modified_ns: 7, changed_ns: 7, ..NEW });
     assert_eq!(content(&mut files, "d/file"), [vec![0; 10_000], b"data".to_vec()].concat());
 }
 
@@ -262,6 +265,10 @@ fn files_of_all_kinds() -> Files<MemoryDevice> {
     files.truncate(large, Bytes(9 * PAGE + 5), 11).unwrap();
     make(&mut files, "removed", b"x");
     files.unlink(FileId::ROOT, b"removed", 12).unwrap();
+    files.set_extended(large, b"name", b"value", SetExtended::Any, 13).unwrap();
+    files.set_extended(large, b"gone", b"value", SetExtended::Any, 13).unwrap();
+    files.remove_extended(large, b"gone", 13).unwrap();
+    files.exchange((directory, b"moved"), (directory, b"linked"), 14).unwrap();
     files.sync(false).unwrap();
     files
 }
@@ -302,6 +309,9 @@ fn use_everything(files: &mut Files<MemoryDevice>) {
                 let _ = files.write(id, Some(offset), b"new data", 13);
             }
             let _ = files.read_link(id);
+            let _ = (files.seek_data(id, 5), files.seek_hole(id, 5));
+            let _ = files.set_extended(id, b"name", b"new", SetExtended::Any, 13);
+            let _ = files.exchange((directory, &name), (FileId::ROOT, b"d"), 13);
             let _ = files.punch(id, PAGE, u64::MAX, 14);
             let _ = files.truncate(id, Bytes(3 * PAGE), 15);
             let _ = files.rename((directory, &name), (FileId::ROOT, b"renamed"), true, 16);

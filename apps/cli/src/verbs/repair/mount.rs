@@ -41,11 +41,15 @@ pub struct MountFiles {
 impl MountFiles {
     /// Serves the files until a signal comes or the directory is unmounted.
     pub fn run(self) -> Result<()> {
+        if let Some(path) = dead_mount(&self.directory) {
+            tell!("the server of the files on {} was killed: its mount is replaced", path.display());
+        }
         self.background.or_serve(|| self.serve())
     }
 
     fn serve(&self) -> Result<()> {
-        let directory = mount_point(&self.directory)?;
+        // Without a server programs get errors until now: nobody goes on in the directory beneath.
+        let directory = dead_mount(&self.directory).map_or_else(|| empty(&self.directory), Ok)?;
         // Before anything is made that a signal would leave behind.
         let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
         let files = open_files(&self.volume, &self.options)?;
@@ -75,21 +79,13 @@ impl MountFiles {
     }
 }
 
-/// An empty directory, or one on which a killed server of files left its mount. That stays until now, because programs would go on in
-/// the directory beneath it.
-fn mount_point(directory: &Path) -> Result<PathBuf> {
+/// The path of a directory on which a killed server of files left its mount.
+fn dead_mount(directory: &Path) -> Option<PathBuf> {
     // A dead mount itself cannot be resolved, but its parent can.
-    let name = directory.file_name();
-    let parent =
-        directory.parent().map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
-    if let (Some(name), Some(Ok(parent))) = (name, parent.map(Path::canonicalize)) {
-        let path = parent.join(name);
-        if is_dead_mount(&path) {
-            tell!("the server of the files on {} was killed: its mount is replaced", path.display());
-            return Ok(path);
-        }
-    }
-    empty(directory)
+    let (name, parent) = (directory.file_name()?, directory.parent()?);
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    let path = parent.canonicalize().ok()?.join(name);
+    is_dead_mount(&path).then_some(path)
 }
 
 /// Unmounts the directory as soon as no program uses it. A second signal does not wait for the programs.
