@@ -615,7 +615,11 @@ fn write_what_fits(
 
 /// The name of an extended attribute without its `user.`.
 fn extended_name(name: &OsStr) -> Result<&[u8], RepairError> {
-    name.as_bytes().strip_prefix(EXTENDED_PREFIX).ok_or(FileRefusal::NotSupported.into())
+    match name.as_bytes().strip_prefix(EXTENDED_PREFIX) {
+        None => Err(FileRefusal::NotSupported.into()),
+        Some([]) => Err(FileRefusal::Invalid.into()),
+        Some(name) => Ok(name),
+    }
 }
 
 fn time_ns(time: TimeOrNow, now_ns: i64) -> i64 {
