@@ -53,7 +53,12 @@ const READ_AGAIN_MAX: Bytes = Bytes(128 << 10);
 /// # Errors
 /// When FUSE is missing or not permitted, or `directory` is no directory or busy.
 pub fn mount_files(files: SharedFiles, directory: &Path) -> io::Result<FuseMount> {
-    let mount = FilesMount { files, listings: Mutex::default(), next_listing: AtomicU64::new(1) };
+    let mount = FilesMount {
+        files,
+        listings: Mutex::default(),
+        next_listing: AtomicU64::new(1),
+        writers: Mutex::default(),
+    };
     match is_dead_mount(directory) {
         true => FuseMount::in_place_of_dead(mount, directory, 1),
         false => FuseMount::of(mount, directory, 1),
@@ -67,6 +72,8 @@ struct FilesMount {
     files: SharedFiles,
     listings: Mutex<BTreeMap<u64, Listing>>,
     next_listing: AtomicU64,
+    /// How often each file is open for writing. Who may write may also map it, and what a mapping holds the kernel keeps to itself.
+    writers: Mutex<BTreeMap<FileId, u64>>,
 }
 
 impl FilesMount {
@@ -87,6 +94,26 @@ impl FilesMount {
             }
             known(files, id)
         })
+    }
+}
+
+impl FilesMount {
+    fn note_open(&self, node: INodeNo, flags: OpenFlags) {
+        if flags.acc_mode() != OpenAccMode::O_RDONLY {
+            *lock(&self.writers).entry(id_of(node)).or_default() += 1;
+        }
+    }
+
+    fn note_closed(&self, node: INodeNo, flags: OpenFlags) {
+        let mut writers = lock(&self.writers);
+        if flags.acc_mode() != OpenAccMode::O_RDONLY
+            && let Some(count) = writers.get_mut(&id_of(node))
+        {
+            *count -= 1;
+            if *count == 0 {
+                writers.remove(&id_of(node));
+            }
+        }
     }
 }
 
@@ -257,11 +284,12 @@ impl Filesystem for FilesMount {
         name: &OsStr,
         mode: u32,
         _umask: u32,
-        _flags: i32,
+        flags: i32,
         reply: ReplyCreate,
     ) {
         match self.make(request, (parent, name), (FileKind::Regular, mode), true) {
             Ok(attr) => {
+                self.note_open(attr.ino, OpenFlags(flags));
                 reply.created(&VALID, &attr, Generation(0), FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
             }
             Err(error) => reply.error(errno_of(&error)),
@@ -335,6 +363,9 @@ impl Filesystem for FilesMount {
             let reads = flags.acc_mode() == OpenAccMode::O_RDONLY;
             Ok::<bool, RepairError>(reads && is_small && files.access_is_due(id_of(node), now_ns))
         });
+        if opened.is_ok() {
+            self.note_open(node, flags);
+        }
         match opened {
             Ok(true) => reply.opened(FileHandle(0), FopenFlags::empty()),
             Ok(false) => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
@@ -407,11 +438,12 @@ impl Filesystem for FilesMount {
         _request: &Request,
         node: INodeNo,
         _file: FileHandle,
-        _flags: OpenFlags,
+        flags: OpenFlags,
         _lock: Option<LockOwner>,
         _flush: bool,
         reply: ReplyEmpty,
     ) {
+        self.note_closed(node, flags);
         answer(self.files.with(|files, _| files.release(id_of(node))), reply);
     }
 
@@ -452,7 +484,16 @@ impl Filesystem for FilesMount {
     ) {
         const DATA: i32 = 3;
         const HOLE: i32 = 4;
+        // Programs may copy what is data alone: a hole must be one for sure.
+        let is_written = lock(&self.writers).contains_key(&id_of(node));
         let found = self.files.with(|files, _| match (whence, u64::try_from(offset)) {
+            (DATA | HOLE, Ok(offset)) if is_written => {
+                let size = files.status(id_of(node))?.size.0;
+                match offset < size {
+                    true => Ok(if whence == DATA { offset } else { size }),
+                    false => Err(FileRefusal::NoData.into()),
+                }
+            }
             (DATA, Ok(offset)) => files.seek_data(id_of(node), offset),
             (HOLE, Ok(offset)) => files.seek_hole(id_of(node), offset),
             (DATA | HOLE, Err(_)) => Err(FileRefusal::NoData.into()),

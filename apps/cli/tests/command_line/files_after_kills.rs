@@ -75,6 +75,7 @@ fn no_program_goes_on_in_the_directory_beneath_a_dead_mount() {
     // A user who unmounts a dead mount has the directory again, and a live mount is not replaced.
     let mounted = Mounted::begin(&directory, &volume, &place).unwrap();
     let mount = place.path("m");
+    fs::write(mounted.path("a file"), b"").unwrap();
     let refused = directory.flashlab(&["repair", "mount", &volume, &mount]);
     assert!(refused.code == Some(2) && refused.err.contains("not empty"), "{refused}");
     send(&mounted.child, "KILL");

@@ -472,11 +472,14 @@ fn holes(log: &mut Log) {
     file.set_len(40_000).unwrap();
     rustix::fs::fallocate(&file, FallocateFlags::empty(), 32_768, 4096).unwrap();
     file.sync_all().unwrap();
+    drop(file);
+    let file = File::open(log.path("f")).unwrap();
     for offset in [0, 10, 4096, 5000, 16_384, 20_479, 20_480, 32_768, 39_999, 40_000, 50_000] {
         log.call(&format!("data from {offset}"), rustix::fs::seek(&file, SeekFrom::Data(offset)));
         log.call(&format!("hole from {offset}"), rustix::fs::seek(&file, SeekFrom::Hole(offset)));
     }
-    let empty = log.file("empty");
+    log.file("empty");
+    let empty = File::open(log.path("empty")).unwrap();
     log.call("data of an empty file", rustix::fs::seek(&empty, SeekFrom::Data(0)));
     log.call("hole of an empty file", rustix::fs::seek(&empty, SeekFrom::Hole(0)));
 }

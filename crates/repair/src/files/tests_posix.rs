@@ -83,7 +83,7 @@ fn names_are_exchanged_and_directories_count_their_directories() {
     let inner = files.create(outer, b"inner", FileKind::Directory, NEW).unwrap();
     let file = make(&mut files, "file", b"data");
     assert_eq!((links(&files, ROOT), links(&files, outer), links(&files, inner)), (3, 3, 2));
-    let (at_file, at_inner): ((FileId, &[u8]), (FileId, &[u8])) = ((ROOT, b"file"), (outer, b"inner"));
+    let (at_file, at_inner) = ((ROOT, b"file".as_slice()), (outer, b"inner".as_slice()));
     assert_eq!(refusal(files.exchange((ROOT, b"outer"), at_inner, 7)), FileRefusal::Invalid);
     assert_eq!(refusal(files.exchange((ROOT, b"outer"), (outer, b"none"), 7)), FileRefusal::Missing);
     files.exchange(at_file, at_inner, 7).unwrap();
