@@ -44,9 +44,9 @@ const SET_GROUP: u32 = 0o2000;
 const GROUP_EXECUTES: u32 = 0o010;
 /// The extended attributes that files have.
 const EXTENDED_PREFIX: &[u8] = b"user.";
-/// A file up to this size is read again when it is opened and the time of its last read is due, because the kernel keeps reads of its
+/// A file up to this size loses its cache when it is opened and the time of its last read is due, because the kernel keeps reads of its
 /// cache to itself. A larger one keeps its cache: a database is opened after each change, and would be read from the device each time.
-const READ_AGAIN_MAX: Bytes = Bytes(128 << 10);
+const DROPPED_CACHE_MAX: Bytes = Bytes(128 << 10);
 
 /// Mounts the files on a directory, also in the place of a mount of ours whose server was killed.
 ///
@@ -359,7 +359,7 @@ impl Filesystem for FilesMount {
     fn open(&self, _request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let opened = self.files.with(|files, now_ns| {
             files.hold(id_of(node))?;
-            let is_small = files.status(id_of(node))?.size <= READ_AGAIN_MAX;
+            let is_small = files.status(id_of(node))?.size <= DROPPED_CACHE_MAX;
             let reads = flags.acc_mode() == OpenAccMode::O_RDONLY;
             Ok::<bool, RepairError>(reads && is_small && files.access_is_due(id_of(node), now_ns))
         });
@@ -484,7 +484,7 @@ impl Filesystem for FilesMount {
     ) {
         const DATA: i32 = 3;
         const HOLE: i32 = 4;
-        // Programs may copy what is data alone: a hole must be one for sure.
+        // Programs may copy what is data alone: nothing with data may be a hole.
         let is_written = lock(&self.writers).contains_key(&id_of(node));
         let found = self.files.with(|files, _| match (whence, u64::try_from(offset)) {
             (DATA | HOLE, Ok(offset)) if is_written => {
