@@ -89,7 +89,7 @@ impl Output {
             Output::JUnit => text.starts_with("<?xml") && has(flashlab_report::JUNIT_MARK),
             Output::State => head.starts_with(b"FLASHSIM"),
             Output::Profile => text.starts_with("version = ") && has("\nname = ") && has("\ncapacity = "),
-            Output::Counts => text.starts_with('{') && has("\"call_bytes\": "),
+            Output::Counts => text.starts_with('{') && has("\"written_bytes\": "),
             Output::Model => text.starts_with('{') && has("\"sr\": {"),
             Output::Picture => text.starts_with("<svg "),
             Output::Settings => false,

@@ -31,7 +31,7 @@ pub fn interrupt() -> Result<Arc<AtomicBool>> {
 }
 
 /// Whether the program was started with `nohup`, so that it outlives its terminal.
-fn is_hangup_ignored() -> bool {
+pub fn is_hangup_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);

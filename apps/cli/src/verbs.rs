@@ -11,6 +11,7 @@ pub mod infer;
 pub mod live;
 pub mod measure_transport_latency;
 pub mod model;
+pub mod mounted_program;
 pub mod plan;
 pub mod repair;
 pub mod replay;
@@ -58,6 +59,8 @@ pub enum Verb {
     #[command(hide = true)]
     Caretaker(caretaker::Caretaker),
     #[command(hide = true)]
+    MountedProgram(mounted_program::MountedProgram),
+    #[command(hide = true)]
     MeasureTransportLatency(measure_transport_latency::MeasureTransportLatency),
 }
 
@@ -84,6 +87,7 @@ impl Verb {
             Verb::Live(live) => live.run(),
             Verb::Reproduce(reproduce) => reproduce.run(),
             Verb::Caretaker(caretaker) => caretaker.run(),
+            Verb::MountedProgram(program) => program.run(),
             Verb::MeasureTransportLatency(measure) => measure.run(),
         }
     }

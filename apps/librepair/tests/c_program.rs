@@ -20,7 +20,9 @@ fn compiled(folder: &Path, library: &str) -> Option<PathBuf> {
     let mut cc = Command::new("cc");
     cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-o"]).arg(&program).arg(own.join("tests/program.c"));
     cc.arg("-I").arg(own.join("include")).arg(built.join(library));
-    cc.arg(format!("-Wl,-rpath,{}", built.display()));
+    // The loader looks for the library under its SONAME.
+    let _ = std::os::unix::fs::symlink(built.join(library), folder.join("libflashlab_volume.so.0"));
+    cc.arg(format!("-Wl,-rpath,{}", folder.display()));
     cc.args(["-lpthread", "-ldl", "-lm", "-lgcc_s"]);
     match cc.output() {
         Err(error) => {
@@ -88,4 +90,19 @@ fn a_program_linked_dynamically_uses_a_volume_and_finds_it_again_after_it_was_ki
 #[test]
 fn a_program_linked_statically_uses_a_volume_and_finds_it_again_after_it_was_killed() {
     uses("libflashlab_volume.a");
+}
+
+#[test]
+fn the_library_says_which_interface_it_has() {
+    let built = std::env::current_exe().unwrap().parent().unwrap().join("libflashlab_volume.so");
+    match Command::new("objdump").arg("-p").arg(&built).output() {
+        Err(error) => {
+            flashlab_skip::skip(flashlab_skip::Need::Programs, format_args!("there is no objdump: {error}"))
+        }
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            let name = said.lines().find_map(|line| line.trim().strip_prefix("SONAME"));
+            assert_eq!(name.map(str::trim), Some("libflashlab_volume.so.0"), "{said}");
+        }
+    }
 }

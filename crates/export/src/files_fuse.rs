@@ -16,8 +16,8 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use flashlab_base::Bytes;
@@ -31,6 +31,7 @@ use fuser::{
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
+use crate::file_counts::FileCounts;
 use crate::fuse::{FuseMount, is_dead_mount};
 use crate::locks::lock;
 use crate::shared_files::{OpenFiles, PERMISSIONS, SharedFiles, fallocate};
@@ -53,23 +54,22 @@ const DROPPED_CACHE_MAX: Bytes = Bytes(128 << 10);
 /// # Errors
 /// When FUSE is missing or not permitted, or `directory` is no directory or busy.
 pub fn mount_files(files: SharedFiles, directory: &Path) -> io::Result<FuseMount> {
-    let mount = FilesMount {
-        files,
-        listings: Mutex::default(),
-        next_listing: AtomicU64::new(1),
-        writers: Mutex::default(),
-    };
+    let mount = FilesMount::new(files, Arc::default());
     match is_dead_mount(directory) {
-        true => FuseMount::in_place_of_dead(mount, directory, 1),
-        false => FuseMount::of(mount, directory, 1),
+        true => FuseMount::in_place_of_dead(mount, directory, THREADS),
+        false => FuseMount::of(mount, directory, THREADS),
     }
 }
+
+/// Threads that answer requests; the files have one lock.
+pub(crate) const THREADS: usize = 1;
 
 /// A directory's content as it was when it was opened.
 type Listing = Vec<(FileId, FileKind, Vec<u8>)>;
 
-struct FilesMount {
+pub(crate) struct FilesMount {
     files: SharedFiles,
+    counts: Arc<FileCounts>,
     listings: Mutex<BTreeMap<u64, Listing>>,
     next_listing: AtomicU64,
     /// How often each file is open for writing. Who may write may also map it, and what a mapping holds the kernel keeps to itself.
@@ -77,6 +77,16 @@ struct FilesMount {
 }
 
 impl FilesMount {
+    pub(crate) fn new(files: SharedFiles, counts: Arc<FileCounts>) -> FilesMount {
+        FilesMount {
+            files,
+            counts,
+            listings: Mutex::default(),
+            next_listing: AtomicU64::new(1),
+            writers: Mutex::default(),
+        }
+    }
+
     /// Makes a file or directory in the name of the caller, and opens it if it `is_open`.
     fn make(
         &self,
@@ -390,7 +400,10 @@ impl Filesystem for FilesMount {
             files.read(id_of(node), offset, &mut data)
         });
         match read {
-            Ok(length) => reply.data(&data[..length]),
+            Ok(length) => {
+                self.counts.read(length);
+                reply.data(&data[..length]);
+            }
             Err(error) => reply.error(errno_of(&error)),
         }
     }
@@ -416,7 +429,10 @@ impl Filesystem for FilesMount {
             Ok::<usize, RepairError>(written)
         });
         match written {
-            Ok(length) => reply.written(length as u32),
+            Ok(length) => {
+                self.counts.written(length);
+                reply.written(length as u32);
+            }
             Err(error) => reply.error(errno_of(&error)),
         }
     }
@@ -448,10 +464,12 @@ impl Filesystem for FilesMount {
     }
 
     fn fsync(&self, _request: &Request, _node: INodeNo, _file: FileHandle, data: bool, reply: ReplyEmpty) {
+        self.counts.synced();
         answer(self.files.with(|files, _| files.sync(data)), reply);
     }
 
     fn fsyncdir(&self, _request: &Request, _node: INodeNo, _file: FileHandle, data: bool, reply: ReplyEmpty) {
+        self.counts.synced();
         answer(self.files.with(|files, _| files.sync(data)), reply);
     }
 
@@ -617,7 +635,7 @@ fn id_of(node: INodeNo) -> FileId {
     FileId(node.0)
 }
 
-fn type_of(kind: FileKind) -> FileType {
+pub(crate) fn type_of(kind: FileKind) -> FileType {
     match kind {
         FileKind::Regular => FileType::RegularFile,
         FileKind::Directory => FileType::Directory,

@@ -12,6 +12,7 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -37,7 +38,7 @@ use crate::locks::lock;
 /// The file's name in the directory.
 pub const FILE: &str = "disk";
 /// The source of the mount, as `/proc/mounts` shows it.
-const NAME: &str = "flashlab";
+pub const NAME: &str = "flashlab";
 const FILE_NODE: INodeNo = INodeNo(2);
 /// The time that the kernel may cache attributes and names: long, because they never change.
 const VALID: Duration = Duration::from_secs(3600);
@@ -190,6 +191,28 @@ fn move_beneath(from: &Path, directory: &Path) -> io::Result<()> {
         rustix::mount::move_mount(&tree, "", here, directory, flags)?;
     }
     Ok(())
+}
+
+/// A file system that another process mounted, with the descriptor that it serves it through.
+pub struct FuseSession(BackgroundSession);
+
+impl FuseSession {
+    /// Serves a file system in threads of its own.
+    pub(crate) fn serve(
+        filesystem: impl Filesystem,
+        device: OwnedFd,
+        threads: usize,
+    ) -> io::Result<FuseSession> {
+        let mut config = Config::default();
+        config.n_threads = Some(threads);
+        // Who may use it is in the mount's options.
+        Ok(FuseSession(Session::from_fd(filesystem, device, SessionACL::All, config)?.spawn()?))
+    }
+
+    /// Whether nobody can use it any more: it is unmounted everywhere, and the kernel has written back what was mapped.
+    pub fn has_ended(&self) -> bool {
+        self.0.guard.is_finished()
+    }
 }
 
 /// Unmounts the disk that a killed server left mounted on this directory, also if programs use it.

@@ -21,9 +21,9 @@ mod deadlines;
 mod error;
 mod fault_grammar;
 mod fault_rules;
+mod file_counts;
 #[cfg(feature = "fuse")]
 pub mod files_fuse;
-mod files_server;
 #[cfg(feature = "fuse")]
 pub mod fuse;
 mod http;
@@ -34,6 +34,8 @@ mod live;
 mod locks;
 mod loop_device;
 mod medium;
+#[cfg(feature = "fuse")]
+pub mod merged;
 mod metrics;
 mod model;
 pub mod nbd;
@@ -57,7 +59,7 @@ pub use deadlines::{Deadlines, calibrate_lead, wait_until};
 pub use error::ExportError;
 pub use fault_grammar::ParseFaultRuleError;
 pub use fault_rules::{FaultInjector, FaultKind, FaultOperation, FaultRule};
-pub use files_server::{FileCounts, FilesServer};
+pub use file_counts::FileCounts;
 pub use http::{HttpRequest, HttpRequestError, serve_metrics};
 pub use io::{Data, Io, PendingAnswer};
 pub use keys::HELP as KEYS_HELP;

@@ -24,7 +24,6 @@ mod device_io;
 mod dump;
 mod error;
 mod exerciser;
-mod file_calls;
 mod files;
 mod format;
 mod header_cache;
@@ -64,10 +63,6 @@ pub use counters::VolumeCounters;
 pub use dump::{DumpMap, DumpReport, PageRange, dump};
 pub use error::{FileRefusal, RepairError};
 pub use exerciser::{ExerciseFailure, ExerciseReport, exercise};
-pub use file_calls::{
-    AnswerHeader, CALL_BYTES_MAX, CALLS_PATTERNS, CALLS_SOCKET, CallHeader, CallStatus, DESCRIPTOR_NAME,
-    FileCall, path_matches,
-};
 pub use files::{
     FileAttributes, FileId, FileKind, FileStatus, Files, FilesUsage, LINK_PERMISSIONS, SetExtended,
 };

@@ -29,6 +29,10 @@ pub enum Need {
     Mariadb,
     /// RocksDB's tools, `db_bench`.
     Rocksdb,
+    /// Redis's server.
+    Redis,
+    /// The toolchain of Go.
+    Go,
     /// The program strace, and the permission to trace.
     Strace,
     /// The papers' tables beside the project.
@@ -39,7 +43,7 @@ pub enum Need {
 
 impl Need {
     /// All of them, with their names in `FLASHLAB_REQUIRE`.
-    const ALL: [(Need, &str); 12] = [
+    const ALL: [(Need, &str); 14] = [
         (Need::Root, "root"),
         (Need::Fuse, "fuse"),
         (Need::Chromium, "chromium"),
@@ -49,6 +53,8 @@ impl Need {
         (Need::Postgresql, "postgresql"),
         (Need::Mariadb, "mariadb"),
         (Need::Rocksdb, "rocksdb"),
+        (Need::Redis, "redis"),
+        (Need::Go, "go"),
         (Need::Strace, "strace"),
         (Need::Reference, "reference"),
         (Need::Kernel, "kernel"),

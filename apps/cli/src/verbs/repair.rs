@@ -1,16 +1,19 @@
 //! `flashlab repair`: volumes that turn random writes into the large sequential writes that flash likes.
 
 mod check;
+pub mod copy_in;
 mod counters_status;
 mod create;
 mod dump;
 mod erase;
 mod inferred_geometry;
 mod log_row;
+pub mod managed;
 mod mount;
 mod open_files;
 mod opened;
-mod placeholders;
+pub mod passed;
+mod program;
 mod resize;
 mod run_program;
 mod serve;

@@ -185,14 +185,6 @@ fn nothing_depends_on_an_app() {
 }
 
 #[test]
-fn the_library_in_programs_uses_repair_and_libc_alone() {
-    // It is loaded into any program: what it brings along, the program has, too.
-    let manifest = manifest(&workspace().join("apps/preload"));
-    let used: Vec<&String> = manifest["dependencies"].as_table().unwrap().keys().collect();
-    assert_eq!(used, ["flashlab-repair", "libc"]);
-}
-
-#[test]
 fn a_plan_is_written_without_knowing_any_device() {
     // Not even in tests: the pattern language knows no device.
     let manifest = manifest(&workspace().join("crates/plan"));

@@ -1,50 +1,58 @@
 //! `flashlab repair run`.
+//!
+//! # Method
+//! 1. The program's process is started first, and mounts FUSE where only it sees it. If that is not possible, the volume stays untouched.
+//! 2. The volume is opened here, and its files are served until no process sees the mount any more.
+//! 3. The volume is closed in order.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixListener;
-use std::os::unix::process::ExitStatusExt;
+use std::fs::File;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use flashlab_export::{FileCounts, FilesServer, SharedFiles};
-use flashlab_repair::{CALLS_PATTERNS, CALLS_SOCKET};
-use rustix::process::{Pid, Signal};
+use flashlab_export::fuse::FuseSession;
+use flashlab_export::merged::{MergedDirectory, serve_files};
+use flashlab_export::{FileCounts, SharedFiles};
+use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::open_files::{control, open_files, random_name, work_while_idle};
-use super::placeholders::ManagedPaths;
+use super::managed::{ManagedDirectory, managed_directories};
+use super::open_files::{control, open_files, work_while_idle};
+use super::program::MountedProgram;
 use super::volume_options::VolumeOptions;
-use crate::caretaker::Caretaker;
-use crate::exit::{Refused, Usage};
+use crate::files::{Output, check_output, write_output};
+use crate::interrupt::is_hangup_ignored;
 
 /// How often signals and the end of the program are looked for.
 const LOOK: Duration = Duration::from_millis(20);
-/// Names another place of the library.
-const LIBRARY_VARIABLE: &str = "FLASHLAB_PRELOAD";
+/// After this number of looks since the program ended, those that it left behind are named. The kernel takes a moment to unmount.
+const LOOKS_UNTIL_NAMED: u32 = 10;
 
-/// Run a program whose files live on a volume, through a library that it is started with (LD_PRELOAD)
+/// Run a program whose files live on a volume, in a directory that is mounted for it alone
 #[derive(Args)]
 pub struct RunProgram {
-    /// The files that live on the volume: a pattern of paths, in which * is anything, also with /; several are possible
-    #[arg(long, value_name = "GLOB", required = true)]
-    files: Vec<String>,
+    /// A directory whose files live on the volume, or a pattern of names in it, such as 'DIR/app.db*'; several are possible
+    #[arg(long, value_name = "DIR", required = true)]
+    files: Vec<PathBuf>,
+    /// First copy such files that are there to the volume; the originals stay as they are, hidden from the program
+    #[arg(long)]
+    copy_in: bool,
+    /// Hide such files that are there from the program; they stay as they are
+    #[arg(long, conflicts_with = "copy_in")]
+    hide: bool,
     #[command(flatten)]
     options: VolumeOptions,
     /// Make a control socket, for `repair status` and `live stop`
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// Write what the program did with the files to this file, as JSON
+    /// Write what the programs did with the files to this file, as JSON
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// A block device, or a regular file
@@ -57,195 +65,184 @@ pub struct RunProgram {
 impl RunProgram {
     /// Runs the program, and ends with its exit code when no process uses the files any more.
     pub fn run(self) -> Result<()> {
-        let library = library()?;
-        may_run(&self.command[0])?;
-        let managed = ManagedPaths::new(&self.files)?;
-        managed.refuse_ordinary_files()?;
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen to signals")?;
-        let caretaker = Caretaker::start()?;
+        let managed = managed_directories(&self.files)?;
+        if !self.copy_in && !self.hide {
+            managed.iter().try_for_each(ManagedDirectory::refuse_hidden)?;
+        }
+        if let Some(report) = &self.report {
+            check_output(report, Output::Counts)?;
+        }
+        let hangup = (!is_hangup_ignored()).then_some(SIGHUP);
+        let mut signals =
+            Signals::new([SIGINT, SIGTERM].into_iter().chain(hangup)).context("cannot listen to signals")?;
+        let (program, device) = match MountedProgram::start(&self.arguments())? {
+            Ok(started) => started,
+            Err(code) => std::process::exit(code),
+        };
+        let beneath: Vec<Beneath> = managed.iter().map(Beneath::of).collect::<Result<_>>()?;
         let files = open_files(&self.volume, &self.options)?;
-        managed.make_placeholders(&files)?;
-        let _control = control(&files, self.control.as_deref())?;
-        let server = FilesServer::new(files.clone());
-        let socket = listen(&caretaker, &server)?;
-        let program = self.start(&library, &socket, &managed)?;
-        raise_descriptor_limit();
+        managed.iter().for_each(|directory| tell_what_is_not_shown(directory, &files));
+        let control = control(&files, self.control.as_deref())?;
+        let counts = Arc::new(FileCounts::default());
+        let session = serve_files(files.clone(), merged(&managed)?, device, Arc::clone(&counts))
+            .context("cannot serve the files")?;
         let ends = AtomicBool::new(false);
         let ended = std::thread::scope(|scope| {
             scope.spawn(|| work_while_idle(&files, &ends));
-            let ended = wait(program, &server.counts, &mut signals);
+            let ended = wait(program, &session, &mut signals);
             ends.store(true, Ordering::Relaxed);
             ended
         });
-        let finished = finish(&files);
-        let passed_by = managed.refuse_ordinary_files();
-        self.report(&server)?;
-        drop(caretaker);
-        let status = ended?;
+        let finished =
+            files.shut_down().context("the volume was not closed in order; the next mount recovers it");
+        self.report(&counts)?;
+        beneath.iter().for_each(Beneath::tell_what_is_new);
+        let code = ended?;
         finished?;
-        passed_by.context("a program wrote files past the library")?;
-        // As a shell does for a program that a signal ended.
-        std::process::exit(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+        // What `exit` does not drop.
+        drop(control);
+        std::process::exit(code)
     }
 
-    fn start(&self, library: &Path, socket: &Path, managed: &ManagedPaths) -> Result<Child> {
-        let mut preload = library.as_os_str().to_owned();
-        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-            preload.push(":");
-            preload.push(others);
+    /// The arguments of `mounted-program`.
+    fn arguments(&self) -> Vec<OsString> {
+        let mut arguments = Vec::new();
+        for files in &self.files {
+            arguments.extend(["--files".into(), files.clone().into_os_string()]);
         }
-        let mut command = Command::new(&self.command[0]);
-        command.args(&self.command[1..]).env("LD_PRELOAD", preload);
-        command.env(CALLS_SOCKET, socket).env(CALLS_PATTERNS, managed.patterns());
-        let name = Path::new(&self.command[0]).display().to_string();
-        command.spawn().map_err(|error| Usage(format!("cannot start {name}: {error}")).into())
+        if self.copy_in {
+            arguments.push("--copy-in".into());
+        }
+        arguments.push("--".into());
+        arguments.extend(self.command.iter().cloned());
+        arguments
     }
 
-    fn report(&self, server: &FilesServer) -> Result<()> {
+    fn report(&self, counts: &FileCounts) -> Result<()> {
         let Some(path) = &self.report else { return Ok(()) };
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let counts = &server.counts;
-        let report = BTreeMap::from([
-            ("processes", count(&counts.processes)),
-            ("calls", count(&counts.calls)),
-            ("call_bytes", count(&counts.call_bytes)),
-            ("opens", count(&counts.opens)),
-            ("reads", count(&counts.reads)),
-            ("read_bytes", count(&counts.read_bytes)),
-            ("writes", count(&counts.writes)),
-            ("written_bytes", count(&counts.written_bytes)),
-            ("syncs", count(&counts.syncs)),
-        ]);
-        let text = serde_json::to_string_pretty(&report)?;
-        crate::files::write_output(path, crate::files::Output::Counts, text + "\n")
+        let text = serde_json::to_string_pretty(&BTreeMap::from(counts.named()))?;
+        write_output(path, Output::Counts, text + "\n")
     }
 }
 
-/// The server has a descriptor of each file that programs have open.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // With the limit as it is, an open may fail with EMFILE.
-    let _ = setrlimit(Resource::Nofile, limit);
+/// The directories of which some names live on the volume. Each has a place in the order of all.
+fn merged(managed: &[ManagedDirectory]) -> Result<Vec<MergedDirectory>> {
+    let merged = managed.iter().map(|directory| {
+        let opened = File::open(&directory.path);
+        Ok(MergedDirectory {
+            patterns: directory.patterns.clone(),
+            beneath: opened.with_context(|| format!("cannot open {}", directory.path.display()))?.into(),
+            on_volume: directory.on_volume().as_os_str().as_bytes().to_vec(),
+        })
+    });
+    merged.collect()
 }
 
-/// The socket that programs call. Its name is secret: who knows it may use the files.
-fn listen(caretaker: &Caretaker, server: &Arc<FilesServer>) -> Result<PathBuf> {
-    let directory = caretaker.directory();
-    let socket = directory.join(random_name()?);
-    let listener = UnixListener::bind(&socket)
-        .with_context(|| format!("cannot make the socket {}", socket.display()))?;
-    // The program may run as another user. The directory cannot be listed.
-    fs::set_permissions(&socket, fs::Permissions::from_mode(0o666))?;
-    fs::set_permissions(directory, fs::Permissions::from_mode(0o711))?;
-    server.listen(listener);
-    Ok(socket)
-}
-
-/// Waits for the program and for all processes that use the files. Passes signals on to the program.
-fn wait(mut program: Child, counts: &FileCounts, signals: &mut Signals) -> Result<ExitStatus> {
-    let mut status = None;
-    let mut looks_since_end = 0_u32;
-    loop {
-        if status.is_none() {
-            status = program.try_wait().context("cannot wait for the program")?;
+/// Names what the volume holds for a directory and no pattern names, and what it holds if it holds nothing for the directory.
+fn tell_what_is_not_shown(directory: &ManagedDirectory, files: &SharedFiles) {
+    let name = directory.path.display();
+    let names = |path: &Path| -> Option<Vec<OsString>> {
+        let entries = files.with(|files, _| files.entries(files.find(path.as_os_str().as_bytes())?)).ok()?;
+        Some(entries.into_iter().map(|(name, _)| OsString::from_vec(name)).collect())
+    };
+    if let Some(mut names) = names(directory.on_volume()) {
+        names.retain(|name| !directory.has(name));
+        if let Some(first) = names.first() {
+            let (count, first) = (names.len(), directory.path.join(first));
+            tell!(
+                "{count} files on the volume are not shown, because no pattern names them: {}, ...",
+                first.display()
+            );
         }
-        let left = counts.connected.load(Ordering::Relaxed);
-        if let Some(status) = status {
-            if left == 0 {
-                return Ok(status);
+        return;
+    }
+    let mut others = names(Path::new("")).unwrap_or_default();
+    others.retain(|other| !directory.on_volume().starts_with(other));
+    if let Some(first) = others.first() {
+        tell!("the volume has no files of {name} yet; it holds those of /{}", first.display());
+    }
+}
+
+/// What lies beneath a directory when the program begins.
+struct Beneath<'a> {
+    directory: &'a ManagedDirectory,
+    hidden: Vec<OsString>,
+}
+
+impl Beneath<'_> {
+    fn of(directory: &ManagedDirectory) -> Result<Beneath<'_>> {
+        Ok(Beneath { directory, hidden: directory.hidden(&directory.path)? })
+    }
+
+    /// Other programs may have made files there, which are not on the volume.
+    fn tell_what_is_new(&self) {
+        let now = self.directory.hidden(&self.directory.path).unwrap_or_default();
+        if let Some(new) = now.iter().find(|name| !self.hidden.contains(name)) {
+            tell!(
+                "{} was made meanwhile by a program that does not see the volume's files: it is not on the volume",
+                self.directory.path.join(new).display()
+            );
+        }
+    }
+}
+
+/// Lets the program begin, and waits for the end of all processes that use the files. Returns the program's exit code.
+fn wait(mut program: MountedProgram, session: &FuseSession, signals: &mut Signals) -> Result<i32> {
+    program.begin()?;
+    let mut looks_since_end = 0_u32;
+    let mut is_asked = false;
+    loop {
+        let code = program.ended()?;
+        if let Some(code) = code {
+            if session.has_ended() {
+                return Ok(code);
             }
-            // The connection of a program that has just ended may still be open at the first look.
             looks_since_end = looks_since_end.saturating_add(1);
-            if looks_since_end == 2 {
+            if looks_since_end == LOOKS_UNTIL_NAMED {
                 tell!(
-                    "the program has ended; processes that it started and that still use the files: {left}"
+                    "the program has ended; its files are served to what it left behind: {}",
+                    left_behind(&program)
                 );
             }
         }
-        if let Some(signal) = signals.pending().next() {
-            if status.is_some() {
-                bail!("processes that still used the files: {left}; what they have not synced may be lost");
+        match signals.pending().next() {
+            None => {}
+            Some(_) if code.is_some() && is_asked => {
+                bail!(
+                    "the files were in use: what their users have not synced may be lost: {}",
+                    left_behind(&program)
+                )
             }
-            let process = Pid::from_raw(program.id() as i32);
-            let passed = if signal == SIGHUP { Signal::HUP } else { Signal::TERM };
+            Some(signal) if code.is_some() => {
+                is_asked = true;
+                program.others().iter().for_each(|(process, _)| {
+                    let _ = rustix::process::kill_process(*process, passed_on(signal));
+                });
+                tell!("the signal was passed on, and a second one ends the files: {}", left_behind(&program));
+            }
             // A terminal sends its own SIGINT to the program.
-            if let Some(process) = process.filter(|_| signal != SIGINT) {
-                let _ = rustix::process::kill_process(process, passed);
-            }
+            Some(SIGINT) => {}
+            Some(signal) => program.signal(passed_on(signal)),
         }
         std::thread::sleep(LOOK);
     }
 }
 
-fn finish(files: &SharedFiles) -> Result<()> {
-    files.shut_down().context("the volume was not closed in order; the next mount recovers it")
+fn passed_on(signal: i32) -> Signal {
+    if signal == SIGHUP { Signal::HUP } else { Signal::TERM }
 }
 
-/// The library's path: where the build or an installation puts it, or where the user says.
-fn library() -> Result<PathBuf> {
-    let own = std::env::current_exe().context("cannot tell where flashlab itself is")?;
-    let folder = own.parent().unwrap_or(Path::new("/"));
-    let places = match std::env::var_os(LIBRARY_VARIABLE) {
-        Some(named) => vec![PathBuf::from(named)],
-        None => {
-            vec![folder.join("libflashlab_preload.so"), folder.join("../lib/flashlab/libflashlab_preload.so")]
-        }
-    };
-    match places.iter().find(|place| place.is_file()) {
-        Some(place) => std::path::absolute(place).context("cannot tell where the library is"),
-        None => {
-            let looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
-            bail!(Usage(format!(
-                "flashlab's library for programs is not at {}: build it with `cargo build --release --package \
-                 flashlab-preload`, or name its place in {LIBRARY_VARIABLE}",
-                looked.join(" or ")
-            )))
-        }
+/// What still uses the files.
+fn left_behind(program: &MountedProgram) -> String {
+    const NAMED_MAX: usize = 5;
+    let others = program.others();
+    let named = others.iter().take(NAMED_MAX);
+    let mut named: Vec<String> =
+        named.map(|(process, name)| format!("{name} ({})", process.as_raw_nonzero())).collect();
+    match others.len() {
+        0 => return "a process that has one of them open".to_owned(),
+        count if count > NAMED_MAX => named.push(format!("{} more", count - NAMED_MAX)),
+        _ => {}
     }
-}
-
-/// Refuses programs that would ignore the library.
-fn may_run(program: &OsString) -> Result<()> {
-    let name = Path::new(program).display();
-    let found = if program.as_bytes().contains(&b'/') {
-        Some(PathBuf::from(program))
-    } else {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
-    };
-    let found = found.filter(|path| path.is_file());
-    let Some(found) = found else { bail!(Usage(format!("there is no program {name}"))) };
-    if is_static(&found)? {
-        bail!(Refused(format!(
-            "{name} is a static program, which loads no library: its files would not be on the volume; use `flashlab \
-             repair mount`"
-        )));
-    }
-    let metadata = fs::metadata(&found)?;
-    let own = rustix::process::geteuid().as_raw();
-    if metadata.mode() & 0o4000 != 0 && metadata.uid() != own {
-        bail!(Refused(format!(
-            "{name} changes its user when it starts (set-user-ID), and loads no library then: its files would not be \
-             on the volume; run it as that user, or use `flashlab repair mount`"
-        )));
-    }
-    Ok(())
-}
-
-/// Whether an ELF program of 64 bits has no interpreter, which would load libraries.
-fn is_static(program: &Path) -> Result<bool> {
-    const INTERPRETER: u32 = 3;
-    let mut bytes = Vec::new();
-    let opened = File::open(program);
-    let read = opened.and_then(|file| file.take(4096).read_to_end(&mut bytes));
-    read.with_context(|| format!("cannot read {}", program.display()))?;
-    if bytes.len() < 64 || !bytes.starts_with(b"\x7fELF\x02") {
-        return Ok(false);
-    }
-    let first = u64::from_ne_bytes(std::array::from_fn(|index| bytes[32 + index])) as usize;
-    let count = usize::from(u16::from_ne_bytes([bytes[56], bytes[57]]));
-    let entries = (0..count).filter_map(|index| bytes.get(first.checked_add(index * 56)?..)?.first_chunk());
-    Ok(!entries.into_iter().any(|kind| u32::from_ne_bytes(*kind) == INTERPRETER))
+    named.join(", ")
 }

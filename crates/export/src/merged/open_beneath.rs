@@ -1,0 +1,110 @@
+//! What programs have open beneath: files, and listings of directories.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use fuser::{FileHandle, FileType};
+use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::io::Errno;
+
+use crate::locks::lock;
+
+/// A directory's content as it was when it was opened: numbers, kinds and names.
+pub(super) type Listing = Vec<(u64, FileType, Vec<u8>)>;
+
+#[derive(Default)]
+pub(super) struct OpenBeneath {
+    next: AtomicU64,
+    files: Mutex<BTreeMap<u64, Arc<File>>>,
+    listings: Mutex<BTreeMap<u64, Arc<Listing>>>,
+}
+
+impl OpenBeneath {
+    fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(super) fn add_file(&self, file: File) -> FileHandle {
+        let number = self.number();
+        lock(&self.files).insert(number, Arc::new(file));
+        FileHandle(number)
+    }
+
+    pub(super) fn file(&self, handle: FileHandle) -> Result<Arc<File>, Errno> {
+        lock(&self.files).get(&handle.0).cloned().ok_or(Errno::BADF)
+    }
+
+    pub(super) fn close_file(&self, handle: FileHandle) {
+        lock(&self.files).remove(&handle.0);
+    }
+
+    pub(super) fn add_listing(&self, listing: Listing) -> FileHandle {
+        let number = self.number();
+        lock(&self.listings).insert(number, Arc::new(listing));
+        FileHandle(number)
+    }
+
+    pub(super) fn listing(&self, handle: FileHandle) -> Result<Arc<Listing>, Errno> {
+        lock(&self.listings).get(&handle.0).cloned().ok_or(Errno::BADF)
+    }
+
+    pub(super) fn close_listing(&self, handle: FileHandle) {
+        lock(&self.listings).remove(&handle.0);
+    }
+
+    pub(super) fn read(&self, handle: FileHandle, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
+        let file = self.file(handle)?;
+        let mut data = vec![0; size as usize];
+        let mut length = 0;
+        while length < data.len() {
+            match file.read_at(&mut data[length..], offset + length as u64) {
+                Ok(0) => break,
+                Ok(read) => length += read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(errno(&error)),
+            }
+        }
+        data.truncate(length);
+        Ok(data)
+    }
+
+    pub(super) fn write(&self, handle: FileHandle, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        self.file(handle)?.write_all_at(data, offset).map_err(|error| errno(&error))
+    }
+
+    pub(super) fn sync(&self, handle: FileHandle, data_only: bool) -> Result<(), Errno> {
+        let file = self.file(handle)?;
+        if data_only { rustix::fs::fdatasync(&*file) } else { rustix::fs::fsync(&*file) }
+    }
+
+    pub(super) fn allocate(
+        &self,
+        handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+    ) -> Result<(), Errno> {
+        let mode = FallocateFlags::from_bits_retain(mode as u32);
+        rustix::fs::fallocate(&*self.file(handle)?, mode, offset, length)
+    }
+
+    /// The next data or hole.
+    pub(super) fn seek(&self, handle: FileHandle, offset: i64, whence: i32) -> Result<i64, Errno> {
+        const DATA: i32 = 3;
+        const HOLE: i32 = 4;
+        let offset = u64::try_from(offset).map_err(|_| Errno::NXIO)?;
+        let to = match whence {
+            DATA => SeekFrom::Data(offset),
+            HOLE => SeekFrom::Hole(offset),
+            _ => return Err(Errno::INVAL),
+        };
+        Ok(rustix::fs::seek(&*self.file(handle)?, to)? as i64)
+    }
+}
+
+fn errno(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
