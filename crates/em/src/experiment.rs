@@ -138,6 +138,23 @@ fn generate(
     let block = sequence_block_of(machine, region, format.size());
     let mut writer = SequenceWriter::new(machine, region.clone(), Bytes(0), block, 7)?;
     let (mut checksum, mut index) = (RecordChecksum::default(), 0);
+    if !block.0.is_multiple_of(format.size() as u64) {
+        // No block of whole records fits into the memory: records cross blocks.
+        let batch = (block.0 as usize / format.size()).max(1);
+        let _lease = machine.budget().lease(Bytes((batch * format.size()) as u64), "records to write")?;
+        let mut records = vec![0; batch * format.size()];
+        while index < count {
+            records.truncate((count - index).min(batch as u64) as usize * format.size());
+            for record in records.chunks_exact_mut(format.size()) {
+                make(index, record);
+                index += 1;
+            }
+            let made = RecordChecksum::of(format, &records);
+            checksum = checksum.merge(made);
+            machine.compute(made.count);
+            writer.write(machine, &records)?;
+        }
+    }
     while index < count {
         let space = writer.space(machine)?;
         let length = (space.len() as u64).min((count - index) * format.size() as u64) as usize;

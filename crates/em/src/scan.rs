@@ -9,7 +9,7 @@ use crate::record_format::{RecordChecksum, RecordFormat};
 use crate::sequence::SequenceReader;
 
 /// Reads the `length` bytes of records of a region, in blocks of `block` with `ahead` of them requested in advance, and
-/// returns their checksum. It issues `ceil(length / block)` reads.
+/// returns their checksum. A record may begin in one block and end in a later one. It issues `ceil(length / block)` reads.
 ///
 /// # Errors
 /// Those of the IOs, and [`EmError::Memory`].
@@ -26,8 +26,23 @@ pub fn scan(
     machine.ledger_mut().current().planned.add_blocks(Mode::Read, length, block, unit);
     let mut reader = SequenceReader::new(machine, region.clone(), (Bytes(0), length), block, ahead)?;
     let mut checksum = RecordChecksum::default();
-    while let Some(block) = reader.next_block(machine)? {
-        let seen = RecordChecksum::of(format, block);
+    // The beginning of the record that the next block ends.
+    let mut begun = Vec::new();
+    let _lease = machine.budget().lease(Bytes(format.size() as u64), "a record")?;
+    while let Some(mut block) = reader.next_block(machine)? {
+        let mut seen = RecordChecksum::default();
+        if !begun.is_empty() {
+            let (end, rest) = block.split_at(block.len().min(format.size() - begun.len()));
+            begun.extend_from_slice(end);
+            block = rest;
+            if begun.len() == format.size() {
+                seen = RecordChecksum::of(format, &begun);
+                begun.clear();
+            }
+        }
+        let (whole, rest) = block.split_at(format.count(block) * format.size());
+        begun.extend_from_slice(rest);
+        seen = seen.merge(RecordChecksum::of(format, whole));
         checksum = checksum.merge(seen);
         machine.compute(seen.count);
     }

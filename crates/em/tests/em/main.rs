@@ -6,6 +6,7 @@ mod failing;
 mod placed;
 mod predicting;
 mod rank;
+mod record_sizes;
 mod searching;
 mod sorting;
 mod support;
