@@ -2,7 +2,8 @@
 //!
 //! # Model
 //! The kernel caches pages and passes each write on at once, so that `mmap` works and nothing waits in the cache but what was
-//! written through a mapping. Locks of files are the kernel's own.
+//! written through a mapping. Locks of files are the kernel's own. Several threads answer requests, because each is busy until its IO is
+//! done.
 //!
 //! A write with a set-user-ID or set-group-ID bit is ours to notice (`FUSE_HANDLE_KILLPRIV_V2`); otherwise the kernel would ask for the
 //! attribute `security.capability` before each write.
@@ -11,6 +12,7 @@
 //! - `fsync` and `fdatasync` return when the volume has flushed.
 //! - A file that is open is there until it is closed, also without a name; a directory until the kernel forgets it.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
@@ -31,8 +33,9 @@ use fuser::{
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
+use crate::awake::AwakeCpus;
 use crate::file_counts::FileCounts;
-use crate::fuse::{FuseMount, is_dead_mount};
+use crate::fuse::{FuseMount, THREADS, is_dead_mount, serve_in_parallel};
 use crate::locks::lock;
 use crate::shared_files::{OpenFiles, PERMISSIONS, SharedFiles, fallocate};
 
@@ -61,15 +64,18 @@ pub fn mount_files(files: SharedFiles, directory: &Path) -> io::Result<FuseMount
     }
 }
 
-/// Threads that answer requests; the files have one lock.
-pub(crate) const THREADS: usize = 1;
-
 /// A directory's content as it was when it was opened.
 type Listing = Vec<(FileId, FileKind, Vec<u8>)>;
+
+thread_local! {
+    /// What the thread reads into; new memory for each read would take as long as a copy.
+    static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 pub(crate) struct FilesMount {
     files: SharedFiles,
     counts: Arc<FileCounts>,
+    awake: AwakeCpus,
     listings: Mutex<BTreeMap<u64, Listing>>,
     next_listing: AtomicU64,
     /// How often each file is open for writing. Who may write may also map it, and what a mapping holds the kernel keeps to itself.
@@ -81,6 +87,7 @@ impl FilesMount {
         FilesMount {
             files,
             counts,
+            awake: AwakeCpus::start(),
             listings: Mutex::default(),
             next_listing: AtomicU64::new(1),
             writers: Mutex::default(),
@@ -182,6 +189,7 @@ impl Filesystem for FilesMount {
         let _ = config.set_max_write(REQUEST_BYTES_MAX);
         // A kernel without it clears the bits itself.
         let _ = config.add_capabilities(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
+        serve_in_parallel(config);
         Ok(())
     }
 
@@ -394,18 +402,19 @@ impl Filesystem for FilesMount {
         _lock: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let mut data = vec![0; size as usize];
-        let read = self.files.with(|files, now_ns| {
-            files.accessed(id_of(node), now_ns);
-            files.read(id_of(node), offset, &mut data)
-        });
-        match read {
-            Ok(length) => {
-                self.counts.read(length);
-                reply.data(&data[..length]);
+        self.awake.used();
+        READ_BUFFER.with_borrow_mut(|buffer| {
+            if buffer.len() < size as usize {
+                buffer.resize(size as usize, 0);
             }
-            Err(error) => reply.error(errno_of(&error)),
-        }
+            match self.files.read(id_of(node), offset, &mut buffer[..size as usize]) {
+                Ok(length) => {
+                    self.counts.read(length);
+                    reply.data(&buffer[..length]);
+                }
+                Err(error) => reply.error(errno_of(&error)),
+            }
+        });
     }
 
     fn write(
@@ -420,6 +429,7 @@ impl Filesystem for FilesMount {
         _lock: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        self.awake.used();
         let clears = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let written = self.files.with(|files, now_ns| {
             let written = write_what_fits(files, id_of(node), offset, data, now_ns)?;
@@ -465,12 +475,12 @@ impl Filesystem for FilesMount {
 
     fn fsync(&self, _request: &Request, _node: INodeNo, _file: FileHandle, data: bool, reply: ReplyEmpty) {
         self.counts.synced();
-        answer(self.files.with(|files, _| files.sync(data)), reply);
+        answer(self.files.sync(data), reply);
     }
 
     fn fsyncdir(&self, _request: &Request, _node: INodeNo, _file: FileHandle, data: bool, reply: ReplyEmpty) {
         self.counts.synced();
-        answer(self.files.with(|files, _| files.sync(data)), reply);
+        answer(self.files.sync(data), reply);
     }
 
     fn fallocate(

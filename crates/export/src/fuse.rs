@@ -47,7 +47,7 @@ const REQUEST_BYTES_MAX: u32 = 8 << 20;
 /// The most asynchronous requests that the kernel sends before it waits for answers.
 const REQUESTS_MAX: u16 = 1024;
 /// IOs of a disk in wall time that are done at the same time: enough for a device with a queue.
-const THREADS: usize = 16;
+pub(crate) const THREADS: usize = 16;
 /// The most read buffers that are kept for later reads.
 const SPARE_BUFFERS_MAX: usize = 64;
 
@@ -292,6 +292,15 @@ impl Sender {
     }
 }
 
+/// Asks the kernel for as many requests at the same time as it has. A file system works without that; the kernel may refuse it.
+pub(crate) fn serve_in_parallel(config: &mut KernelConfig) {
+    let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_READ);
+    let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
+    let _ = config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS);
+    let _ = config.set_max_background(REQUESTS_MAX);
+    let _ = config.set_congestion_threshold(REQUESTS_MAX);
+}
+
 struct Export {
     sender: Sender,
     deadlines: Deadlines<FuseAnswer>,
@@ -372,12 +381,9 @@ impl Export {
 
 impl Filesystem for Export {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // The disk works without each of these; the kernel may refuse them.
-        let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_READ);
-        let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
+        // The disk works without it; the kernel may refuse it.
         let _ = config.set_max_write(REQUEST_BYTES_MAX);
-        let _ = config.set_max_background(REQUESTS_MAX);
-        let _ = config.set_congestion_threshold(REQUESTS_MAX);
+        serve_in_parallel(config);
         Ok(())
     }
 

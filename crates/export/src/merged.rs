@@ -35,7 +35,7 @@ use rustix::fs::{AtFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Xat
 use rustix::io::Errno;
 
 use crate::file_counts::FileCounts;
-use crate::files_fuse::{FilesMount, THREADS, type_of};
+use crate::files_fuse::{FilesMount, type_of};
 use crate::fuse::FuseSession;
 use crate::shared_files::SharedFiles;
 
@@ -49,6 +49,8 @@ pub use pattern::name_matches;
 const MERGED: u64 = 1 << 61;
 /// How the names of merged directories in the root begin; their number follows. Only who mounts sees the root.
 pub const MERGED_NAME: &str = ".flashlab-merged-";
+/// Threads that answer requests. More of them have not been tried with the directory beneath.
+const THREADS: usize = 1;
 /// Others may change what lies beneath at any time.
 const NOT_KEPT: Duration = Duration::ZERO;
 

@@ -6,8 +6,8 @@
 //! 2. [`Device::wait`] takes the completions in the order in which they come.
 //!
 //! A ring of the kernel belongs to one thread, and its IOs end with the thread that submitted them. These do not. An IO takes two
-//! switches between threads longer: some 10 us. So the engine is for large IOs, and not for measuring. A small read that comes while
-//! nothing is in flight is served by the caller's thread.
+//! switches between threads longer: some 10 us. So the engine is for large IOs, and not for measuring. A small read or write that comes
+//! while nothing is in flight is served by the caller's thread.
 //!
 //! Lanes are synchronous devices: each belongs to a thread of its own.
 //!
@@ -27,9 +27,9 @@ use crate::error::HostError;
 use crate::synchronous::SyncDevice;
 use crate::target::Target;
 
-/// The largest read that the caller's thread serves while nothing is in flight: one that takes little longer than two switches
-/// between threads on a fast SSD.
-const OWN_READ_MAX: Bytes = Bytes::kib(64);
+/// The largest read or write that the caller's thread serves while nothing is in flight: one that takes little longer than two switches
+/// between threads on a fast SSD. A volume's small writes come before a flush, which waits for them.
+const OWN_MAX: Bytes = Bytes::kib(64);
 
 /// A real device with a queue that threads serve.
 pub struct ThreadsDevice {
@@ -90,8 +90,8 @@ impl Device for ThreadsDevice {
     fn submit(&mut self, request: Request) {
         assert!(self.in_flight < self.target.geometry.depth, "no more requests are in flight than the depth");
         self.in_flight += 1;
-        let is_small_read = request.operation == Operation::Read && request.size <= OWN_READ_MAX;
-        if is_small_read && self.in_flight == 1 {
+        let is_transfer = matches!(request.operation, Operation::Read | Operation::Write);
+        if is_transfer && request.size <= OWN_MAX && self.in_flight == 1 {
             self.own.submit(request);
             return;
         }

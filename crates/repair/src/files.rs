@@ -100,6 +100,10 @@ impl<D: Device> Files<D> {
         &self.volume
     }
 
+    pub(crate) fn volume_mut(&mut self) -> &mut Volume<D> {
+        &mut self.volume
+    }
+
     /// Does a step of packing or a discard of the device, if one is due. False: there is nothing to do.
     pub fn work_while_idle(&mut self) -> bool {
         self.volume.work_while_idle()

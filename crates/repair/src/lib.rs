@@ -10,13 +10,14 @@
 //! - [`SegmentTable`] and [`Placer`]: the books of segments and logs.
 //! - [`Policy`]: the seam. [`policy_named`] makes each of them; [`MultiLog`] is the default.
 //! - [`SimulatedVolume`]: the books without data, to measure policies.
-//! - [`Volume`]: the durable volume on a device, itself a device; [`SharedVolume`]: for several threads; [`check()`] and
+//! - [`Volume`]: the durable volume on a device, itself a device; [`SharedVolume`] and [`ConcurrentFiles`]: for several threads; [`check()`] and
 //!   [`dump()`] look at one that is not open.
 //! - [`Files`]: files in directories, on a volume.
 //! - [`crash`]: the harness that cuts its power; [`exercise()`]: random operations against a model.
 
 mod append_and_pack;
 mod check;
+mod concurrent_files;
 mod cost_benefit;
 mod counters;
 pub mod crash;
@@ -27,6 +28,7 @@ mod exerciser;
 mod files;
 mod format;
 mod header_cache;
+mod known_checksums;
 mod layout;
 mod live_page_counts;
 mod location;
@@ -44,6 +46,8 @@ mod ring;
 mod seeded_bug;
 mod segment_table;
 mod sepbit;
+mod shared;
+
 mod shared_volume;
 mod simulated_records;
 mod simulation;
@@ -58,6 +62,7 @@ mod write_workload;
 
 pub use append_and_pack::AppendAndPackPolicy;
 pub use check::{CheckReport, DamagedPage, VolumeSummary, check, summarize};
+pub use concurrent_files::ConcurrentFiles;
 pub use cost_benefit::CostBenefit;
 pub use counters::VolumeCounters;
 pub use dump::{DumpMap, DumpReport, PageRange, dump};

@@ -43,6 +43,7 @@ use crate::format::checkpoint::{Change, CheckpointName, LOGS_MAX};
 use crate::format::page_checksum::PageChecksums;
 use crate::format::superblock::Superblock;
 use crate::header_cache::HeaderCache;
+use crate::known_checksums::KnownChecksums;
 use crate::layout::{LayoutOptions, VolumeLayout};
 use crate::map::{Location, PageMap};
 use crate::open_record::OpenRecord;
@@ -93,6 +94,8 @@ pub struct Volume<D> {
     /// The record that each log fills.
     open: Vec<Option<OpenRecord>>,
     headers: HeaderCache,
+    /// Pages that are read without a header.
+    known: KnownChecksums,
     /// The last record that was written.
     sequence: u64,
     /// The last record with writes of the host.
@@ -237,6 +240,7 @@ impl<D: Device> Volume<D> {
         let logs = policy.log_count();
         let mut superblock = recovered.superblock;
         let positions = superblock.layout.pages_per_segment();
+        let known = KnownChecksums::new(superblock.layout.segment_count, positions);
         let mut table = SegmentTable::restore(recovered.segments, positions, logs);
         // More than any segment that the life before may have opened: the number of a segment's use is never given twice.
         let opened_count = recovered.opened_count + recovered.checkpoint.queue.len() as u64 + LOGS_MAX as u64;
@@ -254,6 +258,7 @@ impl<D: Device> Volume<D> {
             placer: Placer::recovered(table, policy, watermarks, recovered.now),
             open: (0..logs).map(|_| None).collect(),
             headers: HeaderCache::new(),
+            known,
             sequence: recovered.sequence,
             host_sequence: recovered.sequence,
             durable: recovered.sequence,

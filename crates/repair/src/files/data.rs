@@ -15,6 +15,7 @@ use super::file::{FileId, FileKind};
 use super::growth::{Planned, place_of};
 use crate::error::{FileRefusal, RepairError};
 use crate::seeded_bug::SeededBug;
+use crate::volume::ReadStep;
 
 /// The largest file, as Linux bounds it.
 const SIZE_MAX: u64 = i64::MAX as u64;
@@ -27,6 +28,29 @@ impl<D: Device> Files<D> {
     pub fn read(&mut self, id: FileId, offset: u64, data: &mut [u8]) -> Result<usize, RepairError> {
         self.check_data(id)?;
         self.read_pages(id, offset, data)
+    }
+
+    /// Begins a read of a file's data: copies what needs no IO, or says which IO is needed next. `Done(0)`: the file ends there.
+    pub(crate) fn plan_read(
+        &mut self,
+        id: FileId,
+        offset: u64,
+        data: &mut [u8],
+    ) -> Result<ReadStep, RepairError> {
+        self.check_data(id)?;
+        let page = self.layout.page;
+        let node = file(self.catalogue.node(id))?;
+        let length = node.size.saturating_sub(offset).min(data.len() as u64);
+        let (file_page, within) = (offset / page, offset % page);
+        let span = |pages: u64| (pages.saturating_mul(page) - within).min(length) as usize;
+        Ok(match node.extents.at(file_page) {
+            _ if length == 0 => ReadStep::Done(0),
+            Ok(pages) => self.volume.plan_read(pages.first * page + within, &mut data[..span(pages.count)]),
+            Err(hole) => {
+                data[..span(hole)].fill(0);
+                ReadStep::Done(span(hole))
+            }
+        })
     }
 
     /// Reads the data of a file, or the target of a symbolic link.

@@ -62,7 +62,7 @@ impl<D: Device> Files<D> {
     }
 
     /// Records the attributes that the log does not have.
-    pub(super) fn record_attributes(&mut self) -> Result<(), RepairError> {
+    pub(crate) fn record_attributes(&mut self) -> Result<(), RepairError> {
         while !self.changed.is_empty() {
             let some: Vec<_> =
                 self.changed.iter().take(RECORDED_AT_ONCE).map(|(&id, &new)| (id, new)).collect();

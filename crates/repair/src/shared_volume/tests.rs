@@ -1,94 +1,17 @@
 //! Threads on one volume, over a device in memory that they use at the same time.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 
-use flashlab_base::{Identity, Prng, Seed};
-use flashlab_device::{Completion, DataHandling, Geometry, Parallel};
+use flashlab_base::{Bytes, Prng, Seed};
 
 use super::*;
 use crate::format::VolumeUuid;
 use crate::layout::{LayoutOptions, VolumeLayout};
+use crate::shared::memory::{CAPACITY, SharedMemory};
 use crate::single_log::SingleLog;
 use crate::volume::MountOptions;
 
-const CAPACITY: Bytes = Bytes::mib(16);
 const PAGE: usize = 4096;
-
-/// A device in memory; all handles on it share the content.
-struct SharedMemory {
-    content: Arc<Mutex<Vec<u8>>>,
-    fails_flushes: Arc<AtomicBool>,
-    done: Option<Completion>,
-    now: Nanos,
-}
-
-impl SharedMemory {
-    fn new() -> SharedMemory {
-        let content = Arc::new(Mutex::new(vec![0; CAPACITY.0 as usize]));
-        SharedMemory { content, fails_flushes: Arc::default(), done: None, now: Nanos::ZERO }
-    }
-
-    fn handle(&self) -> SharedMemory {
-        let (content, fails_flushes) = (Arc::clone(&self.content), Arc::clone(&self.fails_flushes));
-        SharedMemory { content, fails_flushes, done: None, now: Nanos::ZERO }
-    }
-}
-
-impl Device for SharedMemory {
-    fn geometry(&self) -> Geometry {
-        Geometry { capacity: CAPACITY, block: Bytes(512), depth: 1, data: DataHandling::Stored }
-    }
-
-    fn identity(&self) -> Identity {
-        Identity::default()
-    }
-
-    fn now(&mut self) -> Nanos {
-        self.now
-    }
-
-    fn submit(&mut self, mut request: Request) {
-        let (offset, size) = (request.offset.0 as usize, request.size.0 as usize);
-        let mut result = Ok(());
-        match request.operation {
-            Operation::Read => {
-                request.buffer[..size].copy_from_slice(&lock(&self.content)[offset..offset + size]);
-            }
-            Operation::Write => {
-                lock(&self.content)[offset..offset + size].copy_from_slice(&request.buffer[..size]);
-            }
-            Operation::Discard => lock(&self.content)[offset..offset + size].fill(0),
-            Operation::Flush => {
-                std::thread::yield_now();
-                if self.fails_flushes.load(Ordering::Relaxed) {
-                    result = Err(IoError::IO);
-                }
-            }
-        }
-        self.now += Nanos(1000);
-        let (submitted, completed) = (self.now, self.now);
-        self.done =
-            Some(Completion { tag: request.tag, submitted, completed, result, buffer: request.buffer });
-    }
-
-    fn wait(&mut self, until: Nanos) -> Option<Completion> {
-        if self.done.is_none() && until != Nanos::MAX {
-            self.now = self.now.max(until);
-        }
-        self.done.take()
-    }
-
-    fn parallel(&mut self) -> Option<&mut dyn Parallel> {
-        Some(self)
-    }
-}
-
-impl Parallel for SharedMemory {
-    fn lanes(&mut self, count: u32) -> std::io::Result<Vec<Box<dyn Device + Send>>> {
-        Ok((0..count).map(|_| Box::new(self.handle()) as Box<dyn Device + Send>).collect())
-    }
-}
 
 fn open(device: SharedMemory) -> Volume<SharedMemory> {
     Volume::open(device, MountOptions::default(), |_: &VolumeLayout| Box::new(SingleLog::Greedy)).unwrap()

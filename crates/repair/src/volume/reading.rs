@@ -3,7 +3,8 @@
 //! # Method
 //! Pages that lie behind each other are read with one IO, also over the header of the next record, which is read with them. The header
 //! of the first record is read at the same time, unless it is known; with the same IO, if it lies in front of the first page. A page that
-//! was never written, or was discarded, reads as zeroes.
+//! was never written, or was discarded, reads as zeroes. No header is read for pages whose checksums are known
+//! ([`KnownChecksums`](crate::known_checksums::KnownChecksums)): each header is read once.
 //!
 //! A read is planned, its IOs are done, and it is accepted. Between planning and accepting the volume may be used by others
 //! ([`SharedVolume`](crate::SharedVolume)): a read whose pages were moved meanwhile is not accepted.
@@ -17,7 +18,9 @@ use super::Volume;
 use crate::device_io::{AHEAD_MAX, ReadRange, read_buffer};
 use crate::error::RepairError;
 use crate::format::record::page_checksum;
+use crate::known_checksums::NO_SEQUENCE;
 use crate::map::Location;
+use crate::segment_table::Slot;
 
 /// A read of the device has at most this number of bytes, beside headers: it bounds the memory of a thread that reads.
 const READ_MAX: usize = 4 << 20;
@@ -29,6 +32,8 @@ struct Run {
     count: usize,
     /// The use of the segment that they lie in.
     segment_sequence: u64,
+    /// The checksums of all pages. `None`: the header has them.
+    known: Option<Vec<u32>>,
 }
 
 /// What is left of a request of a sequential reader.
@@ -67,6 +72,10 @@ pub(crate) struct PlannedRead {
     pub header: Option<u64>,
     /// The size of a page.
     pub page_size: Bytes,
+    /// Whether it begins where the last read ended.
+    pub is_sequential: bool,
+    /// Where every checksum begins.
+    seed: u32,
 }
 
 /// The next part of a read.
@@ -123,15 +132,15 @@ impl<D: Device> Volume<D> {
     }
 
     /// The read of a page that lies on the device, and of what lies behind it.
-    fn plan_at(&self, start: u64, location: Location, length: usize) -> PlannedRead {
+    fn plan_at(&self, start_byte: u64, location: Location, length: usize) -> PlannedRead {
         let size = self.page_size();
-        let (page, within) = (start / size as u64, (start % size as u64) as usize);
+        let (page, within) = (start_byte / size as u64, (start_byte % size as u64) as usize);
         let wanted = (within + length).min(READ_MAX).div_ceil(size);
         let first = self.run(page, location, wanted);
         let next = self.next_runs(&first, wanted);
         let last = next.last().unwrap_or(&first);
         let pages = first.count + next.iter().map(|run| run.count).sum::<usize>();
-        let is_known = self.headers.get(location.header()).is_some();
+        let is_known = first.known.is_some() || self.headers.get(location.header()).is_some();
         let start = if is_known || location.distance > 1 { location.position } else { location.header() };
         PlannedRead {
             within,
@@ -142,6 +151,8 @@ impl<D: Device> Volume<D> {
             header: (!is_known && start == location.position)
                 .then(|| self.layout().offset(location.header())),
             page_size: Bytes(size as u64),
+            is_sequential: start_byte == self.read_end,
+            seed: self.seed,
             first,
             next,
         }
@@ -182,6 +193,21 @@ impl<D: Device> Volume<D> {
         }
     }
 
+    /// Whether the pages of a planned read are still where they were.
+    pub(crate) fn is_there(&self, planned: &PlannedRead) -> bool {
+        planned.runs().all(|run| {
+            let segment = self.slot(run.location).segment;
+            self.placer.table().segment(segment).sequence == run.segment_sequence
+                && (0..run.count).all(|index| self.map.get(run.page + index as u64) == Some(run.at(index)))
+        })
+    }
+
+    /// Notes that another handle has read this.
+    pub(crate) fn has_read(&mut self, planned: &PlannedRead) {
+        let first = planned.first.page * planned.page_size.0 + planned.within as u64;
+        self.read_end = first + planned.length as u64;
+    }
+
     /// Takes what another handle has read. `false`: the pages were moved meanwhile, or are not what was written.
     pub(crate) fn accept(
         &mut self,
@@ -190,12 +216,7 @@ impl<D: Device> Volume<D> {
         header: &[u8],
         data: &mut [u8],
     ) -> bool {
-        let is_there = planned.runs().all(|run| {
-            let segment = self.slot(run.location).segment;
-            self.placer.table().segment(segment).sequence == run.segment_sequence
-                && (0..run.count).all(|index| self.map.get(run.page + index as u64) == Some(run.at(index)))
-        });
-        if !is_there {
+        if !self.is_there(planned) {
             return false;
         }
         if planned.header.is_some() {
@@ -206,8 +227,12 @@ impl<D: Device> Volume<D> {
 
     /// The pages from this one on that lie behind each other in its record.
     fn run(&self, page: u64, location: Location, wanted: usize) -> Run {
-        let segment_sequence = self.placer.table().segment(self.slot(location).segment).sequence;
-        Run { page, location, count: self.run_length(page, location, wanted), segment_sequence }
+        let slot = self.slot(location);
+        let segment_sequence = self.placer.table().segment(slot.segment).sequence;
+        let count = self.run_length(page, location, wanted);
+        let pages = slot.page..slot.page + count as u32;
+        let known = pages.map(|page| self.known.get(Slot { page, ..slot }, segment_sequence)).collect();
+        Run { page, location, count, segment_sequence, known }
     }
 
     /// The runs that continue this one in the next records of its segment.
@@ -300,26 +325,27 @@ impl<D: Device> Volume<D> {
         data: &mut [u8],
     ) -> Result<(), RepairError> {
         let size = self.page_size();
-        let of = |position: u32| (position - planned.start) as usize * size;
-        let mut copied = 0;
         for run in planned.runs() {
             let header = run.location.header();
-            if header >= planned.start {
-                self.headers.put_read(self.seed, header, &read[of(header)..of(header) + size]);
+            if header >= planned.start && run.known.is_none() {
+                let at = planned.place_of(header);
+                self.headers.put_read(self.seed, header, &read[at..at + size]);
             }
-            let pages = &read[of(run.location.position)..of(run.end())];
-            self.verify(run, pages)?;
-            let wanted = &pages[if copied == 0 { planned.within } else { 0 }..];
-            let length = wanted.len().min(data.len() - copied);
-            data[copied..copied + length].copy_from_slice(&wanted[..length]);
-            copied += length;
+            self.verify(run, planned.pages_of(run, read))?;
         }
+        planned.copy_wanted(read, data);
         Ok(())
     }
 
-    /// Whether these are the pages of the run.
-    fn verify(&self, run: &Run, read: &[u8]) -> Result<(), RepairError> {
+    /// Whether these are the pages of the run. If their checksums were not known, they are from now on.
+    fn verify(&mut self, run: &Run, read: &[u8]) -> Result<(), RepairError> {
         let size = self.page_size();
+        if let Some(wrong) = run.wrong_page(self.seed, size, read) {
+            return Err(self.damaged_page(run, wrong));
+        }
+        if run.known.is_some() {
+            return Ok(());
+        }
         let header = self.headers.get(run.location.header());
         let Some(header) = header.filter(|header| header.segment_sequence() == run.segment_sequence) else {
             let offset = self.layout().offset(run.location.header());
@@ -330,12 +356,18 @@ impl<D: Device> Volume<D> {
             let page = run.page + index as u64;
             let expected = header.checksum(run.at(index).distance, page);
             if expected != Some(page_checksum(self.seed, page, header.sequence(), data)) {
-                let why = format!("its checksum is not that of page {page} of the volume");
-                let offset = self.layout().offset(run.location.position) + (index * size) as u64;
-                return Err(RepairError::Damaged { what: "a page", offset, why });
+                return Err(self.damaged_page(run, index));
             }
         }
+        let slot = self.slot(Location { position: run.location.header(), distance: 0 });
+        self.known.put_header(slot, header, &self.checksums);
         Ok(())
+    }
+
+    fn damaged_page(&self, run: &Run, index: usize) -> RepairError {
+        let why = format!("its checksum is not that of page {} of the volume", run.page + index as u64);
+        let offset = self.layout().offset(run.location.position + index as u32);
+        RepairError::Damaged { what: "a page", offset, why }
     }
 }
 
@@ -348,6 +380,45 @@ impl PlannedRead {
     fn runs(&self) -> impl Iterator<Item = &Run> {
         std::iter::once(&self.first).chain(&self.next)
     }
+
+    /// Where a position lies in what was read.
+    fn place_of(&self, position: u32) -> usize {
+        (position - self.start) as usize * self.page_size.0 as usize
+    }
+
+    /// The pages of a run in what was read.
+    fn pages_of<'a>(&self, run: &Run, read: &'a [u8]) -> &'a [u8] {
+        &read[self.place_of(run.location.position)..self.place_of(run.end())]
+    }
+
+    /// Whether all checksums are known, so that no header is needed.
+    pub fn is_known(&self) -> bool {
+        self.runs().all(|run| run.known.is_some())
+    }
+
+    /// Copies what was wanted out of what was read, if the checksums are known and right.
+    pub fn copy_known(&self, read: &[u8], data: &mut [u8]) -> bool {
+        let size = self.page_size.0 as usize;
+        let is_right = |run: &Run| {
+            run.known.is_some() && run.wrong_page(self.seed, size, self.pages_of(run, read)).is_none()
+        };
+        let is_right = self.runs().all(is_right);
+        if is_right {
+            self.copy_wanted(read, data);
+        }
+        is_right
+    }
+
+    /// Copies what was wanted out of what was read.
+    fn copy_wanted(&self, read: &[u8], data: &mut [u8]) {
+        let mut copied = 0;
+        for run in self.runs() {
+            let wanted = &self.pages_of(run, read)[if copied == 0 { self.within } else { 0 }..];
+            let length = wanted.len().min(data.len() - copied);
+            data[copied..copied + length].copy_from_slice(&wanted[..length]);
+            copied += length;
+        }
+    }
 }
 
 /// Memory of at least this size: the buffer that is kept, or a new one if it is too small.
@@ -356,6 +427,13 @@ pub(super) fn taken(kept: &mut Buffer, size: Bytes) -> Buffer {
 }
 
 impl Run {
+    /// The first page that does not have its known checksum. `None`: each has, or they are not known.
+    fn wrong_page(&self, seed: u32, page_size: usize, pages: &[u8]) -> Option<usize> {
+        let known = self.known.as_ref()?;
+        let mut pages = (self.page..).zip(pages.chunks_exact(page_size)).zip(known);
+        pages.position(|((page, data), &known)| page_checksum(seed, page, NO_SEQUENCE, data) != known)
+    }
+
     /// The position behind its last page.
     fn end(&self) -> u32 {
         self.location.position + self.count as u32

@@ -8,6 +8,7 @@ use crate::error::RepairError;
 use crate::format::checkpoint::Change;
 use crate::format::page_checksum::data_checksum;
 use crate::format::record::{Entry, RecordHeader};
+use crate::known_checksums::NO_SEQUENCE;
 use crate::map::Location;
 use crate::open_record::OpenRecord;
 use crate::seeded_bug::SeededBug;
@@ -250,6 +251,7 @@ impl<D: Device> Volume<D> {
         let page_size = self.page_size();
         self.sequence += 1;
         let OpenRecord { segment, position, mut entries, mut buffer, pages, written, .. } = record;
+        let use_of_segment = self.placer.table().segment(segment).sequence;
         let mut distance = 0;
         for entry in &mut entries {
             distance += u8::from(entry.has_data());
@@ -261,6 +263,8 @@ impl<D: Device> Volume<D> {
                         *entry = Entry::Superseded;
                         continue;
                     }
+                    let kept = self.checksums.of_page(*page, NO_SEQUENCE, *checksum);
+                    self.known.put(self.slot(location), use_of_segment, kept);
                     *checksum = self.checksums.of_page(*page, self.sequence, *checksum);
                     self.since_checkpoint.changes.push(Change::Put { page: *page, location });
                 }
