@@ -12,6 +12,7 @@
 
 mod attributes;
 mod beneath;
+mod caller;
 mod open_beneath;
 mod pattern;
 mod requests;

@@ -10,16 +10,15 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use fuser::Request;
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, StatVfs, Timestamps, Uid};
 use rustix::io::Errno;
 
+use super::caller::Caller;
 use crate::locks::lock;
 
 /// Set in the numbers of files beneath. Programs take numbers for signed, so the highest bit is not used.
@@ -28,6 +27,9 @@ pub(super) const BENEATH: u64 = 1 << 62;
 const OTHER: u64 = 1 << 60;
 const SET_GROUP: u32 = 0o2000;
 const SET_IDS: u32 = 0o6000;
+const PERMISSIONS: u32 = 0o7777;
+/// What an open beneath keeps of the program's flags. The kernel has done what the others say.
+const KEPT_FLAGS: OFlags = OFlags::ACCMODE.union(OFlags::DSYNC).union(OFlags::SYNC);
 
 /// A file that the kernel knows.
 struct Known {
@@ -107,7 +109,7 @@ impl Beneath {
     /// A path that leads to the file itself.
     pub(super) fn path(&self, number: u64) -> Result<(PathBuf, Arc<OwnedFd>), Errno> {
         let descriptor = self.descriptor(number)?;
-        Ok((PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_raw_fd())), descriptor))
+        Ok((path_of(&*descriptor), descriptor))
     }
 
     pub(super) fn lookup(&self, parent: u64, name: &OsStr) -> Result<(u64, Stat), Errno> {
@@ -119,83 +121,72 @@ impl Beneath {
         rustix::fs::fstat(&*self.descriptor(number)?)
     }
 
-    /// Opens a file. The kernel has done what these flags say, except for the access mode and for writing through.
+    /// Opens a file, for which the kernel has checked the caller's permissions.
     pub(super) fn open(&self, number: u64, flags: i32) -> Result<File, Errno> {
-        let flags = OFlags::from_bits_retain(flags as u32);
-        let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR);
-        let reads = !flags.contains(OFlags::WRONLY);
-        let kept = (flags & (OFlags::DSYNC | OFlags::SYNC)).bits();
         let (path, _kept_open) = self.path(number)?;
-        let mut options = OpenOptions::new();
-        options.read(reads).write(writes).custom_flags(kept as i32);
-        options.open(path).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        let flags = OFlags::from_bits_retain(flags as u32) & KEPT_FLAGS | OFlags::CLOEXEC;
+        Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
     }
 
-    /// Makes a regular file in the name of the caller, and opens it.
+    /// Makes a regular file in the name of the caller, and opens it. If there is one by now, the kernel is asked to look again, and
+    /// to check who may open that one.
     pub(super) fn create(
         &self,
-        request: &Request,
+        caller: Caller,
         parent: u64,
         name: &OsStr,
         mode: u32,
         flags: i32,
     ) -> Result<(u64, Stat, File), Errno> {
         let directory = self.descriptor(parent)?;
-        let access = OFlags::from_bits_retain(flags as u32) & (OFlags::ACCMODE | OFlags::EXCL);
-        let flags = access | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let made = rustix::fs::openat(&*directory, name, flags, Mode::from_raw_mode(mode))?;
-        self.give(request, parent, name, mode)?;
-        let (number, status) = self.lookup(parent, name)?;
+        let asked = OFlags::from_bits_retain(flags as u32);
+        let new = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let acting = caller.begin()?;
+        let made = rustix::fs::openat(&*directory, name, asked & KEPT_FLAGS | new, Mode::from_raw_mode(mode));
+        let made = made.map_err(|error| match error {
+            Errno::EXIST if !asked.contains(OFlags::EXCL) => Errno::STALE,
+            error => error,
+        })?;
+        let path = path_of(&made);
+        // The mask of this process, and what bits the directory hands on, do not count.
+        if rustix::fs::fstat(&made)?.st_mode & PERMISSIONS != mode & PERMISSIONS {
+            rustix::fs::fchmod(&made, Mode::from_raw_mode(mode & PERMISSIONS))?;
+        }
+        drop(acting);
+        let found = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let (number, status) = self.add(found)?;
         Ok((number, status, made.into()))
     }
 
     /// Makes something in a directory in the name of the caller.
     pub(super) fn make(
         &self,
-        request: &Request,
+        caller: Caller,
         parent: u64,
         name: &OsStr,
         mode: u32,
         made: Made<'_>,
     ) -> Result<(u64, Stat), Errno> {
         let directory = self.descriptor(parent)?;
-        let permissions = Mode::from_raw_mode(mode & 0o7777);
+        let permissions = Mode::from_raw_mode(mode & PERMISSIONS);
+        let acting = caller.begin()?;
+        let is_link = matches!(made, Made::Link(_));
         match made {
             Made::Directory => rustix::fs::mkdirat(&*directory, name, permissions)?,
-            Made::Link(target) => {
-                rustix::fs::symlinkat(target, &*directory, name)?;
-                self.give_owner(request, parent, name)?;
-                return self.lookup(parent, name);
-            }
+            Made::Link(target) => rustix::fs::symlinkat(target, &*directory, name)?,
             Made::Node(kind, device) => rustix::fs::mknodat(&*directory, name, kind, permissions, device)?,
         }
-        self.give(request, parent, name, mode)?;
-        self.lookup(parent, name)
-    }
-
-    /// Gives what was just made to the caller, with the permissions that it asked for.
-    fn give(&self, request: &Request, parent: u64, name: &OsStr, mode: u32) -> Result<(), Errno> {
-        self.give_owner(request, parent, name)?;
-        let directory = self.descriptor(parent)?;
-        let found = rustix::fs::statat(&*directory, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode & 0o7777;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let found = rustix::fs::openat(&*directory, name, flags, Mode::empty())?;
+        let is = rustix::fs::fstat(&found)?.st_mode & PERMISSIONS;
         // What a directory hands on to its directories stays.
-        let wanted = mode & 0o7777 | found & SET_GROUP;
-        match found == wanted && mode & SET_IDS == 0 {
-            true => Ok(()),
-            false => rustix::fs::chmodat(&*directory, name, Mode::from_raw_mode(wanted), AtFlags::empty()),
+        let wanted = mode & PERMISSIONS | is & SET_GROUP;
+        if !is_link && is != wanted {
+            // If somebody put another file there meanwhile, the caller changes it only if it belongs to the caller.
+            rustix::fs::chmod(path_of(&found), Mode::from_raw_mode(wanted))?;
         }
-    }
-
-    fn give_owner(&self, request: &Request, parent: u64, name: &OsStr) -> Result<(), Errno> {
-        let directory = self.descriptor(parent)?;
-        let found = rustix::fs::statat(&*directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let hands_on = rustix::fs::fstat(&*directory)?.st_mode & SET_GROUP != 0;
-        let group = if hands_on { found.st_gid } else { request.gid() };
-        if (found.st_uid, found.st_gid) == (request.uid(), group) {
-            return Ok(());
-        }
-        let (user, group) = (Some(Uid::from_raw(request.uid())), Some(Gid::from_raw(group)));
-        rustix::fs::chownat(&*directory, name, user, group, AtFlags::SYMLINK_NOFOLLOW)
+        drop(acting);
+        self.add(found)
     }
 
     pub(super) fn remove(&self, parent: u64, name: &OsStr, flags: AtFlags) -> Result<(), Errno> {
@@ -219,13 +210,13 @@ impl Beneath {
 
     pub(super) fn change_mode(&self, number: u64, mode: u32) -> Result<(), Errno> {
         let (path, _kept_open) = self.path(number)?;
-        rustix::fs::chmod(path, Mode::from_raw_mode(mode & 0o7777))
+        rustix::fs::chmod(path, Mode::from_raw_mode(mode & PERMISSIONS))
     }
 
     /// Takes the set-user-ID bit away, and the set-group-ID bit of what its group may execute, as the kernel does at a write.
     pub(super) fn clear_set_ids(&self, number: u64) -> Result<(), Errno> {
         const GROUP_EXECUTES: u32 = 0o010;
-        let mode = self.status(number)?.st_mode & 0o7777;
+        let mode = self.status(number)?.st_mode & PERMISSIONS;
         let cleared = if mode & GROUP_EXECUTES != 0 { SET_IDS } else { SET_IDS & !SET_GROUP };
         if mode & cleared == 0 { Ok(()) } else { self.change_mode(number, mode & !cleared) }
     }
@@ -264,5 +255,81 @@ impl Beneath {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(&*self.descriptor(number)?, ".", flags, Mode::empty())?;
         rustix::fs::fsync(opened)
+    }
+}
+
+/// A path that leads to an open file itself.
+fn path_of(opened: &impl AsRawFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    use super::*;
+
+    const CALLER: Caller = Caller { user: 4321, group: 8765 };
+    const READ_WRITE: i32 = 2;
+
+    fn root_of(folder: &std::path::Path) -> Option<(Beneath, u64)> {
+        if !rustix::process::geteuid().is_root() {
+            flashlab_skip::skip(flashlab_skip::Need::Root, "only root acts in the name of others");
+            return None;
+        }
+        let beneath = Beneath::default();
+        let (number, _) = beneath.add(File::open(folder).unwrap().into()).unwrap();
+        Some((beneath, number))
+    }
+
+    #[test]
+    fn what_others_put_in_the_way_is_neither_opened_nor_given_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some((beneath, root)) = root_of(folder.path()) else { return };
+        let secret = folder.path().join("secret");
+        fs::write(&secret, "of root").unwrap();
+        fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&secret, folder.path().join("link")).unwrap();
+        for name in ["secret", "link"] {
+            let create = |flags| beneath.create(CALLER, root, OsStr::new(name), 0o100666, flags).err();
+            // The kernel looks again after this error.
+            assert_eq!(create(READ_WRITE), Some(Errno::STALE), "{name}");
+            assert_eq!(create(READ_WRITE | OFlags::EXCL.bits() as i32), Some(Errno::EXIST), "{name}");
+            for made in [Made::Directory, Made::Link(OsStr::new("/")), Made::Node(FileType::Fifo, 0)] {
+                let made = beneath.make(CALLER, root, OsStr::new(name), 0o777, made);
+                assert_eq!(made.err(), Some(Errno::EXIST), "{name}");
+            }
+        }
+        let found = secret.metadata().unwrap();
+        assert_eq!((found.uid(), found.mode() & PERMISSIONS), (0, 0o600));
+    }
+
+    #[test]
+    fn what_is_made_belongs_to_the_caller_who_gets_no_power_over_other_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some((beneath, root)) = root_of(folder.path()) else { return };
+        let owner = |status: &Stat| (status.st_uid, status.st_gid, status.st_mode & PERMISSIONS);
+        let (number, status, _) =
+            beneath.create(CALLER, root, OsStr::new("file"), 0o100666, READ_WRITE).unwrap();
+        assert_eq!(owner(&status), (4321, 8765, 0o666));
+        assert_eq!(beneath.lookup(root, OsStr::new("file")).unwrap().0, number);
+        let make = |name: &str, made| {
+            let (_, status) = beneath.make(CALLER, root, OsStr::new(name), 0o777, made).unwrap();
+            owner(&status)
+        };
+        assert_eq!(make("directory", Made::Directory), (4321, 8765, 0o777));
+        assert_eq!(make("pipe", Made::Node(FileType::Fifo, 0)), (4321, 8765, 0o777));
+        assert_eq!(make("link", Made::Link(OsStr::new("/"))), (4321, 8765, 0o777));
+        // A directory that hands its group on.
+        rustix::fs::chmod(folder.path(), Mode::from_raw_mode(0o2755)).unwrap();
+        assert_eq!(make("inner", Made::Directory), (4321, 0, 0o2777));
+
+        let of_root = folder.path().join("of_root");
+        fs::write(&of_root, "").unwrap();
+        let acting = CALLER.begin().unwrap();
+        assert_eq!(rustix::fs::chmod(&of_root, Mode::from_raw_mode(0o666)), Err(Errno::PERM));
+        drop(acting);
+        assert_eq!(rustix::fs::chmod(&of_root, Mode::from_raw_mode(0o666)), Ok(()));
     }
 }

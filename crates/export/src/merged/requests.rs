@@ -1,6 +1,7 @@
 //! The kernel's requests: each is answered on its file's side.
 
 use super::attributes::{attr_of, kind_of};
+use super::caller::Caller;
 use super::*;
 
 impl Filesystem for MergedFiles {
@@ -130,7 +131,7 @@ impl Filesystem for MergedFiles {
             Side::Beneath(parent) => {
                 let kind = rustix::fs::FileType::from_raw_mode(mode);
                 let made = Made::Node(kind, device.into());
-                answer_added(self.beneath.make(request, parent, name, mode, made), reply);
+                answer_added(self.beneath.make(Caller::of(request), parent, name, mode, made), reply);
             }
         }
     }
@@ -147,7 +148,10 @@ impl Filesystem for MergedFiles {
         match self.side_of_name(parent, name) {
             Side::Volume(parent) => self.volume.mkdir(request, parent, name, mode, umask, reply),
             Side::Beneath(parent) => {
-                answer_added(self.beneath.make(request, parent, name, mode, Made::Directory), reply);
+                answer_added(
+                    self.beneath.make(Caller::of(request), parent, name, mode, Made::Directory),
+                    reply,
+                );
             }
         }
     }
@@ -157,7 +161,7 @@ impl Filesystem for MergedFiles {
             Side::Volume(parent) => self.volume.symlink(request, parent, name, target, reply),
             Side::Beneath(parent) => {
                 let made = Made::Link(target.as_os_str());
-                answer_added(self.beneath.make(request, parent, name, 0, made), reply);
+                answer_added(self.beneath.make(Caller::of(request), parent, name, 0, made), reply);
             }
         }
     }
@@ -174,13 +178,15 @@ impl Filesystem for MergedFiles {
     ) {
         match self.side_of_name(parent, name) {
             Side::Volume(parent) => self.volume.create(request, parent, name, mode, umask, flags, reply),
-            Side::Beneath(parent) => match self.beneath.create(request, parent, name, mode, flags) {
-                Ok((number, status, file)) => {
-                    let (attributes, handle) = (attr_of(number, &status), self.open.add_file(file));
-                    reply.created(&NOT_KEPT, &attributes, Generation(0), handle, FopenFlags::empty());
+            Side::Beneath(parent) => {
+                match self.beneath.create(Caller::of(request), parent, name, mode, flags) {
+                    Ok((number, status, file)) => {
+                        let (attributes, handle) = (attr_of(number, &status), self.open.add_file(file));
+                        reply.created(&NOT_KEPT, &attributes, Generation(0), handle, FopenFlags::empty());
+                    }
+                    Err(error) => reply.error(fuse_errno(error)),
                 }
-                Err(error) => reply.error(fuse_errno(error)),
-            },
+            }
         }
     }
 
