@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
+use flashlab_export::private_directory;
 
 use crate::exit::Ended;
 use crate::{files, output};
@@ -45,7 +45,7 @@ impl Background {
 /// If it ends before the disk is ready. Its messages are printed, and its exit code becomes that of the
 /// error.
 fn start(log: Option<&Path>) -> Result<()> {
-    let own = if log.is_none() { Some(private_directory()?) } else { None };
+    let own = if log.is_none() { Some(log_directory()?) } else { None };
     let default = || own.as_deref().unwrap_or(Path::new("")).join("server.log");
     let log: PathBuf = log.map_or_else(default, Path::to_owned);
     // A file that exists keeps what it contains.
@@ -77,17 +77,8 @@ fn start(log: Option<&Path>) -> Result<()> {
     output::text(&ready)
 }
 
-/// A new directory that only this user can use, under a name that nobody can guess: a log in a shared directory could be another
-/// user's link.
-fn private_directory() -> Result<PathBuf> {
-    const SOURCE: &str = "/proc/sys/kernel/random/uuid";
-    let random = fs::read_to_string(SOURCE).with_context(|| format!("cannot read {SOURCE}"))?;
-    let directory = std::env::temp_dir().join(format!("flashlab-{}", random.trim()));
-    let made = fs::DirBuilder::new().mode(0o700).create(&directory);
-    made.with_context(|| {
-        format!("cannot make the directory {} for the log: name a file with {LOG}", directory.display())
-    })?;
-    Ok(directory)
+fn log_directory() -> Result<PathBuf> {
+    private_directory().with_context(|| format!("there is no place for the log: name a file with {LOG}"))
 }
 
 /// The words of the command, without the options for this process.

@@ -35,7 +35,7 @@ use fuser::{
 
 use crate::awake::AwakeCpus;
 use crate::file_counts::FileCounts;
-use crate::fuse::{FuseMount, THREADS, is_dead_mount, serve_in_parallel};
+use crate::fuse::{FILES_NAME, FuseMount, THREADS, is_dead_mount_of_files, serve_in_parallel};
 use crate::locks::lock;
 use crate::shared_files::{OpenFiles, PERMISSIONS, SharedFiles, fallocate};
 
@@ -44,7 +44,10 @@ const VALID: Duration = Duration::from_secs(3600);
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
 const SET_USER: u32 = 0o4000;
 /// In the mode of a directory: what is made in it belongs to its group.
-const SET_GROUP: u32 = 0o2000;
+pub(crate) const SET_GROUP: u32 = 0o2000;
+/// Of lseek: the next data, or the next hole (linux/fs.h).
+pub(crate) const SEEK_DATA: i32 = 3;
+pub(crate) const SEEK_HOLE: i32 = 4;
 const GROUP_EXECUTES: u32 = 0o010;
 /// The extended attributes that files have.
 const EXTENDED_PREFIX: &[u8] = b"user.";
@@ -58,9 +61,9 @@ const DROPPED_CACHE_MAX: Bytes = Bytes(128 << 10);
 /// When FUSE is missing or not permitted, or `directory` is no directory or busy.
 pub fn mount_files(files: SharedFiles, directory: &Path) -> io::Result<FuseMount> {
     let mount = FilesMount::new(files, Arc::default());
-    match is_dead_mount(directory) {
-        true => FuseMount::in_place_of_dead(mount, directory, THREADS),
-        false => FuseMount::of(mount, directory, THREADS),
+    match is_dead_mount_of_files(directory) {
+        true => FuseMount::in_place_of_dead(mount, FILES_NAME, directory, THREADS),
+        false => FuseMount::of(mount, FILES_NAME, directory, THREADS),
     }
 }
 
@@ -160,10 +163,10 @@ fn known(files: &mut OpenFiles, id: FileId) -> Result<FileAttr, RepairError> {
 
 /// The mode after a change of the data or the owner. Without its permission to execute, the bit of the group means something else, and
 /// stays for members of the group.
-fn without_set_ids(old: FileAttributes, request: &Request) -> u32 {
-    let may_keep = is_root(request) || request.gid() == old.group;
-    let set_group = if may_keep && old.mode & GROUP_EXECUTES == 0 { 0 } else { SET_GROUP };
-    old.mode & !SET_USER & !set_group
+pub(crate) fn without_set_ids(mode: u32, group: u32, request: &Request) -> u32 {
+    let may_keep = is_root(request) || request.gid() == group;
+    let set_group = if may_keep && mode & GROUP_EXECUTES == 0 { 0 } else { SET_GROUP };
+    mode & !SET_USER & !set_group
 }
 
 /// Clears the set-user-ID and set-group-ID bits after a change by a user who may not keep them.
@@ -174,13 +177,13 @@ fn clear_set_ids(
     now_ns: i64,
 ) -> Result<(), RepairError> {
     let old = files.status(id)?.attributes;
-    match without_set_ids(old, request) {
+    match without_set_ids(old.mode, old.group, request) {
         mode if mode == old.mode => Ok(()),
         mode => files.set_attributes(id, FileAttributes { mode, changed_ns: now_ns, ..old }),
     }
 }
 
-fn is_root(request: &Request) -> bool {
+pub(crate) fn is_root(request: &Request) -> bool {
     request.uid() == 0
 }
 
@@ -246,7 +249,7 @@ impl Filesystem for FilesMount {
             let old = status.attributes;
             let is_chown = user.is_some() || group.is_some();
             let kept = match is_chown && status.kind != FileKind::Directory {
-                true => without_set_ids(old, request),
+                true => without_set_ids(old.mode, old.group, request),
                 false => old.mode,
             };
             let new = FileAttributes {
@@ -510,21 +513,19 @@ impl Filesystem for FilesMount {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        const DATA: i32 = 3;
-        const HOLE: i32 = 4;
         // Programs may copy what is data alone: nothing with data may be a hole.
         let is_written = lock(&self.writers).contains_key(&id_of(node));
         let found = self.files.with(|files, _| match (whence, u64::try_from(offset)) {
-            (DATA | HOLE, Ok(offset)) if is_written => {
+            (SEEK_DATA | SEEK_HOLE, Ok(offset)) if is_written => {
                 let size = files.status(id_of(node))?.size.0;
                 match offset < size {
-                    true => Ok(if whence == DATA { offset } else { size }),
+                    true => Ok(if whence == SEEK_DATA { offset } else { size }),
                     false => Err(FileRefusal::NoData.into()),
                 }
             }
-            (DATA, Ok(offset)) => files.seek_data(id_of(node), offset),
-            (HOLE, Ok(offset)) => files.seek_hole(id_of(node), offset),
-            (DATA | HOLE, Err(_)) => Err(FileRefusal::NoData.into()),
+            (SEEK_DATA, Ok(offset)) => files.seek_data(id_of(node), offset),
+            (SEEK_HOLE, Ok(offset)) => files.seek_hole(id_of(node), offset),
+            (SEEK_DATA | SEEK_HOLE, Err(_)) => Err(FileRefusal::NoData.into()),
             _ => Err(FileRefusal::Invalid.into()),
         });
         match found {
@@ -694,15 +695,20 @@ fn extended_name(name: &OsStr) -> Result<&[u8], RepairError> {
 fn time_ns(time: TimeOrNow, now_ns: i64) -> i64 {
     match time {
         TimeOrNow::Now => now_ns,
-        TimeOrNow::SpecificTime(time) => match time.duration_since(UNIX_EPOCH) {
-            Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
-            // fuser 0.18 makes of -s seconds and n nanoseconds the time s seconds and n nanoseconds before 1970.
-            Err(before) => {
-                let (seconds, nanoseconds) = (before.duration().as_secs(), before.duration().subsec_nanos());
-                let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-                seconds.saturating_neg().saturating_mul(1_000_000_000).saturating_add(nanoseconds.into())
-            }
-        },
+        TimeOrNow::SpecificTime(time) => {
+            let (seconds, nanoseconds) = seconds_of(time);
+            seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds.into())
+        }
+    }
+}
+
+/// A time that a program asked for, in seconds since 1970 and nanoseconds after them.
+pub(crate) fn seconds_of(time: SystemTime) -> (i64, u32) {
+    let seconds = |distance: Duration| i64::try_from(distance.as_secs()).unwrap_or(i64::MAX);
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => (seconds(since), since.subsec_nanos()),
+        // fuser 0.18 makes of -s seconds and n nanoseconds the time s seconds and n nanoseconds before 1970.
+        Err(before) => (-seconds(before.duration()), before.duration().subsec_nanos()),
     }
 }
 

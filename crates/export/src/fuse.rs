@@ -34,11 +34,14 @@ use crate::deadlines::Deadlines;
 use crate::io::{Data, Io, PendingAnswer};
 use crate::live::LiveDisk;
 use crate::locks::lock;
+use crate::private::private_directory;
 
 /// The file's name in the directory.
 pub const FILE: &str = "disk";
-/// The source of the mount, as `/proc/mounts` shows it.
-pub const NAME: &str = "flashlab";
+/// The source of a disk's mount, as `/proc/mounts` shows it.
+const NAME: &str = "flashlab";
+/// The source of a mount of files.
+pub const FILES_NAME: &str = "flashlab-files";
 const FILE_NODE: INodeNo = INodeNo(2);
 /// The time that the kernel may cache attributes and names: long, because they never change.
 const VALID: Duration = Duration::from_secs(3600);
@@ -67,7 +70,7 @@ impl FuseMount {
     pub fn new(disk: Arc<LiveDisk>, directory: &Path, lead: Nanos) -> io::Result<FuseMount> {
         // A model answers at once when an IO is due, and its IOs begin in the order of their arrival.
         let threads = if disk.is_in_wall_time() { THREADS } else { 1 };
-        FuseMount::of(Export::new(disk, lead), directory, threads)
+        FuseMount::of(Export::new(disk, lead), NAME, directory, threads)
     }
 
     /// Mounts a file system in the place of the one whose server was killed, so that no program ever reaches the directory beneath.
@@ -76,30 +79,36 @@ impl FuseMount {
     /// that: the dead one goes first.
     pub(crate) fn in_place_of_dead(
         filesystem: impl Filesystem,
+        name: &str,
         directory: &Path,
         threads: usize,
     ) -> io::Result<FuseMount> {
         if !rustix::process::geteuid().is_root() {
             unmount(directory, true)?;
-            return FuseMount::of(filesystem, directory, threads);
+            return FuseMount::of(filesystem, name, directory, threads);
         }
-        let elsewhere = std::env::temp_dir().join(format!("flashlab-mount-{}", std::process::id()));
-        std::fs::create_dir(&elsewhere)?;
-        let moved = FuseMount::of(filesystem, &elsewhere, threads).and_then(|mut mount| {
+        let elsewhere = private_directory()?;
+        let moved = FuseMount::of(filesystem, name, &elsewhere, threads).and_then(|mut mount| {
             move_beneath(&elsewhere, directory)?;
             unmount(&elsewhere, true)?;
             (mount.directory, mount.is_moved) = (directory.to_owned(), true);
             Ok(mount)
         });
-        std::fs::remove_dir(&elsewhere)?;
+        // It is empty, and in nobody's way.
+        let _ = std::fs::remove_dir(&elsewhere);
         moved
     }
 
     /// Mounts a file system on the directory.
-    pub(crate) fn of(filesystem: impl Filesystem, directory: &Path, threads: usize) -> io::Result<FuseMount> {
+    pub(crate) fn of(
+        filesystem: impl Filesystem,
+        name: &str,
+        directory: &Path,
+        threads: usize,
+    ) -> io::Result<FuseMount> {
         let mut config = Config::default();
         config.mount_options = vec![
-            MountOption::FSName(NAME.to_owned()),
+            MountOption::FSName(name.to_owned()),
             MountOption::Subtype("flashlab".to_owned()),
             MountOption::DefaultPermissions,
             MountOption::NoDev,
@@ -169,10 +178,10 @@ impl Drop for FuseMount {
     }
 }
 
-/// Whether what is mounted on this directory, whose path is canonical, is ours and its server is gone.
-pub fn is_dead_mount(directory: &Path) -> bool {
+/// Whether files are mounted on this directory, whose path is canonical, and their server is gone.
+pub fn is_dead_mount_of_files(directory: &Path) -> bool {
     // The kernel may answer a `stat` from its cache, but never this.
-    flashlab_host::mounted_on(directory).is_some_and(|source| source == Path::new(NAME))
+    flashlab_host::mounted_on(directory).is_some_and(|source| source == Path::new(FILES_NAME))
         && matches!(rustix::fs::statvfs(directory), Err(rustix::io::Errno::NOTCONN))
 }
 

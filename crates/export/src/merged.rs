@@ -23,7 +23,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use flashlab_repair::FileId;
 use fuser::{
@@ -32,12 +32,12 @@ use fuser::{
     ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
     Request, TimeOrNow, WriteFlags,
 };
-use rustix::fs::{AtFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, XattrFlags};
+use rustix::fs::{AtFlags, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, XattrFlags};
 use rustix::io::Errno;
 
 use crate::file_counts::FileCounts;
 use crate::files_fuse::{FilesMount, type_of};
-use crate::fuse::FuseSession;
+use crate::fuse::{FuseSession, THREADS};
 use crate::shared_files::SharedFiles;
 
 use attributes::attr_of;
@@ -50,8 +50,6 @@ pub use pattern::name_matches;
 const MERGED: u64 = 1 << 61;
 /// How the names of merged directories in the root begin; their number follows. Only who mounts sees the root.
 pub const MERGED_NAME: &str = ".flashlab-merged-";
-/// Threads that answer requests. More of them have not been tried with the directory beneath.
-const THREADS: usize = 1;
 /// Others may change what lies beneath at any time.
 const NOT_KEPT: Duration = Duration::ZERO;
 

@@ -19,7 +19,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use flashlab_export::fuse::NAME;
+use flashlab_export::fuse::FILES_NAME;
 use flashlab_export::merged::MERGED_NAME;
 use flashlab_host::{enter_mount_namespace, mount_fuse, mount_subtrees};
 
@@ -52,7 +52,7 @@ impl MountedProgram {
         let managed = managed_directories(&self.files)?;
         let beneath: Vec<File> = managed.iter().map(open_beneath).collect::<Result<_>>()?;
         let mounted = &managed[0].path;
-        let fuse = mount_fuse(NAME, mounted).map_err(not_possible)?;
+        let fuse = mount_fuse(FILES_NAME, mounted).map_err(not_possible)?;
         let namespace = fs::read_link("/proc/self/ns/mnt").context("cannot read /proc/self/ns/mnt")?;
         passed::send(&socket, &fuse, &namespace.to_string_lossy()).context("repair run has ended")?;
         drop(fuse);

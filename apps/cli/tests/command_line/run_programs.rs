@@ -257,7 +257,7 @@ fn names_that_match_live_on_the_volume_and_others_beneath() {
         "set -e; cd {}; cat settings sub/file link; echo data > app.db; echo log > app.log; mv app.db app.old; ls; cat app.old; \
          mv app.old app.db; ln app.db x 2> /dev/null && echo linked; ln app.log y; rm y; mkdir -p sub/a/b app.dir; \
          echo in > app.dir/f; chmod 640 settings; echo more >> settings; rmdir sub/a/b; mkfifo pipe; \
-         (echo piped > pipe &); cat pipe; rm pipe; touch -d @5 sub/file; truncate -s 3 app.log; ls",
+         (echo piped > pipe &); cat pipe; rm pipe; touch -d @5 sub/file; touch -d @-1.5 settings; truncate -s 3 app.log; ls",
         run.data().display()
     );
     let said =
@@ -274,6 +274,8 @@ fn names_that_match_live_on_the_volume_and_others_beneath() {
     assert_eq!(fs::read_to_string(run.path("settings")).unwrap(), "beneath\nmore\n");
     assert_eq!(fs::metadata(run.path("settings")).unwrap().mode() & 0o777, 0o640);
     assert_eq!(fs::metadata(run.path("sub/file")).unwrap().mtime(), 5);
+    let settings = fs::metadata(run.path("settings")).unwrap();
+    assert_eq!((settings.mtime(), settings.mtime_nsec()), (-2, 500_000_000));
     assert_eq!(fs::read_to_string(run.path("app.log")).unwrap(), "log");
     // What is on the volume and not named by a pattern is not hidden in silence.
     let other = run.run(&["m/app.db*"], &["ls", &run.path("")]);
@@ -286,6 +288,45 @@ fn names_that_match_live_on_the_volume_and_others_beneath() {
     assert_eq!(hidden.out, "data\n", "{hidden}");
     run.refuses((&["--copy-in"], &["m/app.d*"]), &["true"], 3, "app.db already");
     assert_eq!(fs::read_to_string(run.path("app.db")).unwrap(), "beneath");
+    run.is_left_in_order();
+}
+
+#[test]
+fn another_user_makes_its_own_files_beneath_and_clears_set_id_bits() {
+    const USER: u32 = 4321;
+    let Some(run) = Run::new("48MiB") else { return };
+    if !rustix::process::geteuid().is_root() {
+        return skip(Need::Root, "only root starts programs of others");
+    }
+    fs::create_dir(run.path("sub")).unwrap();
+    for name in ["sub/cut", "sub/allocated"] {
+        fs::write(run.path(name), "data").unwrap();
+        std::os::unix::fs::chown(run.path(name), Some(USER), Some(USER)).unwrap();
+        fs::set_permissions(run.path(name), fs::Permissions::from_mode(0o6755)).unwrap();
+    }
+    std::os::unix::fs::chown(run.path("sub"), Some(USER), Some(USER)).unwrap();
+    fs::write(run.path("sub/secret"), "of root").unwrap();
+    let script = "umask 0; truncate -s 1 cut; fallocate -l 9 allocated; echo > new; mkdir d; ln -s new link; mkfifo p; \
+                  echo more >> new; chmod 666 secret 2> /dev/null || echo refused";
+    let as_user = format!(
+        "cd {}; exec setpriv --reuid {USER} --regid {USER} --clear-groups sh -c '{script}'",
+        run.path("sub")
+    );
+    assert_eq!(run.succeeds(&["m/app*"], &["sh", "-c", &as_user]), "refused");
+    let found = |name: &str| {
+        let found = fs::symlink_metadata(run.path(name)).unwrap();
+        (found.uid(), found.gid(), found.mode() & 0o7777)
+    };
+    for (name, mode) in [
+        ("sub/cut", 0o755),
+        ("sub/allocated", 0o755),
+        ("sub/new", 0o666),
+        ("sub/d", 0o777),
+        ("sub/link", 0o777),
+        ("sub/p", 0o666),
+    ] {
+        assert_eq!(found(name), (USER, USER, mode), "{name}");
+    }
     run.is_left_in_order();
 }
 
@@ -327,6 +368,19 @@ fn what_is_not_possible_is_refused_and_leaves_nothing() {
     fs::write(run.place.path("file"), "").unwrap();
     run.refuses((&[], &["file"]), &["true"], 2, "it is no directory");
     run.refuses((&[], &["m", "m"]), &["no such program"], 2, "cannot start no such program");
+    // A volume among its own files, however it is named.
+    let within = run.directory.path(&run.volume).canonicalize().unwrap();
+    symlink(&within, run.place.path("volume")).unwrap();
+    let (folder, name) = (within.parent().unwrap().display(), within.file_name().unwrap().to_str().unwrap());
+    for files in [format!("{folder}"), format!("{folder}/{}*", &name[..1])] {
+        for option in ["--copy-in", "--hide"] {
+            let volume = run.place.path("volume");
+            let ran =
+                run.directory.flashlab(&["repair", "run", option, "--files", &files, &volume, "--", "true"]);
+            assert_eq!(ran.code, Some(3), "{ran}");
+            assert!(ran.err.contains("lies among the files"), "{ran}");
+        }
+    }
     // A pattern that nothing matches: files may come.
     run.succeeds(&["m/none*"], &["true"]);
     // The volume has one opener, and another volume's run may begin in a run.

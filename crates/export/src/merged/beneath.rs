@@ -15,19 +15,19 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use fuser::Request;
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, StatVfs, Timestamps, Uid};
 use rustix::io::Errno;
 
 use super::caller::Caller;
+use crate::files_fuse::{SET_GROUP, without_set_ids};
 use crate::locks::lock;
+use crate::shared_files::PERMISSIONS;
 
 /// Set in the numbers of files beneath. Programs take numbers for signed, so the highest bit is not used.
 pub(super) const BENEATH: u64 = 1 << 62;
 /// Set in numbers that are not made of the file's own number.
 const OTHER: u64 = 1 << 60;
-const SET_GROUP: u32 = 0o2000;
-const SET_IDS: u32 = 0o6000;
-const PERMISSIONS: u32 = 0o7777;
 /// What an open beneath keeps of the program's flags. The kernel has done what the others say.
 const KEPT_FLAGS: OFlags = OFlags::ACCMODE.union(OFlags::DSYNC).union(OFlags::SYNC);
 
@@ -213,12 +213,14 @@ impl Beneath {
         rustix::fs::chmod(path, Mode::from_raw_mode(mode & PERMISSIONS))
     }
 
-    /// Takes the set-user-ID bit away, and the set-group-ID bit of what its group may execute, as the kernel does at a write.
-    pub(super) fn clear_set_ids(&self, number: u64) -> Result<(), Errno> {
-        const GROUP_EXECUTES: u32 = 0o010;
-        let mode = self.status(number)?.st_mode & PERMISSIONS;
-        let cleared = if mode & GROUP_EXECUTES != 0 { SET_IDS } else { SET_IDS & !SET_GROUP };
-        if mode & cleared == 0 { Ok(()) } else { self.change_mode(number, mode & !cleared) }
+    /// Takes the set-user-ID and set-group-ID bits away after a change by a user who may not keep them.
+    pub(super) fn clear_set_ids(&self, request: &Request, number: u64) -> Result<(), Errno> {
+        let status = self.status(number)?;
+        let mode = status.st_mode & PERMISSIONS;
+        match without_set_ids(mode, status.st_gid, request) {
+            cleared if cleared == mode => Ok(()),
+            cleared => self.change_mode(number, cleared),
+        }
     }
 
     pub(super) fn change_owner(

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::IoSlice;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use fuser::{FileHandle, FileType};
 use rustix::fs::{FallocateFlags, SeekFrom};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 
+use crate::files_fuse::{SEEK_DATA, SEEK_HOLE};
 use crate::locks::lock;
 
 /// A directory's content as it was when it was opened: numbers, kinds and names.
@@ -75,6 +77,20 @@ impl OpenBeneath {
         self.file(handle)?.write_all_at(data, offset).map_err(|error| errno(&error))
     }
 
+    /// Writes where the file ends now, which may be later than the kernel knows.
+    pub(super) fn append(&self, handle: FileHandle, mut data: &[u8]) -> Result<(), Errno> {
+        let file = self.file(handle)?;
+        while !data.is_empty() {
+            match pwritev2(&*file, &[IoSlice::new(data)], 0, ReadWriteFlags::APPEND) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(written) => data = &data[written..],
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn sync(&self, handle: FileHandle, data_only: bool) -> Result<(), Errno> {
         let file = self.file(handle)?;
         if data_only { rustix::fs::fdatasync(&*file) } else { rustix::fs::fsync(&*file) }
@@ -93,12 +109,10 @@ impl OpenBeneath {
 
     /// The next data or hole.
     pub(super) fn seek(&self, handle: FileHandle, offset: i64, whence: i32) -> Result<i64, Errno> {
-        const DATA: i32 = 3;
-        const HOLE: i32 = 4;
         let offset = u64::try_from(offset).map_err(|_| Errno::NXIO)?;
         let to = match whence {
-            DATA => SeekFrom::Data(offset),
-            HOLE => SeekFrom::Hole(offset),
+            SEEK_DATA => SeekFrom::Data(offset),
+            SEEK_HOLE => SeekFrom::Hole(offset),
             _ => return Err(Errno::INVAL),
         };
         Ok(rustix::fs::seek(&*self.file(handle)?, to)? as i64)
@@ -107,4 +121,22 @@ impl OpenBeneath {
 
 fn errno(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn appending_keeps_what_others_appended_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let open = OpenBeneath::default();
+        let handle = open.add_file(File::create(&path).unwrap());
+        open.append(handle, b"in ").unwrap();
+        std::io::Write::write_all(&mut File::options().append(true).open(&path).unwrap(), b"out ").unwrap();
+        open.append(handle, b"in").unwrap();
+        open.write(handle, 0, b"I").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"In out in");
+    }
 }

@@ -3,6 +3,7 @@
 use super::attributes::{attr_of, kind_of};
 use super::caller::Caller;
 use super::*;
+use crate::files_fuse::{is_root, seconds_of};
 
 impl Filesystem for MergedFiles {
     fn init(&mut self, request: &Request, config: &mut KernelConfig) -> io::Result<()> {
@@ -90,6 +91,9 @@ impl Filesystem for MergedFiles {
                 match opened {
                     Some(opened) => rustix::fs::ftruncate(&*opened, size)?,
                     None => rustix::fs::ftruncate(self.beneath.open(number, WRITE_ONLY)?, size)?,
+                }
+                if !is_root(request) {
+                    self.beneath.clear_set_ids(request, number)?;
                 }
             }
             if user.is_some() || group.is_some() {
@@ -280,10 +284,12 @@ impl Filesystem for MergedFiles {
             Side::Volume(node) => {
                 self.volume.write(request, node, file, offset, data, write_flags, flags, owner, reply);
             }
-            Side::Beneath(number) => match self.write_beneath(number, file, (offset, data), write_flags) {
-                Ok(()) => reply.written(data.len() as u32),
-                Err(error) => reply.error(fuse_errno(error)),
-            },
+            Side::Beneath(number) => {
+                match self.write_beneath(request, (number, file), (offset, data), (write_flags, flags)) {
+                    Ok(()) => reply.written(data.len() as u32),
+                    Err(error) => reply.error(fuse_errno(error)),
+                }
+            }
         }
     }
 
@@ -344,7 +350,14 @@ impl Filesystem for MergedFiles {
     ) {
         match self.side(node) {
             Side::Volume(node) => self.volume.fallocate(request, node, file, offset, length, mode, reply),
-            Side::Beneath(_) => answer(self.open.allocate(file, offset, length, mode), reply),
+            Side::Beneath(number) => {
+                let allocated = self.open.allocate(file, offset, length, mode);
+                let done = allocated.and_then(|()| match is_root(request) {
+                    true => Ok(()),
+                    false => self.beneath.clear_set_ids(request, number),
+                });
+                answer(done, reply);
+            }
         }
     }
 
@@ -533,14 +546,19 @@ impl Filesystem for MergedFiles {
 impl MergedFiles {
     fn write_beneath(
         &self,
-        number: u64,
-        file: FileHandle,
+        request: &Request,
+        (number, file): (u64, FileHandle),
         (offset, data): (u64, &[u8]),
-        flags: WriteFlags,
+        (write_flags, flags): (WriteFlags, OpenFlags),
     ) -> Result<(), Errno> {
-        self.open.write(file, offset, data)?;
-        match flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
-            true => self.beneath.clear_set_ids(number),
+        let appends = OFlags::from_bits_retain(flags.0 as u32).contains(OFlags::APPEND);
+        // What the kernel writes from its cache, such as a mapping, has its place.
+        match appends && !write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            true => self.open.append(file, data)?,
+            false => self.open.write(file, offset, data)?,
+        }
+        match write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+            true => self.beneath.clear_set_ids(request, number),
             false => Ok(()),
         }
     }
@@ -616,18 +634,9 @@ fn timespec(time: Option<TimeOrNow>) -> Timespec {
     match time {
         None => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         Some(TimeOrNow::Now) => Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
-        Some(TimeOrNow::SpecificTime(time)) => match time.duration_since(UNIX_EPOCH) {
-            Ok(since) => {
-                Timespec { tv_sec: since.as_secs() as i64, tv_nsec: i64::from(since.subsec_nanos()) }
-            }
-            Err(before) => {
-                let before = before.duration();
-                let (seconds, nanos) = (before.as_secs() as i64, i64::from(before.subsec_nanos()));
-                match nanos {
-                    0 => Timespec { tv_sec: -seconds, tv_nsec: 0 },
-                    nanos => Timespec { tv_sec: -seconds - 1, tv_nsec: 1_000_000_000 - nanos },
-                }
-            }
-        },
+        Some(TimeOrNow::SpecificTime(time)) => {
+            let (tv_sec, nanoseconds) = seconds_of(time);
+            Timespec { tv_sec, tv_nsec: nanoseconds.into() }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A directory on the volume for a directory beneath: made, and filled with what lies beneath.
 //!
 //! # Method
-//! 1. `cp -a` copies into a directory with another name beside it. What an unfinished copy left there is removed.
+//! 1. `cp -a` copies into a directory with another name next to it. What an unfinished copy left there is removed.
 //! 2. All of it is made durable, and the directory gets a name that says that it is complete.
 //! 3. What is in it moves to where it belongs. A complete copy whose move did not finish is moved at the next start.
 //!
@@ -148,11 +148,15 @@ fn special_file(path: &Path) -> Result<Option<PathBuf>> {
 
 /// Copies these files of the current directory, with owners, permissions, times, holes and links.
 fn copy(names: &[OsString], to: &Path) -> Result<()> {
-    let mut command = Command::new("cp");
-    command.args(["-a", "--sparse=always", "--"]).args(names).arg(to).stdin(Stdio::null());
-    let output = command.output().context("cannot run cp")?;
-    match output.status.success() {
-        true => Ok(()),
-        false => bail!("cp: {}", String::from_utf8_lossy(&output.stderr).trim()),
+    /// With names of 255 bytes about 1 MiB; the arguments of a program may have 2 MiB. A hard link is one within them.
+    const NAMES_MAX: usize = 4000;
+    for names in names.chunks(NAMES_MAX) {
+        let mut command = Command::new("cp");
+        command.args(["-a", "--sparse=always", "--"]).args(names).arg(to).stdin(Stdio::null());
+        let output = command.output().context("cannot run cp")?;
+        if !output.status.success() {
+            bail!("cp: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
     }
+    Ok(())
 }

@@ -11,7 +11,6 @@ use flashlab_repair::{LayoutOptions, Volume, VolumeLayout, VolumeUuid, default_p
 use serde::Serialize;
 
 use super::inferred_geometry::{Choice, InferredGeometry, PAGE, SEGMENT};
-use super::open_files::random_name;
 use super::opened;
 use crate::arguments::{self, ConsentOptions};
 use crate::exit::Usage;
@@ -199,7 +198,7 @@ impl Create {
 }
 
 fn random_uuid() -> Result<VolumeUuid> {
-    let text = random_name()?;
+    let text = flashlab_export::random_name()?;
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     let number = u128::from_str_radix(&digits, 16).context("the kernel's random UUID is none")?;
     Ok(VolumeUuid(number.to_be_bytes()))

@@ -68,7 +68,7 @@ fn one(given: &Path) -> Result<ManagedDirectory> {
         Ok(path) if path.is_dir() => path,
         Ok(_) => bail!(Usage(format!(
             "--files {name}: it is no directory; name its directory, or a pattern, such as '{name}*', because programs make \
-             files beside it"
+             files in addition to it"
         ))),
         Err(error) if is_pattern(directory.as_os_str()) => bail!(Usage(format!(
             "--files {name}: {}: {error}; only the last name may be a pattern",

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use flashlab_export::files_fuse::mount_files;
-use flashlab_export::fuse::{FuseMount, is_dead_mount};
+use flashlab_export::fuse::{FuseMount, is_dead_mount_of_files};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -85,7 +85,7 @@ fn dead_mount(directory: &Path) -> Option<PathBuf> {
     let (name, parent) = (directory.file_name()?, directory.parent()?);
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
     let path = parent.canonicalize().ok()?.join(name);
-    is_dead_mount(&path).then_some(path)
+    is_dead_mount_of_files(&path).then_some(path)
 }
 
 /// Unmounts the directory as soon as no program uses it. A second signal does not wait for the programs.

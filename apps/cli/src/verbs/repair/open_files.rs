@@ -75,10 +75,3 @@ pub fn work_while_idle(files: &SharedFiles, ends: &AtomicBool) {
         }
     }
 }
-
-/// A name that nobody can guess.
-pub fn random_name() -> Result<String> {
-    const SOURCE: &str = "/proc/sys/kernel/random/uuid";
-    let text = std::fs::read_to_string(SOURCE).with_context(|| format!("cannot read {SOURCE}"))?;
-    Ok(text.trim().to_owned())
-}

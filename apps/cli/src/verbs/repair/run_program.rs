@@ -27,6 +27,7 @@ use super::managed::{ManagedDirectory, managed_directories};
 use super::open_files::{control, open_files, work_while_idle};
 use super::program::MountedProgram;
 use super::volume_options::VolumeOptions;
+use crate::exit::Refused;
 use crate::files::{Output, check_output, write_output};
 use crate::interrupt::is_hangup_ignored;
 
@@ -66,6 +67,7 @@ impl RunProgram {
     /// Runs the program, and ends with its exit code when no process uses the files any more.
     pub fn run(self) -> Result<()> {
         let managed = managed_directories(&self.files)?;
+        refuse_volume_within(&self.volume, &managed)?;
         if !self.copy_in && !self.hide {
             managed.iter().try_for_each(ManagedDirectory::refuse_hidden)?;
         }
@@ -95,10 +97,10 @@ impl RunProgram {
         });
         let finished =
             files.shut_down().context("the volume was not closed in order; the next mount recovers it");
-        self.report(&counts)?;
         beneath.iter().for_each(Beneath::tell_what_is_new);
         let code = ended?;
         finished?;
+        self.report(&counts)?;
         // What `exit` does not drop.
         drop(control);
         std::process::exit(code)
@@ -122,6 +124,25 @@ impl RunProgram {
         let Some(path) = &self.report else { return Ok(()) };
         let text = serde_json::to_string_pretty(&BTreeMap::from(counts.named()))?;
         write_output(path, Output::Counts, text + "\n")
+    }
+}
+
+/// The volume cannot lie among the files that it contains.
+fn refuse_volume_within(volume: &Path, managed: &[ManagedDirectory]) -> Result<()> {
+    // A volume that cannot be found is refused when it is opened.
+    let Ok(path) = volume.canonicalize() else { return Ok(()) };
+    let contains = |directory: &&ManagedDirectory| match path.strip_prefix(&directory.path) {
+        Ok(within) => within.iter().next().is_some_and(|name| directory.has(name)),
+        Err(_) => false,
+    };
+    match managed.iter().find(contains) {
+        None => Ok(()),
+        Some(directory) => bail!(Refused(format!(
+            "the volume {} lies among the files of {} that shall live on it: move it to another directory, or name its files by a \
+             pattern; nothing was changed",
+            volume.display(),
+            directory.path.display()
+        ))),
     }
 }
 
