@@ -6,6 +6,7 @@
 //!
 //! # Method
 //! - `file`: what is known of a file. `catalogue`: what is in memory; `change`: what can change; `log`: the changes on the volume.
+//! - `budget`: how much of its log a catalogue may take.
 //! - `extents` and `space`: which pages a file has, and which no file has.
 //! - `growth`: pages for files that grow. `times` and `extended`: the times and extended attributes of files.
 //! - `links`: symbolic links. `names`: files are made, renamed and removed. `data`: they are read and written.
@@ -19,6 +20,7 @@
 //! - What a file's last page holds beyond its end is not defined; who enlarges the file writes zeroes over it.
 //! - A file without a name exists while it is open, and is removed at the next mount otherwise.
 
+mod budget;
 mod catalogue;
 mod change;
 mod data;
@@ -142,7 +144,7 @@ impl<D: Device> Files<D> {
 
     /// How much is used.
     pub fn usage(&self) -> FilesUsage {
-        let left = self.layout.catalogue_max().saturating_sub(self.catalogue.bytes());
+        let left = self.catalogue_max().saturating_sub(self.catalogue.charge());
         FilesUsage {
             total: Bytes(self.space.pages() * self.layout.page),
             free: Bytes(self.free_pages() * self.layout.page),
@@ -177,9 +179,13 @@ impl<D: Device> Files<D> {
         Ok(())
     }
 
-    /// Fails if the catalogue cannot take this number of bytes more.
-    fn check_catalogue(&self, bytes: u64) -> Result<(), RepairError> {
-        match self.catalogue.bytes() + bytes <= self.layout.catalogue_max() {
+    fn catalogue_max(&self) -> u64 {
+        budget::catalogue_max(self.layout.log_pages, self.layout.page)
+    }
+
+    /// Fails if the catalogue cannot be charged this much more.
+    fn check_catalogue(&self, charge: u64) -> Result<(), RepairError> {
+        match self.catalogue.charge() + charge <= self.catalogue_max() {
             true => Ok(()),
             false => Err(FileRefusal::CatalogueFull.into()),
         }
@@ -221,5 +227,7 @@ fn used_space(layout: FilesLayout, catalogue: &Catalogue) -> Result<Space, Repai
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_log;
 #[cfg(test)]
 mod tests_posix;

@@ -44,9 +44,9 @@ impl Node {
         }
     }
 
-    fn bytes(&self) -> u64 {
+    fn charge(&self, page: u64) -> u64 {
         let extents = self.extents.len() as u64 * change::EXTENT_BYTES;
-        let extended = self.extended.iter().map(|(name, value)| change::extended_bytes(name, value));
+        let extended = self.extended.iter().map(|(name, value)| change::extended_charge(name, value, page));
         change::NODE_BYTES + change::SIZE_BYTES + extents + extended.sum::<u64>()
     }
 }
@@ -55,8 +55,8 @@ impl Node {
 pub(crate) struct Catalogue {
     nodes: BTreeMap<FileId, Node>,
     next: u64,
-    /// Bytes of the changes that lead to it.
-    bytes: u64,
+    /// What it is charged, as `budget` counts the changes that lead to it.
+    charge: u64,
     page: u64,
 }
 
@@ -65,13 +65,13 @@ impl Catalogue {
     pub fn new(page: u64) -> Catalogue {
         let attributes = FileAttributes::new(0o755, 0, 0, 0);
         let root = Node { links: 1, ..Node::new(FileKind::Directory, attributes) };
-        let bytes = root.bytes();
-        Catalogue { nodes: BTreeMap::from([(FileId::ROOT, root)]), next: FileId::ROOT.0 + 1, bytes, page }
+        let charge = root.charge(page);
+        Catalogue { nodes: BTreeMap::from([(FileId::ROOT, root)]), next: FileId::ROOT.0 + 1, charge, page }
     }
 
-    /// The bytes of the changes that lead to it.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
+    /// What it is charged, as `budget` counts the changes that lead to it.
+    pub fn charge(&self) -> u64 {
+        self.charge
     }
 
     /// A number for a new file.
@@ -99,7 +99,7 @@ impl Catalogue {
                     Some(_) => return Err("a file becomes one of another kind"),
                     None => {
                         let node = Node::new(*kind, *attributes);
-                        self.bytes += node.bytes();
+                        self.charge += node.charge(self.page);
                         self.next = self.next.max(id.0.saturating_add(1));
                         self.nodes.insert(*id, node);
                     }
@@ -129,7 +129,7 @@ impl Catalogue {
                     return Err("two extents of a file overlap");
                 }
                 let after = node.extents.len() as u64;
-                self.bytes = self.bytes + after * change::EXTENT_BYTES - before * change::EXTENT_BYTES;
+                self.charge = self.charge + after * change::EXTENT_BYTES - before * change::EXTENT_BYTES;
                 Ok(Vec::new())
             }
             Change::Hole { id, file_page, count } => {
@@ -141,17 +141,18 @@ impl Catalogue {
                     return Err("a file that has a name is removed");
                 }
                 let freed = self.free(*id, 0, u64::MAX)?;
-                self.bytes -= self.nodes.remove(id).map_or(0, |node| node.bytes());
+                self.charge -= self.nodes.remove(id).map_or(0, |node| node.charge(self.page));
                 Ok(freed)
             }
             Change::Extended { id, name, value } => {
+                let page = self.page;
                 let node = self.nodes.get_mut(id).ok_or("an attribute of a file that does not exist")?;
-                let before = node.bytes();
+                let before = node.charge(page);
                 match value {
                     Some(value) => drop(node.extended.insert(name.clone(), value.clone())),
                     None => drop(node.extended.remove(name)),
                 }
-                self.bytes = self.bytes + node.bytes() - before;
+                self.charge = self.charge + node.charge(page) - before;
                 Ok(Vec::new())
             }
             Change::Exchange { one, other } => {
@@ -185,13 +186,13 @@ impl Catalogue {
         if directory.names.insert(name.to_vec(), id).is_some() {
             return Err("a name is given twice");
         }
-        self.bytes += change::link_bytes(name);
+        self.charge += change::link_bytes(name);
         Ok(())
     }
 
     fn unlink(&mut self, parent: FileId, name: &[u8]) -> Result<FileId, &'static str> {
         let id = self.directory(parent)?.names.remove(name).ok_or("a name that does not exist is removed")?;
-        self.bytes -= change::link_bytes(name);
+        self.charge -= change::link_bytes(name);
         let Some(node) = self.nodes.get_mut(&id) else { return Ok(id) };
         node.links -= 1;
         if node.kind == FileKind::Directory {
@@ -206,7 +207,7 @@ impl Catalogue {
         let before = node.extents.len() as u64;
         let freed = node.extents.remove(from, to);
         let after = node.extents.len() as u64;
-        self.bytes = self.bytes + after * change::EXTENT_BYTES - before * change::EXTENT_BYTES;
+        self.charge = self.charge + after * change::EXTENT_BYTES - before * change::EXTENT_BYTES;
         Ok(freed)
     }
 

@@ -4,6 +4,7 @@
 //! - A change lies in one page of the log, so that it is recovered whole or not at all.
 //! - Decoding never panics: bytes that do not fit are no change.
 
+use super::budget;
 use super::extents::VolumePages;
 use super::file::{FileAttributes, FileId, FileKind};
 use crate::format::{Decoder, Encoder};
@@ -38,7 +39,7 @@ pub(crate) enum Change {
     Exchange { one: (FileId, Vec<u8>), other: (FileId, Vec<u8>) },
 }
 
-/// Encoded lengths of the changes that describe a catalogue.
+/// Encoded lengths of the changes that describe a catalogue. Those of constant length, and names, are short ones of `budget`.
 pub(crate) const NODE_BYTES: u64 = 1 + 8 + 1 + 4 + 4 + 4 + 3 * 8;
 pub(crate) const SIZE_BYTES: u64 = 1 + 8 + 8;
 pub(crate) const EXTENT_BYTES: u64 = 1 + 8 + 8 + 8 + 8;
@@ -48,9 +49,9 @@ pub(crate) fn link_bytes(name: &[u8]) -> u64 {
     1 + 8 + 1 + name.len() as u64 + 8
 }
 
-/// The encoded length of an extended attribute.
-pub(crate) fn extended_bytes(name: &[u8], value: &[u8]) -> u64 {
-    1 + 8 + 1 + name.len() as u64 + 2 + value.len() as u64
+/// What an extended attribute is charged.
+pub(crate) fn extended_charge(name: &[u8], value: &[u8], page: u64) -> u64 {
+    budget::charge(1 + 8 + 1 + name.len() as u64 + 2 + value.len() as u64, page)
 }
 
 impl Change {

@@ -106,15 +106,18 @@ impl<D: Device> Files<D> {
         }
         let grown = (end > size).then_some(end);
         let planned = self.plan(id, offset, end, grown.is_some())?;
-        if offset > size {
-            self.zero(id, size, offset)?;
-        }
-        if self.volume.has_bug(SeededBug::SizeBeforeData) {
-            self.record(id, &planned, grown)?;
-            self.write_pages(id, offset, data, &Planned::new())?;
-        } else {
+        let zeroed = if offset > size { self.zero(id, size, offset) } else { Ok(()) };
+        let written = zeroed.and_then(|()| {
+            if self.volume.has_bug(SeededBug::SizeBeforeData) {
+                self.record(id, &planned, grown)?;
+                return self.write_pages(id, offset, data, &Planned::new());
+            }
             self.write_pages(id, offset, data, &planned)?;
-            self.record(id, &planned, grown)?;
+            self.record(id, &planned, grown)
+        });
+        if let Err(error) = written {
+            self.unplan(id, &planned);
+            return Err(error);
         }
         self.modified(id, now_ns);
         Ok(offset)
@@ -156,10 +159,11 @@ impl<D: Device> Files<D> {
         let end = end_of(offset, length)?;
         let planned = self.plan(id, offset, end, false)?;
         let grown = (end > size && !keeps_size).then_some(end);
-        if grown.is_some() {
-            self.zero(id, size, end)?;
+        let zeroed = if grown.is_some() { self.zero(id, size, end) } else { Ok(()) };
+        if let Err(error) = zeroed.and_then(|()| self.record(id, &planned, grown)) {
+            self.unplan(id, &planned);
+            return Err(error);
         }
-        self.record(id, &planned, grown)?;
         self.modified(id, now_ns);
         Ok(())
     }

@@ -58,7 +58,11 @@ impl<D: Device> Files<D> {
         if BLOCK_HEADER_BYTES + taken + entry(name, value) > BLOCK_BYTES {
             return Err(FileRefusal::NoSpace.into());
         }
-        self.check_catalogue(change::extended_bytes(name, value))?;
+        let charge = |value: &[u8]| change::extended_charge(name, value, self.layout.page);
+        let replaced = extended.get(name).map_or(0, |value| charge(value));
+        if charge(value) > replaced {
+            self.check_catalogue(charge(value) - replaced)?;
+        }
         self.change(&[Change::Extended { id, name: name.to_vec(), value: Some(value.to_vec()) }])?;
         self.touched(id, now_ns);
         Ok(())

@@ -115,6 +115,19 @@ impl<D: Device> Files<D> {
         Ok(VolumePages { first: found.first, count: taken })
     }
 
+    /// Frees planned pages that the file did not get, because something failed. If they cannot be discarded, they stay taken until the
+    /// next mount.
+    pub(super) fn unplan(&mut self, id: FileId, planned: &[(u64, VolumePages)]) {
+        let page = self.layout.page;
+        for &(file_page, pages) in planned {
+            let has = self.catalogue.node(id).and_then(|node| node.extents.at(file_page).ok());
+            let is_its = has.is_some_and(|has| has.first == pages.first);
+            if !is_its && self.volume.discard(pages.first * page, pages.count * page).is_ok() {
+                self.space.release(pages);
+            }
+        }
+    }
+
     /// Keeps the pages behind the first `taken` ones as the file's window.
     fn keep_window(&mut self, id: FileId, pages: VolumePages, taken: u64) {
         if pages.count > taken {

@@ -47,15 +47,19 @@ impl<D: Device> Files<D> {
             self.give_windows_back();
         }
         let pages = self.space.find(None, 1).ok_or(FileRefusal::NoSpace)?;
-        self.volume.write(pages.first * self.layout.page, target)?;
         let id = self.catalogue.next_id();
         self.space.take(pages);
-        self.change(&[
+        let changes = [
             Change::Node { id, kind: FileKind::SymbolicLink, attributes },
             Change::Extent { id, file_page: 0, pages },
             Change::Size { id, size },
             Change::Link { parent, name: name.to_vec(), id },
-        ])?;
+        ];
+        let written = self.volume.write(pages.first * self.layout.page, target);
+        if let Err(error) = written.and_then(|()| self.change(&changes)) {
+            self.unplan(id, &[(0, pages)]);
+            return Err(error);
+        }
         self.modified(parent, attributes.modified_ns);
         Ok(id)
     }

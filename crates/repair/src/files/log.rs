@@ -11,16 +11,17 @@
 
 use flashlab_device::Device;
 
+use super::budget;
 use super::catalogue::Catalogue;
 use super::change::Change;
-use crate::error::RepairError;
+use crate::error::{FileRefusal, RepairError};
 use crate::format::{Decoder, Encoder, FILES_VERSION};
 use crate::volume::Volume;
 
 const HEADER_MAGIC: &[u8; 8] = b"FLFILES\0";
 const PAGE_MAGIC: &[u8; 8] = b"FLCATLOG";
 /// Bytes in front of the changes of a page.
-const PAGE_HEADER: usize = 32;
+const PAGE_HEADER: usize = budget::PAGE_HEADER as usize;
 /// The share of the volume that each of the two logs takes, and its bounds in pages.
 const LOG_SHARE: u64 = 64;
 const LOG_PAGES_MIN: u64 = 2;
@@ -45,11 +46,6 @@ impl FilesLayout {
     /// The first page of data.
     pub fn data(&self) -> u64 {
         1 + 2 * self.log_pages
-    }
-
-    /// The most bytes of changes that a catalogue may need, so that a new log has a quarter of its pages left.
-    pub fn catalogue_max(&self) -> u64 {
-        self.log_pages * (self.page - PAGE_HEADER as u64) * 3 / 4
     }
 
     fn log_page(&self, generation: u64, index: u64) -> u64 {
@@ -134,10 +130,17 @@ impl CatalogueLog {
         self.layout
     }
 
+    /// The generation of the newest log.
+    #[cfg(test)]
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// Appends changes, which are recovered together or not at all. `catalogue` is the one before them.
     ///
     /// # Errors
-    /// When the volume fails; then it takes no more writes.
+    /// When the volume fails. When the log is full and the other one has too few pages, which `budget` prevents. The log is as
+    /// before then, and lacks the changes.
     pub fn append<D: Device>(
         &mut self,
         volume: &mut Volume<D>,
@@ -147,10 +150,14 @@ impl CatalogueLog {
         let mut added = Vec::new();
         changes.iter().for_each(|change| change.encode(&mut added));
         if !self.put(volume, &added)? {
-            self.begin_other(volume, catalogue)?;
-            assert!(self.put(volume, &added)?, "a new log has a page for the next changes");
+            *self = self.begin_other(volume, catalogue, &added)?;
+            return Ok(());
         }
-        self.write_page(volume)
+        let written = self.write_page(volume);
+        if written.is_err() {
+            self.changes.truncate(self.changes.len() - added.len());
+        }
+        written
     }
 
     /// Adds changes to the page in memory, and goes on to the next page if they do not fit. False: the log is full.
@@ -167,23 +174,31 @@ impl CatalogueLog {
         Ok(true)
     }
 
-    /// Begins the other log with the catalogue as it is.
+    /// The other log, with the catalogue as it is and the changes behind it. Until page 0 names it, this one is the newest.
     fn begin_other<D: Device>(
-        &mut self,
+        &self,
         volume: &mut Volume<D>,
         catalogue: &Catalogue,
-    ) -> Result<(), RepairError> {
-        self.generation += 1;
-        self.index = 0;
-        self.changes.clear();
+        added: &[u8],
+    ) -> Result<CatalogueLog, RepairError> {
+        let (layout, seed, generation) = (self.layout, self.seed, self.generation + 1);
+        let mut other = CatalogueLog { layout, seed, generation, index: 0, changes: Vec::new() };
+        // A log of this generation that was not completed may be there, and be longer.
+        volume.discard(layout.log_page(generation, 0) * layout.page, layout.log_pages * layout.page)?;
         let mut encoded = Vec::new();
         for change in catalogue.changes() {
             encoded.clear();
             change.encode(&mut encoded);
-            assert!(self.put(volume, &encoded)?, "the catalogue was kept smaller than its log");
+            if !other.put(volume, &encoded)? {
+                return Err(FileRefusal::CatalogueFull.into());
+            }
         }
-        self.write_page(volume)?;
-        self.write_header(volume, self.index + 1)
+        if !other.put(volume, added)? {
+            return Err(FileRefusal::CatalogueFull.into());
+        }
+        other.write_page(volume)?;
+        other.write_header(volume, other.index + 1)?;
+        Ok(other)
     }
 
     fn write_page<D: Device>(&self, volume: &mut Volume<D>) -> Result<(), RepairError> {

@@ -230,11 +230,6 @@ impl<D: Device> Files<D> {
         Ok(())
     }
 
-    /// Whether a program has the file open.
-    pub fn is_held(&self, id: FileId) -> bool {
-        self.opens.contains_key(&id)
-    }
-
     /// Notes that a program closed the file. If it has no name, it is removed with the last one.
     ///
     /// # Errors

@@ -94,25 +94,35 @@ impl<D: Device> Files<D> {
 
     /// Moves the first pages of an extent. Returns their number.
     fn move_pages(&mut self, id: FileId, file_page: u64, from: VolumePages) -> Result<u64, RepairError> {
-        let page = self.layout.page;
         // The extent may become two.
         self.check_catalogue(2 * change::EXTENT_BYTES)?;
         let wanted = from.count.min(COPIED_AT_ONCE);
         let to = self.space.find(None, wanted).ok_or(FileRefusal::NoSpace)?;
+        self.space.take(to);
+        let hole = Change::Hole { id, file_page, count: to.count };
+        let copied = self.copy_pages(from.first, to);
+        let moved = copied.and_then(|()| self.change(&[hole, Change::Extent { id, file_page, pages: to }]));
+        if let Err(error) = moved {
+            self.unplan(id, &[(file_page, to)]);
+            return Err(error);
+        }
+        // They were freed, and lie behind the end.
+        self.space.take(VolumePages { first: from.first, count: to.count });
+        Ok(to.count)
+    }
+
+    /// Copies pages of the volume to free ones.
+    fn copy_pages(&mut self, from: u64, to: VolumePages) -> Result<(), RepairError> {
+        let page = self.layout.page;
         let mut data = vec![0; (to.count * page) as usize];
-        self.volume.read(from.first * page, &mut data)?;
+        self.volume.read(from * page, &mut data)?;
         // Free pages are zeroes. Pages that were never written stay so.
         for (at, data) in (to.first..).zip(data.chunks_exact(page as usize)) {
             if data.iter().any(|&byte| byte != 0) {
                 self.volume.write(at * page, data)?;
             }
         }
-        let hole = Change::Hole { id, file_page, count: to.count };
-        self.space.take(to);
-        self.change(&[hole, Change::Extent { id, file_page, pages: to }])?;
-        // They were freed, and lie behind the end.
-        self.space.take(VolumePages { first: from.first, count: to.count });
-        Ok(to.count)
+        Ok(())
     }
 }
 

@@ -13,21 +13,30 @@ pub(super) const PAGE: u64 = 4096;
 pub(super) const NEW: FileAttributes =
     FileAttributes { mode: 0o600, user: 3, group: 4, modified_ns: 5, changed_ns: 5, accessed_ns: 5 };
 
-fn volume(device: MemoryDevice) -> Volume<MemoryDevice> {
+pub(super) fn volume(device: MemoryDevice) -> Volume<MemoryDevice> {
     Volume::open(device, MountOptions::default(), |_| Box::new(SingleLog::Greedy)).unwrap()
 }
 
 pub(super) fn new_volume() -> Volume<MemoryDevice> {
+    new_volume_with(PAGE)
+}
+
+fn new_volume_with(page: u64) -> Volume<MemoryDevice> {
     let mut device = MemoryDevice::new(Bytes::mib(8), Nanos(100));
-    let (page, segment, checkpoint_interval) = (Bytes(PAGE), Bytes::kib(64), Bytes::kib(256));
-    let capacity = Bytes::mib(8);
-    let options = LayoutOptions { capacity, page, segment, logical_pages: 1200, checkpoint_interval };
+    let (segment, checkpoint_interval) = (Bytes::kib(64), Bytes::kib(256));
+    let (capacity, logical_pages) = (Bytes::mib(8), 1200 * PAGE / page);
+    let options = LayoutOptions { capacity, page: Bytes(page), segment, logical_pages, checkpoint_interval };
     Volume::create(&mut device, VolumeUuid([7; 16]), options).unwrap();
     volume(device)
 }
 
 pub(super) fn new_files() -> Files<MemoryDevice> {
-    Files::open(new_volume()).unwrap()
+    new_files_with(PAGE)
+}
+
+/// Files on pages of this size.
+pub(super) fn new_files_with(page: u64) -> Files<MemoryDevice> {
+    Files::open(new_volume_with(page)).unwrap()
 }
 
 /// The files after a power failure that loses what was not flushed.

@@ -1,6 +1,9 @@
 //! Times, extended attributes, exchanges, removed directories, holes, and space for files that grow.
 
-use super::tests::{NEW, PAGE, content, make, mounted_again, new_files, new_volume, refusal};
+use flashlab_base::Nanos;
+use flashlab_device::{Arena, Operation, Request};
+
+use super::tests::{NEW, PAGE, content, make, mounted_again, new_files, new_volume, refusal, volume};
 use super::*;
 use crate::files::log::CatalogueLog;
 
@@ -67,12 +70,12 @@ fn extended_attributes_are_there_after_the_next_mount_and_have_bounds() {
     );
     assert_eq!(files.extended(directory, b"y").unwrap(), b"of a directory");
     // What the catalogue counts is what a new one would take.
-    let bytes = files.catalogue.bytes();
+    let bytes = files.catalogue.charge();
     files.unlink(ROOT, b"a", 10).unwrap();
     files.remove_directory(ROOT, b"d", 10).unwrap();
-    assert!(files.catalogue.bytes() < bytes);
-    let empty = new_files().catalogue.bytes();
-    assert_eq!(files.catalogue.bytes(), empty);
+    assert!(files.catalogue.charge() < bytes);
+    let empty = new_files().catalogue.charge();
+    assert_eq!(files.catalogue.charge(), empty);
 }
 
 #[test]
@@ -159,10 +162,34 @@ fn files_that_grow_keep_no_more_than_they_need_and_all_space_can_be_used() {
 fn a_refused_write_takes_no_space() {
     let mut files = new_files();
     let id = make(&mut files, "a", b"");
-    let (free, catalogue) = (files.usage().free, files.catalogue.bytes());
+    let (free, catalogue) = (files.usage().free, files.catalogue.charge());
     assert_eq!(refusal(files.write(id, None, &vec![1; free.0 as usize + 1], 7)), FileRefusal::NoSpace);
-    assert_eq!((files.usage().free, files.catalogue.bytes()), (free, catalogue));
+    assert_eq!((files.usage().free, files.catalogue.charge()), (free, catalogue));
     assert_eq!(files.status(id).unwrap().size, Bytes::ZERO);
+}
+
+/// A page that cannot be read, and is overwritten in part, fails a write that filled a hole before it.
+#[test]
+fn a_failed_write_takes_no_space_and_leaves_nothing() {
+    let mut files = new_files();
+    let id = files.create(ROOT, b"a", FileKind::Regular, NEW).unwrap();
+    files.write(id, Some(8 * PAGE), &[0xd5; PAGE as usize], 7).unwrap();
+    files.finish().unwrap();
+    let mut device = files.abandon();
+    let at = device.data().windows(64).position(|bytes| bytes == [0xd5; 64]).unwrap() as u64;
+    let (offset, size) = (Bytes(at).round_down(Bytes(512)), Bytes(512));
+    let buffer = Arena::buffers(1, size).remove(0);
+    device.submit(Request { tag: 1, operation: Operation::Write, offset, size, buffer });
+    device.wait(Nanos::MAX).unwrap();
+    let mut files = Files::open(volume(device)).unwrap();
+    let (free, size) = (files.usage().free, files.status(id).unwrap().size);
+    let data = vec![0xe6; 8 * PAGE as usize + 10];
+    let error = files.write(id, Some(0), &data, 8).unwrap_err();
+    assert!(matches!(error, RepairError::Damaged { .. }), "{error}");
+    assert_eq!((files.usage().free, files.status(id).unwrap().size), (free, size));
+    let other = files.create(ROOT, b"b", FileKind::Regular, NEW).unwrap();
+    files.allocate(other, 0, free.0, false, 9).unwrap();
+    assert!(content(&mut files, "b").iter().all(|&byte| byte == 0), "another file shows what the write left");
 }
 
 #[test]
