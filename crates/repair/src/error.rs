@@ -48,7 +48,7 @@ pub enum RepairError {
     },
     /// Something on the device is not what was written there, and no copy of it is left.
     #[error(
-        "{what} at byte {offset} of the device is damaged: {why}; `flashlab repair check` lists all damage, `flashlab repair dump` copies out what can be read"
+        "{what} at byte {offset} of the device is damaged: {why}; `flashlab repair dump` copies out what can be read"
     )]
     Damaged {
         /// Which structure.

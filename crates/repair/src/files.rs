@@ -78,10 +78,17 @@ impl<D: Device> Files<D> {
     /// # Errors
     /// When the volume holds something else, the catalogue is damaged or the device fails.
     pub fn open(mut volume: Volume<D>) -> Result<Files<D>, RepairError> {
-        let (log, catalogue) = match CatalogueLog::load(&mut volume)? {
+        let mut loaded = CatalogueLog::load(&mut volume);
+        if matches!(loaded, Ok(None)) && volume.mapped_pages() > 0 {
+            loaded = Err(RepairError::NoFiles);
+        }
+        if matches!(loaded, Err(RepairError::NoFiles)) {
+            // It was only looked at: a volume that was closed in order stays so, as far as its device lets it.
+            let _ = volume.finish();
+        }
+        let (log, catalogue) = match loaded? {
             Some(loaded) => loaded,
-            None if volume.mapped_pages() == 0 => CatalogueLog::make(&mut volume)?,
-            None => return Err(RepairError::NoFiles),
+            None => CatalogueLog::make(&mut volume)?,
         };
         let layout = log.layout();
         let space = used_space(layout, &catalogue)?;

@@ -18,7 +18,7 @@
 //! - a record, which says which record and which checkpoint was durable when it was written. Records are looked for behind the end of the
 //!   log, too: behind a damaged header in the same segment, and in all segments if the log may have left those that the checkpoint lists.
 //!
-//! What was flushed last, and behind which nothing was written, is not told from what a power failure cut.
+//! What was flushed last, and behind which nothing was written, cannot be distinguished from what a power failure cut.
 //!
 //! # Invariants
 //! - Recovering does not change the device, so that recovering twice is the same as once.

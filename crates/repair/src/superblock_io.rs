@@ -142,8 +142,8 @@ fn of_one_volume(found: &[(u64, Superblock)]) -> Result<Option<Superblock>, Repa
             what: "a superblock",
             offset: *offset,
             why: format!(
-                "it is that of volume {}, and as many others are those of volume {}: overwrite those that do not belong here \
-                 with zeroes",
+                "it is that of volume {}, and an equal number of copies are those of volume {}: the device has parts of two volumes; \
+                 copy the device before you overwrite the superblocks of the volume that is to be lost",
                 copy.uuid, first.uuid
             ),
         });

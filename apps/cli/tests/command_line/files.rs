@@ -207,6 +207,9 @@ fn a_volume_with_files_is_no_disk_and_a_disk_has_no_files() {
     let refused = directory.flashlab(&["repair", "mount", &disk, &place.path("m")]);
     assert_eq!(refused.code, Some(3), "{refused}");
     assert!(refused.err.contains("the data of a block device, which files would destroy"), "{refused}");
+    // Damage is seen best on a volume that was closed in order, and a refusal leaves it so.
+    let checked = directory.flashlab(&["repair", "check", &disk]);
+    assert!(checked.out.contains("closed in order") && !checked.out.contains("not closed"), "{checked}");
     let image = directory.path("image");
     directory.succeeds(&["repair", "dump", &disk, "-o", image.to_str().unwrap()]);
     assert!(fs::read(image).unwrap().starts_with(&data));

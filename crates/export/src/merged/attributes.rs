@@ -1,4 +1,4 @@
-//! What the kernel is told of a file beneath.
+//! The attributes of a file beneath, as the kernel gets them.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -365,7 +365,9 @@ fn superblocks_of_another_volume_count_only_if_they_are_most() {
         let found = crate::superblock(&mut device);
         match number {
             0 => assert_eq!(found.unwrap(), own),
-            1 => assert!(found.unwrap_err().to_string().contains("as many others are those of volume")),
+            1 => assert!(
+                found.unwrap_err().to_string().contains("an equal number of copies are those of volume")
+            ),
             _ => assert_eq!(found.unwrap().uuid, VolumeUuid([7; 16])),
         }
     }
