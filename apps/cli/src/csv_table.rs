@@ -51,15 +51,35 @@ fn flat(outer: &str, value: &Value) -> Map<String, Value> {
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => guarded(text),
         Value::Array(values) => values.iter().map(cell).collect::<Vec<_>>().join("; "),
         other => other.to_string(),
     }
 }
 
+/// A text that a spreadsheet shows and does not compute: a text that begins as a formula gets an apostrophe, as
+/// OWASP's page on CSV injection says. Numbers are no texts, so a negative one stays as it is.
+fn guarded(text: &str) -> String {
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.len() > 1;
+    if is_formula { format!("'{text}") } else { text.to_owned() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_is_no_formula() {
+        let rows = serde_json::json!([
+            {"name": "=HYPERLINK(\"http://x\")", "list": ["@x", "y"], "n": -2.5, "none": "-"},
+            {"name": "+1", "list": [], "n": -1, "none": "a=b"},
+        ]);
+        let printed = text(&rows).unwrap();
+        assert_eq!(
+            printed,
+            "name,list,n,none\n\"'=HYPERLINK(\"\"http://x\"\")\",'@x; y,-2.5,-\n'+1,,-1,a=b\n"
+        );
+    }
 
     #[test]
     fn rows_keep_their_order_and_quote_what_has_to_be_quoted() {

@@ -23,7 +23,7 @@ pub struct Background {
     /// Return when it is ready; the server goes on until flashlab live stop or a signal ends it
     #[arg(long)]
     daemon: bool,
-    /// Where the server's messages go with --daemon; a file in the temporary directory if not given
+    /// The new file for the server's messages with --daemon; one in the temporary directory if not given
     #[arg(long, value_name = "FILE", requires = "daemon")]
     log: Option<PathBuf>,
 }
@@ -48,9 +48,7 @@ fn start(log: Option<&Path>) -> Result<()> {
     let own = if log.is_none() { Some(log_directory()?) } else { None };
     let default = || own.as_deref().unwrap_or(Path::new("")).join("server.log");
     let log: PathBuf = log.map_or_else(default, Path::to_owned);
-    // A file that exists keeps what it contains.
-    let file = files::append(&log)?;
-    let before = file.metadata().map_or(0, |found| found.len()) as usize;
+    let file = files::create_log(&log)?;
     let words = server_words(std::env::args_os().skip(1));
     // This program, even if its file was replaced in the meantime. Ctrl-C does not reach it.
     let mut command = Command::new("/proc/self/exe");
@@ -62,12 +60,10 @@ fn start(log: Option<&Path>) -> Result<()> {
     if ready.is_empty() {
         let status = server.wait().context("cannot wait for the server")?;
         let messages = fs::read(&log).unwrap_or_default();
-        tell!("{}", String::from_utf8_lossy(messages.get(before..).unwrap_or_default()).trim_end());
-        if before == 0 {
-            // The error was already printed, so nobody needs the file.
-            let _ = fs::remove_file(&log);
-            own.map(fs::remove_dir);
-        }
+        tell!("{}", String::from_utf8_lossy(&messages).trim_end());
+        // The error was already printed, so nobody needs the file.
+        let _ = fs::remove_file(&log);
+        own.map(fs::remove_dir);
         return match status.code().and_then(|code| u8::try_from(code).ok()) {
             Some(code) => Err(Ended(code).into()),
             None => Err(anyhow!("the server ended ({status})")),

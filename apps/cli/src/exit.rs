@@ -188,7 +188,8 @@ fn of_em(error: &EmError) -> u8 {
 
 fn of_export(error: &ExportError) -> u8 {
     match error {
-        ExportError::NotMadeByFlashlab(_) | ExportError::CarriesVolume(_) | ExportError::Busy(_) => REFUSED,
+        ExportError::NotMadeByFlashlab { .. } | ExportError::NoState(_) => REFUSED,
+        ExportError::Host(error) => of_host(error),
         ExportError::Io { .. } => FAILED,
         ExportError::Record(error) => of_samples(error),
         _ => WRONG_INPUT,

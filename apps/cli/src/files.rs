@@ -6,22 +6,25 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use flashlab_host::{HostError, Reason};
+use flashlab_input::FileKind;
 use flashlab_plan::Plan;
+use rustix::fs::{OFlags, fcntl_setfl};
 
 use crate::exit::{Refused, Usage};
 
 /// The text of a profile's file.
 pub fn profile(file: &str) -> Result<String> {
-    text(Path::new(file), "profile", "")
+    text(Path::new(file), FileKind::PROFILE, "")
 }
 
 /// The text of a plan's file.
 pub fn plan(file: &Path) -> Result<String> {
-    text(file, "plan", "; `flashlab plan list` names the plans that come with flashlab")
+    text(file, FileKind::PLAN, "; `flashlab plan list` names the plans that come with flashlab")
 }
 
 /// The text of a plan that comes with flashlab.
@@ -34,10 +37,11 @@ pub fn builtin_plan(name: &str) -> Result<&'static str> {
     })
 }
 
-/// Reads a file of this `kind`, for example `plan`. `advice` is the end of the error message.
-fn text(file: &Path, kind: &str, advice: &str) -> Result<String> {
-    flashlab_host::read_text(file, kind)
-        .map_err(|error| Usage(format!("cannot read the {kind} {}: {error}{advice}", file.display())).into())
+/// Reads a file of this kind. `advice` is the end of the error message.
+fn text(file: &Path, kind: FileKind, advice: &str) -> Result<String> {
+    flashlab_input::read_text(file, kind).map_err(|error| {
+        Usage(format!("cannot read the {} {}: {error}{advice}", kind.name, file.display())).into()
+    })
 }
 
 /// The bytes of an existing file by which its kind is recognised.
@@ -102,6 +106,8 @@ impl Output {
 pub fn check_output(file: &Path, kind: Output) -> Result<()> {
     refuse_kind(file)?;
     if fs::metadata(file).is_ok_and(|found| !found.is_file()) {
+        // It stays open until this program ends: the program at the other end of a pipe must not see an end now.
+        std::mem::forget(open_stream(file)?);
         return Ok(());
     }
     check_replaced(file, kind)?;
@@ -121,7 +127,7 @@ pub fn write_output(file: &Path, kind: Output, content: impl AsRef<[u8]>) -> Res
         Ok(found) if !found.is_file() => {
             refuse_kind(file)?;
             // A pipe or a terminal cannot be renamed.
-            return fs::write(file, content).map_err(|error| failed(file, &error));
+            return open_stream(file)?.write_all(content).map_err(|error| failed(file, &error));
         }
         _ => check_replaced(file, kind)?,
     }
@@ -175,11 +181,57 @@ impl Drop for NewFile {
     }
 }
 
-/// Opens a file at whose end text is added. What it contains stays.
+/// Makes the file for the messages of a server. A file or link of that name is not opened: it belongs to somebody.
+pub fn create_log(file: &Path) -> Result<File> {
+    refuse_kind(file)?;
+    create(file).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Refused(format!(
+            "{} exists, and messages are only written to a new file: give another --log, or remove it",
+            file.display()
+        ))
+        .into(),
+        _ => failed(file, &error),
+    })
+}
+
+/// Opens a text file of another program, to which text is added. What it contains stays.
 pub fn append(file: &Path) -> Result<File> {
     refuse_kind(file)?;
-    OpenOptions::new().append(true).create(true).open(file).map_err(|error| failed(file, &error))
+    // A file that is used as a disk or swap space, or carries a volume, is no text.
+    if fs::metadata(file).is_ok_and(|found| found.is_file()) {
+        let inspection = flashlab_host::inspect(file)?;
+        let mut refusals = inspection.refusals;
+        // The program that shows the text may have it open.
+        refusals.retain(|refusal| refusal.reason != Reason::OpenForWriting);
+        if !refusals.is_empty() {
+            bail!(HostError::Refused { path: file.to_owned(), refusals });
+        }
+    }
+    match fs::metadata(file) {
+        Ok(found) if !found.is_file() => open_stream(file),
+        _ => OpenOptions::new().append(true).create(true).open(file).map_err(|error| failed(file, &error)),
+    }
 }
+
+/// Opens a pipe or a terminal for writing. Does not wait for the reader of a pipe.
+fn open_stream(file: &Path) -> Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let opened = OpenOptions::new().write(true).custom_flags(flags.bits() as i32).open(file);
+    let opened = opened.map_err(|error| match error.raw_os_error() {
+        Some(NO_READER) => Usage(format!(
+            "{} is a pipe that no program reads: start its reader first, or name a file",
+            file.display()
+        ))
+        .into(),
+        _ => failed(file, &error),
+    })?;
+    // What is written later may wait for the reader.
+    fcntl_setfl(&opened, OFlags::empty()).with_context(|| format!("cannot write to {}", file.display()))?;
+    Ok(opened)
+}
+
+/// ENXIO: nobody has the pipe open for reading, or the file is a socket.
+const NO_READER: i32 = rustix::io::Errno::NXIO.raw_os_error();
 
 fn create(part: &Path) -> std::io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(part)
@@ -237,12 +289,27 @@ fn refuse_kind(file: &Path) -> Result<()> {
             file.display()
         ))),
         Ok(found) if found.is_dir() => bail!(Usage(format!("{} is a folder: name a file", file.display()))),
+        Ok(found) if found.file_type().is_socket() => {
+            bail!(Usage(format!("{} is a socket: name a file", file.display())))
+        }
+        Ok(found) if found.file_type().is_char_device() && !takes_text(found.rdev()) => {
+            bail!(Refused(format!(
+                "{} is a character device, and writing to it may do anything: name a file",
+                file.display()
+            )))
+        }
         Err(_) if is_among_devices(file) => bail!(Usage(format!(
             "{} does not exist, and /dev is for devices: name a file elsewhere",
             file.display()
         ))),
         _ => Ok(()),
     }
+}
+
+/// Whether a character device is a terminal, or one of null, zero and full (linux/Documentation/admin-guide/devices.txt).
+fn takes_text(number: u64) -> bool {
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    matches!((major, minor), (1, 3 | 5 | 7) | (4 | 5 | 136..=143, _))
 }
 
 /// Whether the file would lie where the kernel makes devices.
@@ -263,6 +330,7 @@ mod tests {
         let file = Path::new("/dev/flashlab-no-such-device");
         assert!(check_output(file, Output::Page).is_err());
         assert!(append(file).is_err());
+        assert!(create_log(file).is_err());
         assert!(!file.exists());
     }
 

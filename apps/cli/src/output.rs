@@ -5,11 +5,20 @@
 use std::io::{ErrorKind, IsTerminal, Write};
 
 use anyhow::{Context, Result};
-use flashlab_report::Layout;
+use flashlab_report::{Layout, printable_json, printable_text};
 use serde::Serialize;
 
-/// Prints a text as it is.
+/// Prints a text. Names in it come from outside, so control characters are removed.
 pub fn text(text: &str) -> Result<()> {
+    write(&printable_text(text, is_coloured()))
+}
+
+/// Prints a page in place of the one before it.
+pub fn page(page: &str) -> Result<()> {
+    write(&format!("\x1b[H\x1b[2J{}", printable_text(page, is_coloured())))
+}
+
+fn write(text: &str) -> Result<()> {
     let mut output = std::io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -20,13 +29,17 @@ pub fn text(text: &str) -> Result<()> {
 /// Prints a line on standard error. If standard error is closed, the measurement goes on. Names of files and
 /// devices come from outside, so control characters are removed.
 pub fn tell(line: &str) {
-    let harmless = line.lines().map(flashlab_report::printable).collect::<Vec<_>>().join("\n");
-    let _ = writeln!(std::io::stderr(), "{harmless}");
+    let _ = writeln!(std::io::stderr(), "{}", printable_text(line, false));
 }
 
 /// Prints one JSON document.
 pub fn json(value: &impl Serialize) -> Result<()> {
-    text(&format!("{}\n", serde_json::to_string_pretty(value)?))
+    write(&format!("{}\n", printable_json(&serde_json::to_string_pretty(value)?)))
+}
+
+/// Prints one JSON document in one line.
+pub fn json_line(value: &impl Serialize) -> Result<()> {
+    write(&format!("{}\n", printable_json(&serde_json::to_string(value)?)))
 }
 
 /// The layout of a report for the terminal; `report` is the path of its page.
@@ -37,5 +50,10 @@ pub fn layout(report: Option<String>) -> Layout {
     }
     let size = terminal_size::terminal_size();
     let width = size.map_or(Layout::default().width, |(width, _)| usize::from(width.0.min(WIDEST)));
-    Layout { width, colour: std::env::var_os("NO_COLOR").is_none(), report }
+    Layout { width, colour: is_coloured(), report }
+}
+
+/// Whether texts on standard output have styles.
+fn is_coloured() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }

@@ -8,6 +8,7 @@ use flashlab_base::{Bytes, Identity, ParseTargetError, ProfileName, SimulatedTar
 use flashlab_device::Device;
 use flashlab_export::ExportError;
 use flashlab_host::{Consent, HostError, Inspection, IoEngine, OpenOptions};
+use flashlab_input::FileKind;
 use flashlab_report::{printable, shell_word};
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
 
@@ -74,7 +75,8 @@ impl Simulation {
     pub fn device(&self) -> Result<SimulatedDevice> {
         let Some(file) = &self.state else { return new_device(&self.profile) };
         check_memory(&self.profile)?;
-        let bytes = flashlab_host::read_file(file, "state of this device", self.profile.largest_state()?)
+        let kind = FileKind { name: "state of this device", largest: self.profile.largest_state()? };
+        let bytes = flashlab_input::read(file, kind)
             .map_err(|error| Usage(format!("cannot read the state {}: {error}", file.display())))?;
         let device = FlashDevice::restore(&self.profile, &bytes).map_err(|error| {
             let name = &self.profile.name;
@@ -233,8 +235,9 @@ impl By {
                 Ok(By::Option(flashlab_host::consent_to_overwrite_file(inspection)?))
             }
             _ if !inspection.is_block_device() => bail!(Refused(format!(
-                "{name} exists and would be overwritten: give --overwrite-file if its content is not needed, or no \
-                 TARGET for a scratch file"
+                "{name} exists{} and would be overwritten: give --overwrite-file if its content is not needed, or no \
+                 TARGET for a scratch file",
+                content(inspection)
             ))),
             Some(path) => Ok(By::Option(flashlab_host::consent_by_flag(inspection, path)?)),
             None if std::io::stdin().is_terminal() => Ok(By::Typing),
@@ -261,6 +264,14 @@ impl By {
                 flashlab_host::consent_by_typing(inspection, &typed)?
             }
         })
+    }
+}
+
+/// What the user would lose with a regular file, as far as flashlab knows the format.
+fn content(inspection: &Inspection) -> String {
+    match inspection.carries.is_empty() {
+        true => String::new(),
+        false => format!(", contains: {},", inspection.carries.join(", ")),
     }
 }
 

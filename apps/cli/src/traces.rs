@@ -1,6 +1,6 @@
 //! Reads the IOs of a trace from its file.
 
-use std::fs::File;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Seek};
 use std::path::{Path, PathBuf};
 
@@ -38,7 +38,7 @@ pub fn read(path: &Path, format: Option<TraceFormat>) -> Result<Trace> {
     if path.is_dir() {
         return samples(path, &segments(path)?);
     }
-    let mut file = File::open(path).map_err(failed)?;
+    let mut file = flashlab_input::open_stream(path).map_err(failed)?;
     let mut reader = BufReader::with_capacity(1 << 16, &file);
     let begin = reader.fill_buf().map_err(failed)?;
     let (is_gzip, is_parquet) = (begin.starts_with(GZIP), begin.starts_with(PARQUET));
@@ -80,7 +80,7 @@ fn segments(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// Samples as a trace. The line of an IO is the number of its sample, in the order of the files.
 fn samples(path: &Path, segments: &[PathBuf]) -> Result<Trace> {
-    let (mut ios, mut processes, mut line) = (Vec::new(), 0, 0);
+    let (mut ios, mut line) = (Vec::new(), 0);
     for segment in segments {
         let mut outside = None;
         for_each_batch(segment, |columns| {
@@ -89,7 +89,6 @@ fn samples(path: &Path, segments: &[PathBuf]) -> Result<Trace> {
                 if sample.size == Bytes::ZERO || sample.offset.0.checked_add(sample.size.0).is_none() {
                     outside.get_or_insert(line);
                 }
-                processes = processes.max(sample.process.saturating_add(1));
                 let operation = sample.mode.into();
                 let (arrival, offset, size) = (sample.intended, sample.offset, sample.size);
                 ios.push(TraceIo { arrival, operation, offset, size, source: sample.process, line });
@@ -102,5 +101,9 @@ fn samples(path: &Path, segments: &[PathBuf]) -> Result<Trace> {
     if ios.is_empty() {
         bail!(Usage(format!("{}: there is no sample in it", path.display())));
     }
-    Ok(Trace::new(ios, (0..processes).map(|process| process.to_string()).collect()))
+    // A damaged file may have any number of a process, so the processes are counted and not their numbers.
+    let processes: BTreeSet<u32> = ios.iter().map(|io| io.source).collect();
+    let indices: BTreeMap<u32, u32> = processes.iter().copied().zip(0..).collect();
+    ios.iter_mut().for_each(|io| io.source = indices[&io.source]);
+    Ok(Trace::new(ios, processes.iter().map(u32::to_string).collect()))
 }

@@ -92,3 +92,69 @@ impl Verb {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::any::TypeId;
+    use std::collections::BTreeSet;
+
+    use clap::CommandFactory;
+    use flashlab_base::{Bytes, Nanos, Seed};
+
+    use super::*;
+
+    /// How each argument that may name a file is used, and by which guard it is covered.
+    const FILE_ARGUMENTS: &str = include_str!("../tests/file_arguments.tsv");
+
+    #[test]
+    fn every_argument_that_may_name_a_file_is_in_the_table_of_files() {
+        let mut found = BTreeSet::new();
+        collect(&CommandLine::command(), "", &mut found);
+        let rows = FILE_ARGUMENTS.lines().filter(|line| !line.starts_with('#'));
+        let listed: BTreeSet<(String, String)> = rows
+            .map(|row| {
+                let cells: Vec<&str> = row.split('\t').collect();
+                assert_eq!(cells.len(), 4, "{row}");
+                (cells[0].to_owned(), cells[1].to_owned())
+            })
+            .collect();
+        let unlisted: Vec<_> = found.difference(&listed).collect();
+        let gone: Vec<_> = listed.difference(&found).collect();
+        assert!(
+            unlisted.is_empty() && gone.is_empty(),
+            "apps/cli/tests/file_arguments.tsv lacks {unlisted:?}, and has {gone:?}, which do not exist"
+        );
+    }
+
+    fn collect(command: &clap::Command, verb: &str, found: &mut BTreeSet<(String, String)>) {
+        for argument in command.get_arguments().filter(|argument| may_name_a_file(argument)) {
+            let name = match argument.get_long() {
+                Some(long) => format!("--{long}"),
+                None => argument.get_value_names().map_or_else(String::new, |names| names[0].to_string()),
+            };
+            found.insert((verb.to_owned(), name));
+        }
+        for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+            collect(inner, format!("{verb} {}", inner.get_name()).trim(), found);
+        }
+    }
+
+    /// Whether the value may be a path: it is not one of some words, and no number.
+    fn may_name_a_file(argument: &clap::Arg) -> bool {
+        let numbers = [
+            TypeId::of::<u16>(),
+            TypeId::of::<u32>(),
+            TypeId::of::<u64>(),
+            TypeId::of::<usize>(),
+            TypeId::of::<f64>(),
+            TypeId::of::<bool>(),
+            TypeId::of::<Bytes>(),
+            TypeId::of::<Nanos>(),
+            TypeId::of::<Seed>(),
+        ];
+        let parsed = argument.get_value_parser().type_id();
+        argument.get_action().takes_values()
+            && argument.get_possible_values().is_empty()
+            && !numbers.iter().any(|number| parsed == *number)
+    }
+}

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use flashlab_base::Bytes;
+use flashlab_host::HostError;
 use flashlab_samples::SamplesError;
 use flashlab_sim::ProfileError;
 
@@ -34,23 +35,29 @@ pub enum ExportError {
         /// The free memory.
         available: Bytes,
     },
-    /// Another server uses the backing file.
-    #[error("another flashlab serves {}: end it first, or give another file", .0.display())]
-    Busy(PathBuf),
     /// The backing file contains a disk of another size.
     #[error("{}: {}; give that --capacity, or another --backing file", .0.display(), .1)]
     Size(PathBuf, String),
     /// flashlab did not make the backing file.
     #[error(
-        "{} exists and was not made by flashlab serve: give --overwrite-file if it may be written to", .0.display()
+        "{} exists and was not made by flashlab serve{}: programs that use the disk would write over it; give another file, \
+         or --overwrite-file if its content is not needed", .path.display(), content(.carries)
     )]
-    NotMadeByFlashlab(PathBuf),
-    /// The backing file carries a flashlab volume, and no server made it.
+    NotMadeByFlashlab {
+        /// The file.
+        path: PathBuf,
+        /// The formats that it contains; empty if none is known.
+        carries: String,
+    },
+    /// The file beside the backing file is none that a server wrote.
     #[error(
-        "{name} carries a flashlab volume: if its data is not needed, `flashlab repair erase {name}` removes it",
-        name = .0.display()
+        "{} is not the state of a disk that this version of flashlab serve wrote, and would be lost: move it away, or give \
+         another --backing file", .0.display()
     )]
-    CarriesVolume(PathBuf),
+    NoState(PathBuf),
+    /// The guard of `host` refused, or a file could not be opened.
+    #[error("{0}")]
+    Host(#[from] HostError),
     /// The control socket cannot be made at this path.
     #[error("cannot make the control socket {}: {}", .0.display(), control_socket_advice(.1))]
     Control(PathBuf, #[source] io::Error),
@@ -70,6 +77,10 @@ pub enum ExportError {
         /// Why it failed.
         source: io::Error,
     },
+}
+
+fn content(carries: &str) -> String {
+    if carries.is_empty() { String::new() } else { format!(", and it contains: {carries}") }
 }
 
 fn control_socket_advice(error: &io::Error) -> String {
@@ -94,7 +105,6 @@ impl ExportError {
     /// The error of [`DataStore::file`](crate::DataStore::file) on this path.
     pub(crate) fn backing_file(path: &Path, source: io::Error) -> ExportError {
         match source.kind() {
-            ErrorKind::WouldBlock => ExportError::Busy(path.to_owned()),
             ErrorKind::InvalidInput => ExportError::Size(path.to_owned(), source.to_string()),
             _ => ExportError::Io { action: "open", what: path.display().to_string(), source },
         }

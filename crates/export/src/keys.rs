@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use flashlab_base::{Bytes, Seed, Target};
+use flashlab_input::FileKind;
 use flashlab_sim::Profile;
 
 use crate::error::ExportError;
@@ -136,14 +137,15 @@ fn record_to(folder: &str) -> RecordingDestination {
 
 /// The text of a profile's file. Adds a notice for each old key in it.
 fn read_profile(file: &str, notices: &mut Vec<String>) -> Result<String, ExportError> {
-    let text = flashlab_host::read_text(Path::new(file), "profile")
+    let text = flashlab_input::read_text(Path::new(file), FileKind::PROFILE)
         .map_err(|error| ExportError::Key(format!("cannot read the profile {file}: {error}")))?;
     notices.extend(Profile::warnings(&text, file));
     Ok(text)
 }
 
 fn state_of(file: &Path, profile: &Profile) -> Result<Vec<u8>, ExportError> {
-    flashlab_host::read_file(file, "state of this device", profile.largest_state()?)
+    let kind = FileKind { name: "state of this device", largest: profile.largest_state()? };
+    flashlab_input::read(file, kind)
         .map_err(|error| ExportError::Key(format!("cannot read the state {}: {error}", file.display())))
 }
 
@@ -228,7 +230,7 @@ mod tests {
         insta::assert_snapshot!(wrong(&[("target", "/dev/sda")]), @"target=/dev/sda: this is no simulated device: give sim:NAME (`flashlab sim list` names them)");
         insta::assert_snapshot!(wrong(&[("target", "sim:zeuss")]), @"there is no simulated device `zeuss`: `flashlab sim list` names them; or give a file as sim:./zeuss.toml");
         insta::assert_snapshot!(wrong(&[("profile", "/nowhere.toml")]), @"cannot read the profile /nowhere.toml: No such file or directory (os error 2)");
-        insta::assert_snapshot!(wrong(&[("profile", "/dev/zero")]), @"cannot read the profile /dev/zero: it is a pipe or a device and not a file");
+        insta::assert_snapshot!(wrong(&[("profile", "/dev/zero")]), @"cannot read the profile /dev/zero: it is a character device and not a file");
         insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("size", "0")]), @"size=0: it must be more than 0");
         insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("no-data", "perhaps")]), @"no-data=perhaps: give true or false");
         insta::assert_snapshot!(wrong(&[("target", "sim:zeus"), ("target", "sim:smi")]), @"target=sim:smi: a device is given already");

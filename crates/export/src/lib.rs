@@ -14,6 +14,7 @@
 //! - A killed server loses no flushed data.
 
 mod awake;
+mod backing;
 mod concurrent;
 mod connections;
 mod control;

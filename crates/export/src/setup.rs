@@ -2,7 +2,7 @@
 //!
 //! # Model
 //! With a backing file `FILE`, `FILE` contains the disk's bytes. `FILE.flashlab` next to it contains the
-//! state of the simulated device (mapping, wear), and marks `FILE` as made by flashlab. When the server
+//! state of the simulated device, and says that flashlab made `FILE` (module `backing`). When the server
 //! stops, it writes the state to a new file, which then replaces the old one. So a killed server leaves a
 //! complete state. An old state loses no data, because it decides when IOs complete and not what they return.
 //!
@@ -10,15 +10,14 @@
 //! - A file that flashlab did not make is not written to without permission.
 //! - [`Setup::check`] finds errors before anything is created.
 
-use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flashlab_base::{Bytes, Nanos, Seed};
-use flashlab_host::Reason;
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
 
+use crate::backing::{BackingFile, OpenBacking, StateFile};
 use crate::control::ControlServer;
 use crate::error::ExportError;
 use crate::fault_rules::{FaultInjector, FaultRule};
@@ -74,7 +73,7 @@ pub struct DiskServer {
     pub disk: Arc<LiveDisk>,
     /// Messages for the user about how it started.
     pub notices: Vec<String>,
-    state_file: Option<PathBuf>,
+    beside: Option<StateFile>,
     control: Option<ControlServer>,
     recorder: Option<Recorder>,
 }
@@ -92,9 +91,7 @@ impl Setup {
         }
         match &self.data {
             DataPlacement::Nowhere | DataPlacement::Memory => Ok(()),
-            DataPlacement::File { path, may_overwrite } => {
-                check_owner(path, &state_file_of(path), *may_overwrite)
-            }
+            DataPlacement::File { path, may_overwrite } => BackingFile::new(path, *may_overwrite).check(),
         }
     }
 
@@ -105,15 +102,14 @@ impl Setup {
     pub fn start(self) -> Result<DiskServer, ExportError> {
         self.check()?;
         let mut notices = self.notices.clone();
-        let state_file = match &self.data {
-            DataPlacement::File { path, .. } => Some(state_file_of(path)),
-            DataPlacement::Nowhere | DataPlacement::Memory => None,
-        };
-        let device = self.device(state_file.as_deref(), &mut notices)?;
-        let store = self.store()?;
-        if let Some(file) = state_file.as_ref().filter(|file| !file.exists()) {
+        let mut backing = self.backing()?;
+        let saved = backing.as_mut().map(|opened| std::mem::take(&mut opened.state)).unwrap_or_default();
+        let device = self.device(&saved, &mut notices)?;
+        let (file, beside) = backing.map(|opened| (opened.file, opened.beside)).unzip();
+        let store = self.store(file)?;
+        if let Some(beside) = &beside {
             // This marks the backing file as flashlab's, also if the server is killed.
-            fs::write(file, b"").map_err(ExportError::io("write", file.display()))?;
+            beside.save(&saved)?;
         }
         let disk = Arc::new(LiveDisk::new(Box::new(device), store));
         disk.with_faults(|faults| *faults = FaultInjector::with_seed(self.seed));
@@ -131,31 +127,23 @@ impl Setup {
         Ok(DiskServer {
             disk,
             notices,
-            state_file,
+            beside,
             control: control.transpose()?,
             recorder: recorder.transpose().map_err(ExportError::Record)?,
         })
     }
 
     /// The device in its state: the given one, or the one that an earlier server saved, or new.
-    fn device(
-        &self,
-        state_file: Option<&Path>,
-        notices: &mut Vec<String>,
-    ) -> Result<SimulatedDevice, ExportError> {
+    fn device(&self, saved: &[u8], notices: &mut Vec<String>) -> Result<SimulatedDevice, ExportError> {
         if let Some(state) = &self.state {
             let device = FlashDevice::restore(&self.profile, state);
             let device = device.map_err(|error| ExportError::State(error.to_string()))?;
             return Ok(SimulatedDevice::Flash(Box::new(device)));
         }
-        let saved = match state_file {
-            Some(file) if file.exists() => fs::read(file).map_err(ExportError::io("read", file.display()))?,
-            _ => Vec::new(),
-        };
         if saved.is_empty() {
             return Ok(self.profile.device()?);
         }
-        match FlashDevice::restore(&self.profile, &saved) {
+        match FlashDevice::restore(&self.profile, saved) {
             Ok(device) => {
                 notices.push("the device begins in the state of its last clean end".to_owned());
                 Ok(SimulatedDevice::Flash(Box::new(device)))
@@ -167,17 +155,22 @@ impl Setup {
         }
     }
 
-    fn store(&self) -> Result<Option<DataStore>, ExportError> {
+    fn backing(&self) -> Result<Option<OpenBacking>, ExportError> {
+        let DataPlacement::File { path, may_overwrite } = &self.data else { return Ok(None) };
+        BackingFile::new(path, *may_overwrite).open(self.profile.largest_state()?).map(Some)
+    }
+
+    /// Where the bytes are stored; `file` is the open backing file.
+    fn store(&self, file: Option<File>) -> Result<Option<DataStore>, ExportError> {
         let capacity = self.profile.capacity.round_down(self.profile.block);
-        match &self.data {
-            DataPlacement::Nowhere => Ok(None),
-            DataPlacement::Memory => DataStore::memory(capacity, self.volatile)
-                .map(Some)
-                .map_err(ExportError::io("make", "memory for the data")),
-            DataPlacement::File { path, .. } => DataStore::file(path, capacity, self.volatile)
-                .map(Some)
-                .map_err(|source| ExportError::backing_file(path, source)),
-        }
+        let store = match (&self.data, file) {
+            (DataPlacement::File { path, .. }, Some(file)) => DataStore::file(file, capacity, self.volatile)
+                .map_err(|source| ExportError::backing_file(path, source))?,
+            (DataPlacement::Nowhere, _) => return Ok(None),
+            _ => DataStore::memory(capacity, self.volatile)
+                .map_err(ExportError::io("make", "memory for the data"))?,
+        };
+        Ok(Some(store))
     }
 }
 
@@ -194,50 +187,11 @@ impl DiskServer {
     pub fn stop(self) -> Result<(), ExportError> {
         let recorded = self.recorder.map_or(Ok(()), Recorder::end);
         self.disk.flush().map_err(ExportError::io("flush", "the data"))?;
-        if let Some(file) = &self.state_file {
-            let state = self.disk.state().unwrap_or_default();
-            replace(file, &state).map_err(ExportError::io("write", file.display()))?;
+        if let Some(beside) = &self.beside {
+            beside.save(&self.disk.state().unwrap_or_default())?;
         }
         recorded.map_err(ExportError::Record)
     }
-}
-
-/// Replaces the content of a file with `bytes`, completely or not at all.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut fresh = path.as_os_str().to_owned();
-    fresh.push(".new");
-    let mut file = fs::File::create(&fresh)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&fresh, path)
-}
-
-/// The file next to a backing file that contains the state of its device.
-fn state_file_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".flashlab");
-    PathBuf::from(name)
-}
-
-fn check_owner(path: &Path, state_file: &Path, may_overwrite: bool) -> Result<(), ExportError> {
-    match fs::metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(ExportError::Io { action: "open", what: path.display().to_string(), source }),
-        Ok(metadata) if !metadata.is_file() => Err(ExportError::NoFile(path.to_owned())),
-        Ok(metadata) if metadata.len() > 0 && !state_file.exists() && !may_overwrite => {
-            Err(ExportError::NotMadeByFlashlab(path.to_owned()))
-        }
-        // The disk of a server may carry a volume.
-        Ok(_) if !state_file.exists() && carries_volume(path) => {
-            Err(ExportError::CarriesVolume(path.to_owned()))
-        }
-        Ok(_) => Ok(()),
-    }
-}
-
-fn carries_volume(path: &Path) -> bool {
-    let inspection = flashlab_host::inspect(path);
-    inspection.is_ok_and(|found| found.refusals.iter().any(|refusal| refusal.reason == Reason::Volume))
 }
 
 /// Refuses a device whose tables do not fit into memory, and a disk that a program could not fill.

@@ -19,9 +19,8 @@
 //! - A block is copied and written under one lock, so no copy contains bytes that another write has just made
 //!   durable.
 
-use std::fs::OpenOptions;
+use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::path::Path;
 use std::sync::{Mutex, RwLock};
 
 use flashlab_base::Bytes;
@@ -48,14 +47,11 @@ impl DataStore {
         DataStore::new(Medium::Memory(RwLock::new(Memory::zeroes(size)?)), size, volatile)
     }
 
-    /// A store in a file of this `size`; an empty or new file is extended to it. It is locked against other servers.
+    /// A store in a file of this `size`, which is open for writing; an empty one is extended to it.
     ///
     /// # Errors
-    /// When the file cannot be opened, another server uses it ([`io::ErrorKind::WouldBlock`]), or it has another size
-    /// ([`io::ErrorKind::InvalidInput`]).
-    pub fn file(path: &Path, size: Bytes, volatile: Bytes) -> io::Result<DataStore> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        file.try_lock().map_err(io::Error::from)?;
+    /// When it has another size ([`io::ErrorKind::InvalidInput`]), or cannot be extended.
+    pub fn file(file: File, size: Bytes, volatile: Bytes) -> io::Result<DataStore> {
         match file.metadata()?.len() {
             0 => file.set_len(size.0)?,
             length if length == size.0 => {}
@@ -261,14 +257,10 @@ mod tests {
     }
 
     #[test]
-    fn a_second_server_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("disk");
-        let first = DataStore::file(&path, Bytes::mib(1), Bytes(0)).unwrap();
-        let refused = DataStore::file(&path, Bytes::mib(1), Bytes(0)).err().unwrap();
-        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
-        drop(first);
-        let other = DataStore::file(&path, Bytes::mib(2), Bytes(0)).err().unwrap();
+    fn a_file_of_another_size_is_refused() {
+        let file = tempfile::tempfile().unwrap();
+        drop(DataStore::file(file.try_clone().unwrap(), Bytes::mib(1), Bytes(0)).unwrap());
+        let other = DataStore::file(file, Bytes::mib(2), Bytes(0)).err().unwrap();
         assert_eq!(other.to_string(), "it holds a disk of 1MiB, and not of 2MiB");
     }
 }

@@ -5,7 +5,8 @@
 //! `--destroy-data-on`, to give `--overwrite-file` for a regular file, or to use a scratch file, which
 //! flashlab itself made. It is valid for that device or file only, which is recognised by its number and not
 //! by its path. It ends when the device is removed. A fifth one is for the volume that a device or file
-//! carries: with it the volume's own code may write there, and nothing else of flashlab may.
+//! carries: with it the volume's own code may write there, and nothing else of flashlab may. A sixth one is for a
+//! regular file that flashlab made for a disk that it serves, and for an empty file, which has nothing to lose.
 //!
 //! Invariants:
 //! - Only this crate can make a [`Consent`], and nothing is opened for writing without one.
@@ -15,6 +16,8 @@
 
 use std::fmt;
 use std::path::Path;
+
+use flashlab_base::Bytes;
 
 use crate::error::HostError;
 use crate::inspection::Inspection;
@@ -28,6 +31,7 @@ enum Manner {
     Flag(String),
     OverwriteFile,
     ScratchFile,
+    OwnFile,
     Volume,
 }
 
@@ -53,7 +57,8 @@ impl Consent {
 
     /// Whether the consent is for what this refusal protects.
     pub(crate) fn permits(&self, refusal: &Refusal) -> bool {
-        self.manner == Manner::Volume && refusal.reason == Reason::Volume
+        // The disk of a server may carry a volume.
+        matches!(self.manner, Manner::Volume | Manner::OwnFile) && refusal.reason == Reason::Volume
     }
 
     pub(crate) fn for_scratch_file(node: Node) -> Consent {
@@ -77,6 +82,7 @@ impl fmt::Display for Consent {
             Manner::Flag(path) => write!(f, "--destroy-data-on {path}"),
             Manner::OverwriteFile => f.write_str("--overwrite-file"),
             Manner::ScratchFile => f.write_str("scratch file made by flashlab"),
+            Manner::OwnFile => f.write_str("file made by flashlab"),
             Manner::Volume => f.write_str("flashlab volume"),
         }
     }
@@ -124,6 +130,20 @@ pub fn consent_to_overwrite_file(inspection: &Inspection) -> Result<Consent, Hos
             needed: "its model or serial number typed, or --destroy-data-on with its path,",
         }),
     }
+}
+
+/// Permission to write to a regular file that flashlab made, or that is empty. `made` is the
+/// [`Identity::file`](flashlab_base::Identity) of the file that flashlab made under this name.
+///
+/// # Errors
+/// If it is another file with content, the target is refused, or it is a block device.
+pub fn consent_to_use_own_file(inspection: &Inspection, made: Option<&str>) -> Result<Consent, HostError> {
+    let is_file = matches!(inspection.node, Node::File { .. });
+    let is_own = made.is_some() && made == inspection.identity.file.as_deref();
+    if is_file && (is_own || inspection.identity.capacity == Bytes::ZERO) {
+        return Consent::give(inspection, Manner::OwnFile);
+    }
+    Err(HostError::WrongConsent { path: inspection.path.clone(), needed: "--overwrite-file" })
 }
 
 /// Permission to write to the flashlab volume that a target carries, for the code of volumes.

@@ -76,8 +76,8 @@ pub enum HostError {
         path: PathBuf,
     },
     /// Another program has the file locked, as one that measures it does.
-    #[error("{} is being measured by another flashlab, or another program has it locked: wait until that has ended, or \
-         measure another file", .path.display())]
+    #[error("{} is in use by another flashlab, or another program has it locked: wait until that has ended, or choose \
+         another file", .path.display())]
     Locked {
         /// The path.
         path: PathBuf,

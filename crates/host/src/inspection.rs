@@ -40,6 +40,8 @@ pub struct Inspection {
     pub refusals: Vec<Refusal>,
     /// What readers of its measurements have to know.
     pub warnings: Vec<String>,
+    /// The formats in a regular file that `--overwrite-file` would destroy. Those of a block device are refusals.
+    pub carries: Vec<String>,
     pub(crate) node: Node,
     pub(crate) generation: Option<u64>,
 }
@@ -99,6 +101,7 @@ fn look(path: &Path, surroundings: &Surroundings) -> Result<Inspection, HostErro
         identity: Identity::default(),
         refusals: refusals_by_use(node, surroundings),
         warnings: Vec::new(),
+        carries: Vec::new(),
         node,
         generation: generation(node),
     };
@@ -112,6 +115,7 @@ fn look(path: &Path, surroundings: &Surroundings) -> Result<Inspection, HostErro
             file = opened.metadata().ok().and_then(|metadata| identity::file(&metadata));
             let content = read_content(&opened, path, node, capacity, &mut inspection.refusals);
             inspection.warnings = warnings(&opened, path, node, surroundings);
+            inspection.carries = formats_of_file(&opened, node, capacity);
             if content.is_some_and(|content| !content.is_blank()) && inspection.refusals.is_empty() {
                 inspection.warnings.push(format!(
                     "{name} is not blank: it contains data in a format that flashlab does not know"
@@ -212,6 +216,18 @@ fn read_content(
             None
         }
     }
+}
+
+/// The names of the formats that a regular file contains, except for a flashlab volume, which is a refusal.
+fn formats_of_file(file: &File, node: Node, capacity: Bytes) -> Vec<String> {
+    let is_file = matches!(node, Node::File { .. });
+    let Some(content) = is_file.then(|| Content::read(file, capacity).ok()).flatten() else {
+        return Vec::new();
+    };
+    let found = content.signatures().into_iter().filter(|signature| !signature.is_of_volume());
+    let mut names: Vec<String> = found.map(|signature| signature.name.to_owned()).collect();
+    names.dedup();
+    names
 }
 
 /// A refusal for each format that was found; a volume has several superblocks, and the first is named.

@@ -25,8 +25,8 @@ mod clock;
 mod consent;
 mod disturbance;
 mod error;
+mod file;
 mod identity;
-mod input;
 mod inspection;
 mod machine;
 mod memory;
@@ -57,10 +57,11 @@ mod writers;
 pub use awake::IdleProcessors;
 pub use clock::{Clock, SPIN, use_precise_timers};
 pub use consent::{
-    Consent, consent_by_flag, consent_by_typing, consent_to_overwrite_file, consent_to_write_volume,
+    Consent, consent_by_flag, consent_by_typing, consent_to_overwrite_file, consent_to_use_own_file,
+    consent_to_write_volume,
 };
 pub use error::HostError;
-pub use input::{read_file, read_text};
+pub use file::{create_file, file_identity, open_file};
 pub use inspection::{Inspection, devices, inspect};
 pub use machine::available_memory;
 pub use memory::{Memory, keep_in_memory};

@@ -192,6 +192,17 @@ pub(crate) fn loop_backing(file: &File) -> io::Result<(u64, u64, u64)> {
     Ok((status[0], status[1], status[2]))
 }
 
+/// Whether a program has a lock of `fcntl` on any part of the file. A file system without such locks has none.
+pub(crate) fn has_record_lock(file: &File) -> bool {
+    // SAFETY: the structure has only numbers, and zeroes stand for the whole file.
+    let mut asked: libc::flock = unsafe { std::mem::zeroed() };
+    asked.l_type = libc::F_WRLCK as _;
+    asked.l_whence = libc::SEEK_SET as _;
+    // SAFETY: the call reads and writes the structure.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut asked) };
+    result == 0 && i32::from(asked.l_type) != libc::F_UNLCK
+}
+
 /// A number that no other living thread of this process has.
 #[inline]
 pub(crate) fn thread_token() -> usize {

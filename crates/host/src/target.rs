@@ -64,7 +64,7 @@ impl Target {
         let is_scratch = options.write.as_ref().is_some_and(Consent::is_for_scratch_file);
         // A scratch file is already locked by the code that made it.
         if matches!(node, Node::File { .. }) && !is_scratch {
-            lock(&file, path)?;
+            lock(&file, path, options.write.is_some())?;
         }
         let capacity = inspection::size_of(&file, node, path)?;
         if let Some(consent) = &options.write {
@@ -150,10 +150,13 @@ impl Target {
     }
 }
 
-/// Locks the file until it is closed, so that a second flashlab cannot measure it at the same time. If a
+/// Locks the file until it is closed, so that a second flashlab cannot use it at the same time. If a
 /// thread of the former owner is just starting a program, that program still has the lock until it has
-/// started.
-fn lock(file: &File, path: &Path) -> Result<(), HostError> {
+/// started. A file that is written to must have no lock of another kind either (`fcntl`, as databases have).
+pub(crate) fn lock(file: &File, path: &Path, writes: bool) -> Result<(), HostError> {
+    if writes && system::has_record_lock(file) {
+        return Err(HostError::Locked { path: path.to_owned() });
+    }
     let locked = retry(ErrorKind::WouldBlock, CLAIM_TIME, || match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(ErrorKind::WouldBlock.into()),
         other => Ok(other),
@@ -182,7 +185,7 @@ fn engine_name(engine: IoEngine, direct: bool, in_memory: bool) -> String {
 }
 
 /// Checks for refusals before anything is opened for writing.
-fn check_before_opening(
+pub(crate) fn check_before_opening(
     path: &Path,
     node: Node,
     consent: &Consent,
@@ -197,7 +200,7 @@ fn check_before_opening(
 
 /// Checks for refusals again, now that the block device is open exclusively: it may have changed since the
 /// first check.
-fn check_when_open(
+pub(crate) fn check_when_open(
     path: &Path,
     node: Node,
     consent: &Consent,

@@ -6,6 +6,8 @@
 use maud::{Markup, html};
 use serde::Serialize;
 
+use crate::units::printable;
+
 /// `page` with a replacement character in place of each control character and each direction override.
 ///
 /// HTML does not allow NUL and similar characters. A direction override in a device's name would change the
@@ -19,6 +21,22 @@ pub fn without_controls(page: String) -> String {
 pub fn with_code(sentence: &str) -> Markup {
     let parts = sentence.split('`').enumerate();
     html! { @for (index, part) in parts { @if index % 2 == 1 { code { (part) } } @else { (part) } } }
+}
+
+/// `text` for Markdown, in which nothing of it is markup: no link, no picture, no mention of a user, no HTML.
+pub fn markdown(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in printable(text).chars() {
+        match c {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '!' | '#' | '|' | '~' => escaped.extend(['\\', c]),
+            '<' => escaped.push_str("&lt;"),
+            '&' => escaped.push_str("&amp;"),
+            '@' => escaped.push_str("&#64;"),
+            c => escaped.push(c),
+        }
+    }
+    // GitHub makes a link of an address that stands alone.
+    escaped.replace("://", "&#58;//").replace("www.", "www&#46;").replace("WWW.", "WWW&#46;")
 }
 
 /// Whether `c` changes the direction of the text after it.
@@ -41,6 +59,16 @@ mod tests {
     fn a_command_in_back_ticks_is_code() {
         let shown = with_code("write `--state <b>` before").into_string();
         assert_eq!(shown, "write <code>--state &lt;b&gt;</code> before");
+    }
+
+    #[test]
+    fn nothing_is_markup_in_markdown() {
+        let hostile = "[free](http://x) ![](y) <a href=z> @someone #1 www.x.y `code` **a** | b\u{1b}\n";
+        assert_eq!(
+            markdown(hostile),
+            "\\[free\\](http&#58;//x) \\!\\[\\](y) &lt;a href=z> &#64;someone \\#1 www&#46;x.y \\`code\\` \\*\\*a\\*\\* \
+             \\| b\u{fffd}\u{fffd}"
+        );
     }
 
     #[test]

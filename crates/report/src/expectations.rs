@@ -6,6 +6,7 @@ use flashlab_analysis::inference::Verdict;
 use flashlab_analysis::{Evidence, FigureUnit, Judgement, Outcome};
 use maud::{Markup, html};
 
+use crate::escape::markdown;
 use crate::units;
 use crate::writer::{BOLD, GREEN, Layout, RED, Writer, YELLOW};
 
@@ -71,7 +72,7 @@ fn case(judgement: &Judgement) -> Markup {
 pub fn expectations_markdown(suite: &str, judgements: &[Judgement], doubts: &[String]) -> String {
     // In a table a bar ends the cell, even in code. In code, only the back-tick has another meaning.
     let code = |text: &str| units::printable(text).replace('|', "\\|").replace('`', "'");
-    let cell = |text: &str| code(text).replace('<', "&lt;");
+    let cell = markdown;
     let row = |judgement: &Judgement| {
         let sign = match judgement.outcome {
             Outcome::Met => "✅",

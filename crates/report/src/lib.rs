@@ -64,5 +64,5 @@ pub use state::doubts;
 pub use sweep::{Sweep, SweepPoint, sweep_html, sweep_terminal};
 pub use terminal::terminal;
 pub use twin::{twin_html, twin_terminal};
-pub use units::printable;
+pub use units::{printable, printable_json, printable_text};
 pub use writer::Layout;

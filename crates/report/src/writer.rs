@@ -31,6 +31,10 @@ pub(crate) const RED: &str = "31";
 pub(crate) const GREEN: &str = "32";
 pub(crate) const YELLOW: &str = "33";
 
+/// What [`Writer::painted`] writes before and behind a text.
+pub(crate) const STYLES: [&str; 6] =
+    ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m"];
+
 /// Collects lines.
 pub(crate) struct Writer<'a> {
     pub(crate) text: String,

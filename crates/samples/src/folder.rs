@@ -19,6 +19,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use flashlab_base::Identity;
+use flashlab_input::FileKind;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
@@ -158,7 +159,7 @@ impl RunFolder {
             };
             return Err(SamplesError::Folder { path: path.to_owned(), message });
         }
-        let text = regular_file::text(&file)?;
+        let text = regular_file::text(&file, FileKind::DOCUMENT)?;
         // The version is read first: a manifest of another version may have other fields.
         #[derive(Deserialize)]
         #[serde(expecting = "the manifest of a run")]
@@ -251,7 +252,7 @@ impl RunFolder {
     /// As [`RunFolder::runs`].
     pub fn run_lines<R: DeserializeOwned>(&self) -> Result<RunLines<R>, SamplesError> {
         let path = self.path.join(RUNS);
-        let text = match regular_file::bytes(&path) {
+        let text = match regular_file::bytes(&path, FileKind::RUN_LINES) {
             Err(SamplesError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Vec::new(),
             result => result?,
         };
@@ -404,7 +405,7 @@ impl RunFolder {
     /// If it does not exist, has the wrong content, or does not match its checksum.
     pub fn read_sealed<T: DeserializeOwned>(&self, name: &str) -> Result<T, SamplesError> {
         let path = self.path.join(name);
-        let text = regular_file::text(&path)?;
+        let text = regular_file::text(&path, FileKind::DOCUMENT)?;
         // What is no JSON at all says so with its line.
         serde_json::from_str::<IgnoredAny>(&text).map_err(|error| SamplesError::format(&path, error))?;
         seal::DOCUMENT.verify_file(&path, &text)?;
@@ -417,7 +418,7 @@ impl RunFolder {
     /// If it does not exist, is no text, or does not match its checksum.
     pub fn read_plan(&self, name: &str) -> Result<String, SamplesError> {
         let path = self.path.join(name);
-        let text = regular_file::text(&path)?;
+        let text = regular_file::text(&path, FileKind::PLAN)?;
         seal::PLAN.verify_file(&path, &text)?;
         Ok(text)
     }

@@ -1,11 +1,12 @@
 //! Opens the files of a run, which come from outside.
 //!
-//! Invariant: only regular files are opened. Opening a pipe waits for its writer, perhaps forever, and a
-//! device may have no end.
+//! Invariant: only regular files are opened, and read up to a bound.
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::path::Path;
+
+use flashlab_input::FileKind;
 
 use crate::SamplesError;
 
@@ -14,30 +15,34 @@ use crate::SamplesError;
 /// # Errors
 /// If it is not a regular file, or cannot be opened.
 pub(crate) fn open(path: &Path) -> Result<File, SamplesError> {
-    let failed = |source| SamplesError::io("read", path, source);
-    if fs::metadata(path).map_err(failed)?.is_file() {
-        return File::open(path).map_err(failed);
-    }
-    Err(SamplesError::format(path, "is no regular file: remove it, or put the run's own file back"))
+    flashlab_input::open(path).map_err(|error| failed(path, error))
 }
 
 /// The bytes of a regular file.
 ///
 /// # Errors
-/// As [`open`].
-pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, SamplesError> {
-    let mut bytes = Vec::new();
-    open(path)?.read_to_end(&mut bytes).map_err(|source| SamplesError::io("read", path, source))?;
-    Ok(bytes)
+/// As [`open`], and if it is larger than a file of its kind is.
+pub(crate) fn bytes(path: &Path, kind: FileKind) -> Result<Vec<u8>, SamplesError> {
+    flashlab_input::read(path, kind).map_err(|error| failed(path, error))
 }
 
 /// The text of a regular file.
 ///
 /// # Errors
-/// As [`open`], and if it is not text.
-pub(crate) fn text(path: &Path) -> Result<String, SamplesError> {
-    String::from_utf8(bytes(path)?).map_err(|error| {
+/// As [`bytes`], and if it is not text.
+pub(crate) fn text(path: &Path, kind: FileKind) -> Result<String, SamplesError> {
+    String::from_utf8(bytes(path, kind)?).map_err(|error| {
         let byte = error.utf8_error().valid_up_to() + 1;
         SamplesError::format(path, format!("is no text in UTF-8: byte {byte} is none; the file is damaged"))
     })
+}
+
+/// What is no file of a run is damage, and not a failure of the system.
+fn failed(path: &Path, error: io::Error) -> SamplesError {
+    match error.kind() {
+        ErrorKind::InvalidInput | ErrorKind::IsADirectory | ErrorKind::FileTooLarge => {
+            SamplesError::format(path, format!("{error}: remove it, or put the run's own file back"))
+        }
+        _ => SamplesError::io("read", path, error),
+    }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::Args;
 use flashlab_analysis::{ComparedRun, ExpectationKind, compare};
+use flashlab_input::FileKind;
 
 use crate::arguments::PrintOptions;
 use crate::exit::Usage;
@@ -83,7 +84,8 @@ fn check(folders: &[&Path]) -> Result<()> {
         }
         // The manifest has the start of the run and the overhead that was measured for it, so only copies of a run have the
         // same one. If it does not exist, opening the folder reports the error.
-        let Ok(manifest) = std::fs::read(folder.join("manifest.json")) else { continue };
+        let manifest = folder.join("manifest.json");
+        let Ok(manifest) = flashlab_input::read(&manifest, FileKind::DOCUMENT) else { continue };
         if let Some(same) = known.insert(manifest, folder) {
             let (folder, same) = (folder.display(), same.display());
             bail!(Usage(format!(

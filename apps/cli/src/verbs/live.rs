@@ -138,11 +138,9 @@ fn status(server: &mut ControlClient, watch: bool, json: bool) -> Result<()> {
             Err(error) => return Err(error).context("the server does not answer"),
         };
         match json {
-            true => output::text(&format!("{now}\n"))?,
-            false => {
-                let clear = if watch { "\x1b[H\x1b[2J" } else { "" };
-                output::text(&format!("{clear}{}", page(&before, &now)))?;
-            }
+            true => output::json_line(&now)?,
+            false if watch => output::page(&page(&before, &now))?,
+            false => output::text(&page(&before, &now))?,
         }
         if !watch {
             return Ok(());

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use flashlab_base::Seed;
 use flashlab_reproduce::{ALL, Figure, FigurePicture, Reproduction, find};
@@ -44,6 +44,10 @@ impl Reproduce {
                 &ALL.iter().map(|one| format!("{:<18} {}\n", one.name, one.title)).collect::<String>(),
             );
         }
+        if let Some(folder) = &self.pictures {
+            fs::create_dir_all(folder)
+                .map_err(|error| Usage(format!("cannot make the folder {}: {error}", folder.display())))?;
+        }
         let mut figures = Vec::new();
         for reproduction in chosen {
             tell!("{}: measuring", reproduction.name);
@@ -64,9 +68,8 @@ impl Reproduce {
     }
 }
 
-/// Writes each picture as an SVG file into a folder, which is created if it does not exist.
+/// Writes each picture as an SVG file into a folder.
 fn draw(folder: &Path, pictures: &[FigurePicture]) -> Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))?;
     for picture in pictures {
         let file = folder.join(format!("{}.svg", picture.name));
         files::write_output(&file, files::Output::Picture, picture.svg())?;

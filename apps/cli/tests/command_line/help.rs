@@ -644,8 +644,8 @@ fn of_serve() {
           --seed <SEED>            The seed of faults that bring none of their own [default: 1]
           --daemon                 Return when it is ready; the server goes on until flashlab live stop
                                    or a signal ends it
-          --log <FILE>             Where the server's messages go with --daemon; a file in the temporary
-                                   directory if not given
+          --log <FILE>             The new file for the server's messages with --daemon; one in the
+                                   temporary directory if not given
           --json                   Print one line of JSON when the disk is ready
       -h, --help                   Print help
     ");

@@ -175,7 +175,7 @@ fn a_file_is_measured_by_one_flashlab_at_a_time() {
     exit 3
     measuring 4 MiB of target
     nothing will be written to it
-    flashlab: target is being measured by another flashlab, or another program has it locked: wait until that has ended, or measure another file
+    flashlab: target is in use by another flashlab, or another program has it locked: wait until that has ended, or choose another file
     ");
     assert!(!directory.path("second").exists());
     assert_eq!(started.signal("INT").code, Some(1));

@@ -10,6 +10,7 @@ mod determinism;
 mod documents;
 mod em;
 mod expectations;
+mod file_arguments;
 mod files;
 mod files_after_kills;
 mod files_full;

@@ -256,13 +256,13 @@ fn a_run_with_other_things_than_files() {
     }
     insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @r"
     exit 2
-    flashlab: run/samples/run-00001-00001.parquet: is no regular file: remove it, or put the run's own file back
+    flashlab: run/samples/run-00001-00001.parquet: it is a pipe and not a file: remove it, or put the run's own file back
     ");
     fs::remove_file(&pipe).unwrap();
     fs::create_dir(&pipe).unwrap();
     insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @r"
     exit 2
-    flashlab: run/samples/run-00001-00001.parquet: is no regular file: remove it, or put the run's own file back
+    flashlab: run/samples/run-00001-00001.parquet: Is a directory (os error 21): remove it, or put the run's own file back
     ");
     fs::remove_dir(&pipe).unwrap();
     fs::write(directory.path("run/manifest.json"), b"{\xff}").unwrap();

@@ -17,7 +17,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("host", &["base", "device"]),
     ("sim", &["base", "device"]),
     ("em", &["base", "device"]),
-    ("samples", &["base"]),
+    ("input", &["base"]),
+    ("samples", &["base", "input"]),
     ("trace", &["base"]),
     ("engine", &["base", "plan", "device", "samples", "trace"]),
     ("analysis", &["base"]),
@@ -25,7 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("infer", &["base", "plan", "device", "samples", "engine", "analysis"]),
     ("model", &["base", "plan", "device", "sim", "samples", "engine", "analysis", "bench", "infer"]),
     ("report", &["base", "plan", "analysis"]),
-    ("export", &["base", "device", "host", "sim", "repair", "samples"]),
+    ("export", &["base", "device", "host", "input", "sim", "repair", "samples"]),
     ("repair", &["base", "device"]),
     (
         "reproduce",

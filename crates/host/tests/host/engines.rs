@@ -310,7 +310,7 @@ fn a_file_is_measured_by_one_at_a_time() {
     let first = open(&path, &OpenOptions::default()).unwrap();
     let error = open(&path, &OpenOptions::default()).err().unwrap();
     assert!(matches!(error, HostError::Locked { .. }), "{error}");
-    assert!(error.to_string().contains("is being measured by another flashlab"), "{error}");
+    assert!(error.to_string().contains("is in use by another flashlab"), "{error}");
     drop(first);
     // A process that another test starts holds a copy of the lock from its fork to its exec.
     let again = (0..1000).map(|_| open(&path, &OpenOptions::default())).find(|opened| {

@@ -1,7 +1,7 @@
 //! `flashlab em graph`: writes graph files.
 
 use std::fs::{self, OpenOptions};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -11,6 +11,7 @@ use flashlab_em::graph::{
     AdjacencyArrays, GraphSource, graph_file_size, grid_graph, parse_edge_list, write_graph,
 };
 use flashlab_host::ScratchFile;
+use flashlab_input::FileKind;
 use serde_json::json;
 
 use super::graph_input::{checked_nodes, level_tree, random};
@@ -116,11 +117,18 @@ impl WriteGraph {
             bail!(Usage("--from FILE is missing: the text file with an edge a line".to_owned()));
         };
         let shown = from.display();
-        let length =
-            fs::metadata(from).map_err(|error| Usage(format!("cannot read {shown}: {error}")))?.len();
+        let unreadable = |error| Usage(format!("cannot read the edges {shown}: {error}"));
+        let mut head = Vec::new();
+        let file = flashlab_input::open(from).map_err(unreadable)?;
+        let length = Bytes(file.metadata().map_err(unreadable)?.len());
+        file.take(4096).read_to_end(&mut head).map_err(unreadable)?;
+        if head.contains(&0) {
+            bail!(Usage(format!("{shown} is no text with an edge a line: it contains a byte of 0")));
+        }
         // An edge of four bytes becomes two arcs of eight, sorted in place.
-        check_memory(Bytes(length.saturating_mul(6)), "edges")?;
-        let text = fs::read(from).with_context(|| format!("cannot read {shown}"))?;
+        check_memory(Bytes(length.0.saturating_mul(6)), "edges")?;
+        let kind = FileKind { name: "list of edges that fits into memory", largest: length };
+        let text = flashlab_input::read(from, kind).map_err(unreadable)?;
         let memory = flashlab_host::available_memory().unwrap_or(Bytes::gib(4));
         parse_edge_list(&text, memory).map_err(|error| Usage(format!("{shown}: {error}")).into())
     }

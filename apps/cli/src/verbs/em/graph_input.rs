@@ -1,14 +1,18 @@
 //! The graph, the devices and the search of `em run bfs`, and the ranking of `em run rank`.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use flashlab_base::{Bytes, Seed, Target};
 use flashlab_em::Spread;
 use flashlab_em::bfs::{SearchMethod, SearchPlacement, SearchTask, sequence_block};
 use flashlab_em::experiment::{RankMethod, RankOptions, SearchGraph, SequencePlacement};
-use flashlab_em::graph::{AdjacencyArrays, GraphFile, GraphSource, LevelTree, MAX_NODES, random_graph};
+use flashlab_em::graph::{
+    AdjacencyArrays, GraphFile, GraphFileError, GraphSource, LevelTree, MAX_NODES, random_graph,
+};
+use flashlab_input::FileKind;
 
 use super::machine::{MachineOptions, check_memory};
 use crate::exit::Usage;
@@ -213,17 +217,28 @@ pub fn rank_space(elements: u64) -> Result<Bytes> {
 
 fn read_graph(path: &Path) -> Result<AdjacencyArrays> {
     let shown = path.display();
-    let length = std::fs::metadata(path)
-        .map_err(|error| {
-            Usage(format!("cannot read the graph {shown}: {error}; give level-tree, random or a graph file"))
-        })?
-        .len();
-    check_memory(Bytes(length.saturating_mul(2)), "a smaller graph file")?;
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read the graph {shown}"))?;
+    let unreadable = |error| {
+        Usage(format!("cannot read the graph {shown}: {error}; give level-tree, random or a graph file"))
+    };
+    let unusable =
+        |error| Usage(format!("the graph {shown} cannot be used: {error}; docs/em-graphs.md has the format"));
+    let mut head = Vec::new();
+    let file = flashlab_input::open(path).map_err(unreadable)?;
+    let length = Bytes(file.metadata().map_err(unreadable)?.len());
+    file.take(GRAPH_HEAD).read_to_end(&mut head).map_err(unreadable)?;
+    // What is no graph is not read in full.
+    match GraphFile::parse(&head) {
+        Ok(_) | Err(GraphFileError::Truncated { .. }) => {}
+        Err(error) => bail!(unusable(error)),
+    }
+    check_memory(Bytes(length.0.saturating_mul(2)), "a smaller graph file")?;
+    let kind = FileKind { name: "graph that fits into memory", largest: length };
+    let bytes = flashlab_input::read(path, kind).map_err(unreadable)?;
     match GraphFile::parse(&bytes) {
         Ok(file) => Ok(file.graph),
-        Err(error) => bail!(Usage(format!(
-            "the graph {shown} cannot be used: {error}; docs/em-graphs.md has the format"
-        ))),
+        Err(error) => bail!(unusable(error)),
     }
 }
+
+/// The part of a graph file by which it is recognised: its header has 64 bytes.
+const GRAPH_HEAD: u64 = 64;

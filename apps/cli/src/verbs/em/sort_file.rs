@@ -136,11 +136,9 @@ impl SortFile {
     /// Looks at the paths before anything is made.
     fn files(&self) -> Result<Files> {
         let (from, to) = (self.input.display(), self.output.display());
-        let input = File::open(&self.input).map_err(|error| Usage(format!("cannot read {from}: {error}")))?;
+        let input = flashlab_input::open(&self.input)
+            .map_err(|error| Usage(format!("cannot read {from}: {error}; give a file of records")))?;
         let metadata = input.metadata().with_context(|| format!("cannot look at {from}"))?;
-        if !metadata.is_file() {
-            bail!(Usage(format!("{from} is not a regular file: give a file of records")));
-        }
         if let Ok(existing) = fs::symlink_metadata(&self.output) {
             let is_input = fs::metadata(&self.output)
                 .is_ok_and(|output| (output.dev(), output.ino()) == (metadata.dev(), metadata.ino()));
