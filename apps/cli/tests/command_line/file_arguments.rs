@@ -5,9 +5,9 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::fs::{CWD, FileType, FlockOperation, Mode, fcntl_lock, makedev, mknodat};
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
 use crate::support::{
     COLLECTING_PROFILE, Directory, LoopDevice, Mount, Ran, SHORT_RUNS, SMALL_PROFILE, program,
@@ -42,28 +42,34 @@ fn run(directory: &Directory, argument: &FileArgument, file: &str) -> Ran {
         let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
     }
     let words: Vec<String> = argument.command.split(' ').map(|word| word.replace('@', file)).collect();
+    end_in_time(directory, &words)
+}
+
+/// Runs a command in a bounded address space, and ends it if it goes on for ever.
+pub fn end_in_time(directory: &Directory, words: &[String]) -> Ran {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("ulimit -v {ADDRESS_SPACE}; exec \"$0\" \"$@\"")]);
-    command.arg(env!("CARGO_BIN_EXE_flashlab")).args(&words).current_dir(directory.path("."));
+    command.arg(env!("CARGO_BIN_EXE_flashlab")).args(words).current_dir(directory.path("."));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).env("RUST_BACKTRACE", "0");
-    directory.ran(ended(command.spawn().unwrap(), &words))
+    directory.ran(ended(command.spawn().unwrap(), words))
 }
 
 /// The output of a command that ends by itself.
-fn ended(mut child: Child, words: &[String]) -> Output {
-    let begin = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if begin.elapsed() > FOR_EVER {
-            child.kill().unwrap();
+fn ended(child: Child, words: &[String]) -> Output {
+    let process = child.id().to_string();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    match receiver.recv_timeout(FOR_EVER) {
+        Ok(output) => output.unwrap(),
+        Err(_) => {
+            program("kill", &["-KILL", &process]).unwrap();
             panic!("it does not end: {words:?}");
         }
-        std::thread::sleep(Duration::from_millis(3));
     }
-    child.wait_with_output().unwrap()
 }
 
 /// What the commands of the table need.
-fn fixtures() -> Directory {
+pub fn fixtures() -> Directory {
     let directory = Directory::new();
     directory.write("profile.toml", SMALL_PROFILE);
     directory.write("flash.toml", COLLECTING_PROFILE);
@@ -175,14 +181,13 @@ fn a_pipe_without_a_writer_is_waited_for_until_a_signal_comes() {
     }
 }
 
-/// A use of a file by somebody else; it ends when this is dropped. The fields are dropped in their order.
+/// A use of a file by somebody else; it ends when this is dropped, a mount before its device.
 #[derive(Default)]
 struct InUse {
     mount: Option<Mount>,
     disk: Option<LoopDevice>,
     swap: Option<Swap>,
     process: Option<Holder>,
-    locked: Option<File>,
 }
 
 struct Swap(String);
@@ -226,9 +231,13 @@ fn begin_use(directory: &Directory, usage: &str, file: &Path) -> Option<InUse> {
             in_use.process = Some(Holder(Command::new("sleep").arg("600").stdin(opened).spawn().unwrap()));
         }
         _ => {
-            let locked = File::open(file).unwrap();
-            fcntl_lock(&locked, FlockOperation::NonBlockingLockShared).unwrap();
-            in_use.locked = Some(locked);
+            let name = file.to_str().unwrap();
+            let holder = Command::new("flock").args(["--no-fork", "--shared", name, "sleep", "600"]).spawn();
+            in_use.process = Some(Holder(holder.unwrap()));
+            // Until it has the lock.
+            while File::open(file).unwrap().try_lock().is_ok() {
+                std::thread::sleep(Duration::from_millis(3));
+            }
         }
     }
     Some(in_use)

@@ -22,6 +22,7 @@ mod interruption;
 mod judged;
 mod live_disk;
 mod model;
+mod mutants;
 mod nbd;
 mod odd_disks;
 mod paging;

@@ -13,7 +13,8 @@ use flashlab_base::Bytes;
 use flashlab_device::Device;
 use flashlab_host::{
     Consent, HostError, Inspection, OpenOptions, Reason, consent_by_flag, consent_by_typing,
-    consent_to_overwrite_file, consent_to_write_volume, devices, inspect, open,
+    consent_to_overwrite_file, consent_to_use_own_file, consent_to_write_volume, create_file, devices,
+    file_identity, inspect, open, open_file,
 };
 
 /// Long enough for every file system of these tests.
@@ -430,4 +431,73 @@ fn every_device_is_listed_with_what_speaks_against_it() {
             assert!(reasons(inspection).contains(&Reason::Mounted));
         }
     }
+}
+
+#[test]
+fn a_file_that_is_kept_open_for_a_disk_has_the_guards_of_a_target() {
+    let directory = Directory::new("own-file");
+    let path = directory.0.join("disk");
+    let made = create_file(&path).unwrap();
+    assert!(create_file(&path).is_err(), "what exists is not opened");
+    made.set_len(SIZE.0).unwrap();
+    let identity = file_identity(&made).unwrap();
+    drop(made);
+
+    let own = || consent_to_use_own_file(&inspect(&path).unwrap(), Some(&identity));
+    drop(open_file(&path, &own().unwrap()).unwrap());
+    for other in [None, Some("inode 1")] {
+        let refused = consent_to_use_own_file(&inspect(&path).unwrap(), other);
+        assert!(matches!(refused, Err(HostError::WrongConsent { .. })));
+    }
+    // A consent that was given before somebody used the file is not enough, whether flashlab made the file or not.
+    let early = [own().unwrap(), consent_to_overwrite_file(&inspect(&path).unwrap()).unwrap()];
+    let all_refused = |reason: Reason| {
+        assert!(matches!(own(), Err(HostError::Refused { .. })));
+        for consent in &early {
+            let Err(HostError::Refused { refusals, .. }) = open_file(&path, consent) else {
+                panic!("opened in spite of {reason:?}")
+            };
+            assert!(refusals.iter().any(|refusal| refusal.reason == reason), "{refusals:?}");
+        }
+    };
+    let writer = Writer::on(&path);
+    all_refused(Reason::OpenForWriting);
+    drop(writer);
+    if let Some(_disk) = LoopDevice::over(&path, &[]) {
+        all_refused(Reason::Loop);
+    }
+    drop(open_file(&path, &early[0]).unwrap());
+}
+
+#[test]
+fn a_file_with_a_record_lock_is_not_written_to() {
+    use std::os::fd::AsRawFd;
+    let directory = Directory::new("record-lock");
+    let path = directory.file("database", SIZE);
+    let consent = || consent_to_overwrite_file(&inspect(&path).unwrap()).unwrap();
+    let reader = fs::File::open(&path).unwrap();
+    // SAFETY: the structure has only numbers.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::F_RDLCK as _;
+    (lock.l_start, lock.l_len) = (4096, 1);
+    // SAFETY: the call reads the structure.
+    assert_eq!(unsafe { libc::fcntl(reader.as_raw_fd(), libc::F_OFD_SETLK, &lock) }, 0);
+    assert!(matches!(open_file(&path, &consent()), Err(HostError::Locked { .. })));
+    assert!(matches!(open_to_write(&path, consent()), Err(HostError::Locked { .. })));
+    // Who only reads does not mind.
+    drop(open(&path, &OpenOptions::default()).unwrap());
+    drop(reader);
+    drop(open_file(&path, &consent()).unwrap());
+}
+
+#[test]
+fn what_a_file_contains_is_named() {
+    let directory = Directory::new("carries");
+    let path = directory.file("image", SIZE);
+    assert_eq!(inspect(&path).unwrap().carries, [""; 0]);
+    if run("mkfs.ext4", &["-q", "-F", path.to_str().unwrap()]).is_err() {
+        flashlab_skip::skip(flashlab_skip::Need::Programs, "mkfs.ext4 is not there");
+        return;
+    }
+    assert_eq!(inspect(&path).unwrap().carries, ["ext2, ext3 or ext4 file system"]);
 }
