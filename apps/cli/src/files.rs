@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use flashlab_host::{HostError, Reason};
-use flashlab_input::FileKind;
+use flashlab_input::InputKind;
 use flashlab_plan::Plan;
 use rustix::fs::{OFlags, fcntl_setfl};
 
@@ -19,12 +19,12 @@ use crate::exit::{Refused, Usage};
 
 /// The text of a profile's file.
 pub fn profile(file: &str) -> Result<String> {
-    text(Path::new(file), FileKind::PROFILE, "")
+    text(Path::new(file), InputKind::PROFILE, "")
 }
 
 /// The text of a plan's file.
 pub fn plan(file: &Path) -> Result<String> {
-    text(file, FileKind::PLAN, "; `flashlab plan list` names the plans that come with flashlab")
+    text(file, InputKind::PLAN, "; `flashlab plan list` names the plans that come with flashlab")
 }
 
 /// The text of a plan that comes with flashlab.
@@ -38,7 +38,7 @@ pub fn builtin_plan(name: &str) -> Result<&'static str> {
 }
 
 /// Reads a file of this kind. `advice` is the end of the error message.
-fn text(file: &Path, kind: FileKind, advice: &str) -> Result<String> {
+fn text(file: &Path, kind: InputKind, advice: &str) -> Result<String> {
     flashlab_input::read_text(file, kind).map_err(|error| {
         Usage(format!("cannot read the {} {}: {error}{advice}", kind.name, file.display())).into()
     })

@@ -8,7 +8,7 @@ use flashlab_base::{Bytes, Identity, ParseTargetError, ProfileName, SimulatedTar
 use flashlab_device::Device;
 use flashlab_export::ExportError;
 use flashlab_host::{Consent, HostError, Inspection, IoEngine, OpenOptions};
-use flashlab_input::FileKind;
+use flashlab_input::InputKind;
 use flashlab_report::{printable, shell_word};
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
 
@@ -75,7 +75,7 @@ impl Simulation {
     pub fn device(&self) -> Result<SimulatedDevice> {
         let Some(file) = &self.state else { return new_device(&self.profile) };
         check_memory(&self.profile)?;
-        let kind = FileKind { name: "state of this device", largest: self.profile.largest_state()? };
+        let kind = InputKind { name: "state of this device", largest: self.profile.largest_state()? };
         let bytes = flashlab_input::read(file, kind)
             .map_err(|error| Usage(format!("cannot read the state {}: {error}", file.display())))?;
         let device = FlashDevice::restore(&self.profile, &bytes).map_err(|error| {

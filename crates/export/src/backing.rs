@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use flashlab_base::Bytes;
 use flashlab_host::{Consent, HostError, consent_to_overwrite_file, consent_to_use_own_file, inspect};
-use flashlab_input::FileKind;
+use flashlab_input::InputKind;
 
 use crate::error::ExportError;
 
@@ -63,8 +63,10 @@ impl<'a> BackingFile<'a> {
         };
         let largest = Bytes(largest_state.0.saturating_add(MARK_MAX as u64));
         let mut state = match self.mark()? {
-            Some(_) => flashlab_input::read(&self.beside, FileKind { name: "state of this device", largest })
-                .map_err(ExportError::io("read", self.beside.display()))?,
+            Some(_) => {
+                flashlab_input::read(&self.beside, InputKind { name: "state of this device", largest })
+                    .map_err(ExportError::io("read", self.beside.display()))?
+            }
             None => Vec::new(),
         };
         let line = state.iter().position(|&byte| byte == b'\n').map_or(0, |end| end + 1);

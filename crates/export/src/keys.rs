@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use flashlab_base::{Bytes, Seed, Target};
-use flashlab_input::FileKind;
+use flashlab_input::InputKind;
 use flashlab_sim::Profile;
 
 use crate::error::ExportError;
@@ -137,14 +137,14 @@ fn record_to(folder: &str) -> RecordingDestination {
 
 /// The text of a profile's file. Adds a notice for each old key in it.
 fn read_profile(file: &str, notices: &mut Vec<String>) -> Result<String, ExportError> {
-    let text = flashlab_input::read_text(Path::new(file), FileKind::PROFILE)
+    let text = flashlab_input::read_text(Path::new(file), InputKind::PROFILE)
         .map_err(|error| ExportError::Key(format!("cannot read the profile {file}: {error}")))?;
     notices.extend(Profile::warnings(&text, file));
     Ok(text)
 }
 
 fn state_of(file: &Path, profile: &Profile) -> Result<Vec<u8>, ExportError> {
-    let kind = FileKind { name: "state of this device", largest: profile.largest_state()? };
+    let kind = InputKind { name: "state of this device", largest: profile.largest_state()? };
     flashlab_input::read(file, kind)
         .map_err(|error| ExportError::Key(format!("cannot read the state {}: {error}", file.display())))
 }

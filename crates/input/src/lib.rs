@@ -21,24 +21,24 @@ use rustix::fs::OFlags;
 
 /// What a file should be, and the size of the largest file of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileKind {
+pub struct InputKind {
     /// Its name in an error message, for example `plan`.
     pub name: &'static str,
     /// No file of this kind is larger.
     pub largest: Bytes,
 }
 
-impl FileKind {
+impl InputKind {
     /// A plan. Those that come with flashlab have at most 3 KiB.
-    pub const PLAN: FileKind = FileKind { name: "plan", largest: Bytes::mib(1) };
+    pub const PLAN: InputKind = InputKind { name: "plan", largest: Bytes::mib(1) };
     /// A profile of a simulated device. Those of the zoo have at most 4 KiB.
-    pub const PROFILE: FileKind = FileKind { name: "profile", largest: Bytes::mib(1) };
+    pub const PROFILE: InputKind = InputKind { name: "profile", largest: Bytes::mib(1) };
     /// A model, or what fio wrote: an entry of a log has 30 bytes, so two million IOs fit.
-    pub const MODEL: FileKind = FileKind { name: "model or output of fio", largest: Bytes::mib(64) };
+    pub const MODEL: InputKind = InputKind { name: "model or output of fio", largest: Bytes::mib(64) };
     /// The manifest or another JSON document of a run. It contains the plans of the run.
-    pub const DOCUMENT: FileKind = FileKind { name: "document of a run", largest: Bytes::mib(64) };
+    pub const DOCUMENT: InputKind = InputKind { name: "document of a run", largest: Bytes::mib(64) };
     /// The lines of the finished runs, of about 1 KiB each: a quarter of a million runs fit.
-    pub const RUN_LINES: FileKind = FileKind { name: "list of finished runs", largest: Bytes::mib(256) };
+    pub const RUN_LINES: InputKind = InputKind { name: "list of finished runs", largest: Bytes::mib(256) };
 }
 
 /// Opens a regular file for reading.
@@ -94,8 +94,8 @@ fn kind_of(metadata: &Metadata) -> &'static str {
 /// # Errors
 /// If it cannot be read, is not a regular file ([`ErrorKind::InvalidInput`]), or is larger than a file of this kind
 /// ([`ErrorKind::FileTooLarge`]).
-pub fn read(path: &Path, kind: FileKind) -> io::Result<Vec<u8>> {
-    let FileKind { name, largest } = kind;
+pub fn read(path: &Path, kind: InputKind) -> io::Result<Vec<u8>> {
+    let InputKind { name, largest } = kind;
     let too_large =
         || io::Error::new(ErrorKind::FileTooLarge, format!("it is larger than {largest}, as no {name} is"));
     let file = open(path)?;
@@ -111,7 +111,7 @@ pub fn read(path: &Path, kind: FileKind) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// As [`read`], and if it is not UTF-8 text ([`ErrorKind::InvalidData`]).
-pub fn read_text(path: &Path, kind: FileKind) -> io::Result<String> {
+pub fn read_text(path: &Path, kind: InputKind) -> io::Result<String> {
     String::from_utf8(read(path, kind)?)
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is no text in UTF-8"))
 }
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     fn wrong(path: &Path) -> String {
-        read_text(path, FileKind::PLAN).unwrap_err().to_string()
+        read_text(path, InputKind::PLAN).unwrap_err().to_string()
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(wrong(&path("sparse")), "it is larger than 1 MiB, as no plan is");
         assert_eq!(wrong(&path("binary")), "it is no text in UTF-8");
         assert_eq!(wrong(&path("none")), "No such file or directory (os error 2)");
-        assert_eq!(read_text(&path("plan"), FileKind::PLAN).unwrap(), "a plan");
+        assert_eq!(read_text(&path("plan"), InputKind::PLAN).unwrap(), "a plan");
         assert!(open_stream(Path::new("/dev/zero")).is_err());
     }
 }

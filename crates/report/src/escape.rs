@@ -6,8 +6,6 @@
 use maud::{Markup, html};
 use serde::Serialize;
 
-use crate::units::printable;
-
 /// `page` with a replacement character in place of each control character and each direction override.
 ///
 /// HTML does not allow NUL and similar characters. A direction override in a device's name would change the
@@ -21,6 +19,50 @@ pub fn without_controls(page: String) -> String {
 pub fn with_code(sentence: &str) -> Markup {
     let parts = sentence.split('`').enumerate();
     html! { @for (index, part) in parts { @if index % 2 == 1 { code { (part) } } @else { (part) } } }
+}
+
+/// What a report writes before and behind a text that has a style.
+const STYLES: [&str; 6] = ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m"];
+
+/// `text` without characters that a terminal would execute instead of show.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || is_direction_override(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// A text of several lines without characters that a terminal would execute instead of show. Line ends and tabs stay, and so do
+/// the styles of reports if the text is `styled`.
+pub fn printable_text(text: &str, styled: bool) -> String {
+    let mut cleaned = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let style = STYLES.iter().find(|style| styled && rest.starts_with(**style));
+        let length = match (style, c) {
+            (Some(style), _) => {
+                cleaned.push_str(style);
+                style.len()
+            }
+            (None, '\n' | '\t') => {
+                cleaned.push(c);
+                1
+            }
+            (None, _) => {
+                cleaned.push_str(&printable(&rest[..c.len_utf8()]));
+                c.len_utf8()
+            }
+        };
+        rest = &rest[length..];
+    }
+    cleaned
+}
+
+/// `text` inside a JSON document, with escapes in place of what [`printable`] removes. JSON has such characters in strings only.
+pub fn printable_json(text: &str) -> String {
+    let escaped = |c: char| match c {
+        '\n' => c.to_string(),
+        c if c.is_control() || is_direction_override(c) => format!("\\u{:04x}", c as u32),
+        c => c.to_string(),
+    };
+    text.chars().map(escaped).collect()
 }
 
 /// `text` for Markdown, in which nothing of it is markup: no link, no picture, no mention of a user, no HTML.
@@ -59,6 +101,18 @@ mod tests {
     fn a_command_in_back_ticks_is_code() {
         let shown = with_code("write `--state <b>` before").into_string();
         assert_eq!(shown, "write <code>--state &lt;b&gt;</code> before");
+    }
+
+    #[test]
+    fn a_terminal_executes_nothing() {
+        assert_eq!(printable("a\u{1b}[2Jb\r\u{202e}c"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}c");
+        let coloured = "\u{1b}[31mred\u{1b}[0m\n\tend\n";
+        assert_eq!(printable_text(coloured, true), coloured);
+        assert_eq!(printable_text(coloured, false), "\u{fffd}[31mred\u{fffd}[0m\n\tend\n");
+        let hostile = "\u{1b}]0;title\u{7}\u{9b}8m\u{1b}[8mhidden\r\u{2066}";
+        let cleaned = printable_text(hostile, true);
+        assert_eq!(cleaned, "\u{fffd}]0;title\u{fffd}\u{fffd}8m\u{fffd}[8mhidden\u{fffd}\u{fffd}");
+        assert_eq!(printable_json("{\n\"a\": \"\u{9b}\u{7f}\"}"), "{\n\"a\": \"\\u009b\\u007f\"}");
     }
 
     #[test]

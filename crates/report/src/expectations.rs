@@ -6,7 +6,7 @@ use flashlab_analysis::inference::Verdict;
 use flashlab_analysis::{Evidence, FigureUnit, Judgement, Outcome};
 use maud::{Markup, html};
 
-use crate::escape::markdown;
+use crate::escape::{markdown, printable};
 use crate::units;
 use crate::writer::{BOLD, GREEN, Layout, RED, Writer, YELLOW};
 
@@ -41,15 +41,15 @@ pub fn judgement_sentence(judgement: &Judgement) -> String {
 pub fn expectations_junit(suite: &str, judgements: &[Judgement], doubts: &[String]) -> String {
     let count = |outcome| judgements.iter().filter(|judgement| judgement.outcome == outcome).count();
     let (failures, errors) = (count(Outcome::NotMet), count(Outcome::CannotBeTold));
-    let suite = units::printable(suite);
+    let suite = printable(suite);
     let body = html! {
         testsuites tests=(judgements.len()) failures=(failures) errors=(errors) {
             testsuite name=(suite) tests=(judgements.len()) failures=(failures) errors=(errors) {
                 @for judgement in judgements {
-                    testcase classname=(suite) name=(units::printable(&named(judgement))) { (case(judgement)) }
+                    testcase classname=(suite) name=(printable(&named(judgement))) { (case(judgement)) }
                 }
                 @if !doubts.is_empty() {
-                    system-out { @for doubt in doubts { (units::printable(doubt)) "\n" } }
+                    system-out { @for doubt in doubts { (printable(doubt)) "\n" } }
                 }
             }
         }
@@ -59,7 +59,7 @@ pub fn expectations_junit(suite: &str, judgements: &[Judgement], doubts: &[Strin
 
 /// The content of a test case.
 fn case(judgement: &Judgement) -> Markup {
-    let message = units::printable(&evidence_words(judgement));
+    let message = printable(&evidence_words(judgement));
     match judgement.outcome {
         Outcome::Met => html! { system-out { (message) } },
         Outcome::NotMet => html! { failure message=(message) { (message) } },
@@ -71,7 +71,7 @@ fn case(judgement: &Judgement) -> Markup {
 /// `doubts` as above, in a list below the table.
 pub fn expectations_markdown(suite: &str, judgements: &[Judgement], doubts: &[String]) -> String {
     // In a table a bar ends the cell, even in code. In code, only the back-tick has another meaning.
-    let code = |text: &str| units::printable(text).replace('|', "\\|").replace('`', "'");
+    let code = |text: &str| printable(text).replace('|', "\\|").replace('`', "'");
     let cell = markdown;
     let row = |judgement: &Judgement| {
         let sign = match judgement.outcome {

@@ -10,7 +10,7 @@
 //! - No statistic is computed here: only units, scales, and the ratio of two figures in the findings.
 //! - A page makes no network request: its Content-Security-Policy forbids every one.
 //! - Names of devices, paths and messages come from outside: maud and `escape` make them safe in HTML,
-//!   `units::printable` in the terminal.
+//!   `escape::printable` in the terminal.
 //! - A figure that was not measured is shown as such, never as zero.
 
 mod advice;
@@ -45,6 +45,7 @@ pub use advice::{Advice, Advised, LEAST_CONFIDENCE, Withheld, advice};
 pub use class_table::class_table;
 pub use compare_html::compare_html;
 pub use compare_terminal::compare_terminal;
+pub use escape::{printable, printable_json, printable_text};
 pub use expectations::{
     JUNIT_MARK, enumeration, expectations_junit, expectations_markdown, expectations_summary,
     expectations_terminal, judgement_sentence,
@@ -64,5 +65,4 @@ pub use state::doubts;
 pub use sweep::{Sweep, SweepPoint, sweep_html, sweep_terminal};
 pub use terminal::terminal;
 pub use twin::{twin_html, twin_terminal};
-pub use units::{printable, printable_json, printable_text};
 pub use writer::Layout;

@@ -4,9 +4,6 @@
 
 use flashlab_base::Bytes;
 
-use crate::escape::is_direction_override;
-use crate::writer::STYLES;
-
 /// The text for a missing figure.
 pub const UNKNOWN: &str = "–";
 
@@ -112,47 +109,6 @@ pub fn digits(value: f64) -> String {
     }
 }
 
-/// `text` without characters that a terminal would execute instead of show.
-pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || is_direction_override(c) { '\u{fffd}' } else { c }).collect()
-}
-
-/// A text of several lines without characters that a terminal would execute instead of show. Line ends and tabs stay, and so do
-/// the styles of reports if the text is `styled`.
-pub fn printable_text(text: &str, styled: bool) -> String {
-    let mut cleaned = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let style = STYLES.iter().find(|style| styled && rest.starts_with(**style));
-        let length = match (style, c) {
-            (Some(style), _) => {
-                cleaned.push_str(style);
-                style.len()
-            }
-            (None, '\n' | '\t') => {
-                cleaned.push(c);
-                1
-            }
-            (None, _) => {
-                cleaned.push_str(&printable(&rest[..c.len_utf8()]));
-                c.len_utf8()
-            }
-        };
-        rest = &rest[length..];
-    }
-    cleaned
-}
-
-/// `text` inside a JSON document, with escapes in place of what [`printable`] removes. JSON has such characters in strings only.
-pub fn printable_json(text: &str) -> String {
-    let escaped = |c: char| match c {
-        '\n' => c.to_string(),
-        c if c.is_control() || is_direction_override(c) => format!("\\u{:04x}", c as u32),
-        c => c.to_string(),
-    };
-    text.chars().map(escaped).collect()
-}
-
 /// A clause as a sentence.
 pub fn sentence(clause: &str) -> String {
     let mut letters = clause.chars();
@@ -222,17 +178,5 @@ mod tests {
             [7, 999, 1000, 1_234_567].map(grouped),
             ["7", "999", "1\u{202f}000", "1\u{202f}234\u{202f}567"]
         );
-    }
-
-    #[test]
-    fn a_terminal_obeys_nothing_in_a_name() {
-        assert_eq!(printable("a\u{1b}[2Jb\r\u{202e}c"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}c");
-        let coloured = "\u{1b}[31mred\u{1b}[0m\n\tend\n";
-        assert_eq!(printable_text(coloured, true), coloured);
-        assert_eq!(printable_text(coloured, false), "\u{fffd}[31mred\u{fffd}[0m\n\tend\n");
-        let hostile = "\u{1b}]0;title\u{7}\u{9b}8m\u{1b}[8mhidden\r\u{2066}";
-        let cleaned = printable_text(hostile, true);
-        assert_eq!(cleaned, "\u{fffd}]0;title\u{fffd}\u{fffd}8m\u{fffd}[8mhidden\u{fffd}\u{fffd}");
-        assert_eq!(printable_json("{\n\"a\": \"\u{9b}\u{7f}\"}"), "{\n\"a\": \"\\u009b\\u007f\"}");
     }
 }

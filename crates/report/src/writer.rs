@@ -3,7 +3,7 @@
 //! Invariant: the terminal executes no escape sequence except the writer's own colours, whatever the texts
 //! contain.
 
-use crate::units::printable;
+use crate::escape::printable;
 
 /// How the summary is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,10 +30,6 @@ pub(crate) const DIM: &str = "2";
 pub(crate) const RED: &str = "31";
 pub(crate) const GREEN: &str = "32";
 pub(crate) const YELLOW: &str = "33";
-
-/// What [`Writer::painted`] writes before and behind a text.
-pub(crate) const STYLES: [&str; 6] =
-    ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m"];
 
 /// Collects lines.
 pub(crate) struct Writer<'a> {

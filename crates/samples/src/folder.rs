@@ -19,7 +19,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use flashlab_base::Identity;
-use flashlab_input::FileKind;
+use flashlab_input::InputKind;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
@@ -159,7 +159,7 @@ impl RunFolder {
             };
             return Err(SamplesError::Folder { path: path.to_owned(), message });
         }
-        let text = regular_file::text(&file, FileKind::DOCUMENT)?;
+        let text = regular_file::text(&file, InputKind::DOCUMENT)?;
         // The version is read first: a manifest of another version may have other fields.
         #[derive(Deserialize)]
         #[serde(expecting = "the manifest of a run")]
@@ -252,7 +252,7 @@ impl RunFolder {
     /// As [`RunFolder::runs`].
     pub fn run_lines<R: DeserializeOwned>(&self) -> Result<RunLines<R>, SamplesError> {
         let path = self.path.join(RUNS);
-        let text = match regular_file::bytes(&path, FileKind::RUN_LINES) {
+        let text = match regular_file::bytes(&path, InputKind::RUN_LINES) {
             Err(SamplesError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Vec::new(),
             result => result?,
         };
@@ -405,7 +405,7 @@ impl RunFolder {
     /// If it does not exist, has the wrong content, or does not match its checksum.
     pub fn read_sealed<T: DeserializeOwned>(&self, name: &str) -> Result<T, SamplesError> {
         let path = self.path.join(name);
-        let text = regular_file::text(&path, FileKind::DOCUMENT)?;
+        let text = regular_file::text(&path, InputKind::DOCUMENT)?;
         // What is no JSON at all says so with its line.
         serde_json::from_str::<IgnoredAny>(&text).map_err(|error| SamplesError::format(&path, error))?;
         seal::DOCUMENT.verify_file(&path, &text)?;
@@ -418,7 +418,7 @@ impl RunFolder {
     /// If it does not exist, is no text, or does not match its checksum.
     pub fn read_plan(&self, name: &str) -> Result<String, SamplesError> {
         let path = self.path.join(name);
-        let text = regular_file::text(&path, FileKind::PLAN)?;
+        let text = regular_file::text(&path, InputKind::PLAN)?;
         seal::PLAN.verify_file(&path, &text)?;
         Ok(text)
     }

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use flashlab_input::FileKind;
+use flashlab_input::InputKind;
 
 use crate::SamplesError;
 
@@ -22,7 +22,7 @@ pub(crate) fn open(path: &Path) -> Result<File, SamplesError> {
 ///
 /// # Errors
 /// As [`open`], and if it is larger than a file of its kind is.
-pub(crate) fn bytes(path: &Path, kind: FileKind) -> Result<Vec<u8>, SamplesError> {
+pub(crate) fn bytes(path: &Path, kind: InputKind) -> Result<Vec<u8>, SamplesError> {
     flashlab_input::read(path, kind).map_err(|error| failed(path, error))
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn bytes(path: &Path, kind: FileKind) -> Result<Vec<u8>, SamplesError
 ///
 /// # Errors
 /// As [`bytes`], and if it is not text.
-pub(crate) fn text(path: &Path, kind: FileKind) -> Result<String, SamplesError> {
+pub(crate) fn text(path: &Path, kind: InputKind) -> Result<String, SamplesError> {
     String::from_utf8(bytes(path, kind)?).map_err(|error| {
         let byte = error.utf8_error().valid_up_to() + 1;
         SamplesError::format(path, format!("is no text in UTF-8: byte {byte} is none; the file is damaged"))

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::Args;
 use flashlab_analysis::{ComparedRun, ExpectationKind, compare};
-use flashlab_input::FileKind;
+use flashlab_input::InputKind;
 
 use crate::arguments::PrintOptions;
 use crate::exit::Usage;
@@ -85,7 +85,7 @@ fn check(folders: &[&Path]) -> Result<()> {
         // The manifest has the start of the run and the overhead that was measured for it, so only copies of a run have the
         // same one. If it does not exist, opening the folder reports the error.
         let manifest = folder.join("manifest.json");
-        let Ok(manifest) = flashlab_input::read(&manifest, FileKind::DOCUMENT) else { continue };
+        let Ok(manifest) = flashlab_input::read(&manifest, InputKind::DOCUMENT) else { continue };
         if let Some(same) = known.insert(manifest, folder) {
             let (folder, same) = (folder.display(), same.display());
             bail!(Usage(format!(

@@ -11,7 +11,7 @@ use flashlab_em::graph::{
     AdjacencyArrays, GraphSource, graph_file_size, grid_graph, parse_edge_list, write_graph,
 };
 use flashlab_host::ScratchFile;
-use flashlab_input::FileKind;
+use flashlab_input::InputKind;
 use serde_json::json;
 
 use super::graph_input::{checked_nodes, level_tree, random};
@@ -127,7 +127,7 @@ impl WriteGraph {
         }
         // An edge of four bytes becomes two arcs of eight, sorted in place.
         check_memory(Bytes(length.0.saturating_mul(6)), "edges")?;
-        let kind = FileKind { name: "list of edges that fits into memory", largest: length };
+        let kind = InputKind { name: "list of edges that fits into memory", largest: length };
         let text = flashlab_input::read(from, kind).map_err(unreadable)?;
         let memory = flashlab_host::available_memory().unwrap_or(Bytes::gib(4));
         parse_edge_list(&text, memory).map_err(|error| Usage(format!("{shown}: {error}")).into())

@@ -12,7 +12,7 @@ use flashlab_em::experiment::{RankMethod, RankOptions, SearchGraph, SequencePlac
 use flashlab_em::graph::{
     AdjacencyArrays, GraphFile, GraphFileError, GraphSource, LevelTree, MAX_NODES, random_graph,
 };
-use flashlab_input::FileKind;
+use flashlab_input::InputKind;
 
 use super::machine::{MachineOptions, check_memory};
 use crate::exit::Usage;
@@ -232,7 +232,7 @@ fn read_graph(path: &Path) -> Result<AdjacencyArrays> {
         Err(error) => bail!(unusable(error)),
     }
     check_memory(Bytes(length.0.saturating_mul(2)), "a smaller graph file")?;
-    let kind = FileKind { name: "graph that fits into memory", largest: length };
+    let kind = InputKind { name: "graph that fits into memory", largest: length };
     let bytes = flashlab_input::read(path, kind).map_err(unreadable)?;
     match GraphFile::parse(&bytes) {
         Ok(file) => Ok(file.graph),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use flashlab_base::Identity;
-use flashlab_input::FileKind;
+use flashlab_input::InputKind;
 use flashlab_model::{DeviceModel, MODEL_VERSION, ModelSource, RunPoint, fio_points, read_model, run_points};
 use flashlab_samples::RunFolder;
 use serde::de::IgnoredAny;
@@ -67,6 +67,6 @@ fn is_of_fio(path: &Path, text: &str) -> bool {
 }
 
 fn text(path: &Path) -> Result<String> {
-    Ok(flashlab_input::read_text(path, FileKind::MODEL)
+    Ok(flashlab_input::read_text(path, InputKind::MODEL)
         .map_err(|error| Usage(format!("cannot read {}: {error}", path.display())))?)
 }
