@@ -42,7 +42,11 @@ const SUBJECTS: &[Subject] = &[
     subject("state", false, "sim run sim:./flash.toml@state --trace trace.log --json"),
     subject("plan.toml", false, "plan check plan.toml"),
     subject("trace.log", false, "sim run sim:./profile.toml --trace trace.log --json"),
-    subject("graph", true, "em predict bfs sim:./profile.toml --graph graph --json"),
+    subject(
+        "graph",
+        true,
+        "em predict bfs sim:./profile.toml --graph graph --algorithm semi-external --json",
+    ),
     subject("edges", false, "em graph edges made --from edges --json"),
     subject("vol", false, "repair status vol --json"),
     subject("vol", false, "repair check vol"),
