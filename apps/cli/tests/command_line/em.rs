@@ -402,7 +402,7 @@ fn graph_files_are_generated_and_made_of_edge_lists() {
     assert!(refused("grid new").contains("--nodes N is missing"));
     assert!(refused("grid new --nodes 4 --levels 2").contains("--levels is no option of this graph"));
     assert!(refused("edges new").contains("--from FILE is missing"));
-    assert!(refused("edges new --from none").contains("cannot read none"));
+    assert!(refused("edges new --from none").contains("cannot read the edges none"));
     assert!(refused("grid nowhere/new --nodes 4").contains("nowhere is no directory"));
     assert!(refused("level-tree new --nodes 5 --levels 20").contains("give at least 21 --nodes"));
     assert!(!directory.path("new").exists());
