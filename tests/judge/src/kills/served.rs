@@ -14,7 +14,7 @@ use super::operation::Ground;
 use crate::server::Server;
 
 /// How long a start is repeated while what the killed server left behind is cleaned up.
-const CLEANING: Duration = Duration::from_secs(15);
+const CLEANING: Duration = Duration::from_secs(60);
 
 /// What is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
