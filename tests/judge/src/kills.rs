@@ -100,7 +100,7 @@ pub struct KillsReport {
     pub lost: u64,
     /// States that are no prefix of what was done.
     pub out_of_order: u64,
-    /// Successes in the directory beneath a dead mount.
+    /// Successes in the directory beneath a dead mount, or after an error that a living one should not give.
     pub beneath: u64,
     /// Writers that did not end after the kill, servers that did not start again, and what was left behind.
     pub other: u64,
@@ -464,7 +464,9 @@ impl<'a> Judge<'a> {
             }
             for what in &journal.beneath {
                 self.report.beneath += 1;
-                self.report.breaches.push(format!("beneath the dead mount: {what}"));
+                self.report
+                    .breaches
+                    .push(format!("beneath the dead mount, or after an error of a living one: {what}"));
             }
         }
     }

@@ -5,7 +5,7 @@
 //! 1. each operation that was durable by its own promise, or that returned before a sync began that succeeded, of any writer;
 //! 2. each operation that returned before another one began that is there, of any writer.
 //!
-//! The operation behind the prefix may be there in part: in whole pages, of a write to a file from its beginning.
+//! The operation behind the prefix may be there in part: in whole pages, of a write to a file what it overwrites from its beginning.
 //!
 //! **Writes of a disk through the page cache** have no order until they are synced. Each sector has to be as the last durable operation
 //! left it, or as a later one did.
@@ -216,7 +216,8 @@ fn is_between(old: &[u8], new: &[u8], found: &[u8], any_order: bool) -> bool {
         if !is_old && !is_new || !any_order && old_seen && !is_old {
             return false;
         }
-        old_seen |= !is_new;
+        // What fills a hole is there as a whole or not at all, apart from what is overwritten; a page of zeroes may be a hole.
+        old_seen |= !is_new && page.iter().any(|&byte| byte != 0);
     }
     true
 }
@@ -405,6 +406,21 @@ mod tests {
         ));
         // Of a disk, the kernel may send it in requests that have no order.
         assert!(judge(&before, &journal, &found, Ground::Disk { direct: true }).breaches.is_empty());
+    }
+
+    #[test]
+    fn what_fills_a_hole_may_be_missing_where_what_is_overwritten_is_there() {
+        let mut old = vec![7; 3 * PAGE];
+        old[PAGE..2 * PAGE].fill(0);
+        let before = Files::from([('a', old)]);
+        let journal = journal(&[write(0, 3 * PAGE as u64)], 1);
+        let mut found = before.clone();
+        let new = content(SESSION, 0, 0, 3 * PAGE as u64);
+        for page in [0, 2] {
+            let range = page * PAGE..(page + 1) * PAGE;
+            found.get_mut(&'a').unwrap()[range.clone()].copy_from_slice(&new[range]);
+        }
+        assert!(judge(&before, &journal, &found, Ground::Files).breaches.is_empty());
     }
 
     #[test]

@@ -100,7 +100,10 @@ fn write_one(session: &Session, writer: usize, habit: Habit, stamps: &AtomicU64)
     let prng = Prng::new(session.seed.derive(&label, session.number));
     let mut generator = Generator::new(prng, habit, place.ground);
     // The directory may not be there any more, or not yet: the server may be killed at any time.
-    let Ok(mut files) = begin(session, &place) else { return after_death(session, writer, &mut journal) };
+    let mut files = match begin(session, &place) {
+        Ok(files) => files,
+        Err(error) => return after_death(session, writer, &mut journal, &error.to_string()),
+    };
     let begin = Instant::now();
     for number in 0.. {
         if begin.elapsed() > WRITING_MAX {
@@ -136,7 +139,10 @@ fn write_one(session: &Session, writer: usize, habit: Habit, stamps: &AtomicU64)
             Err(error) => match Errno::from_io_error(&error) {
                 Some(Errno::NOSPC) => generator.make_space(&operation),
                 Some(Errno::OPNOTSUPP) => {}
-                _ => return after_death(session, writer, &mut journal),
+                _ => {
+                    let failed = format!("{operation:?}: {error}");
+                    return after_death(session, writer, &mut journal, &failed);
+                }
             },
         }
     }
@@ -152,12 +158,13 @@ fn begin(session: &Session, place: &Place) -> io::Result<Files> {
 }
 
 /// Tries whether files can be made where the volume's files were.
-fn after_death(session: &Session, writer: usize, journal: &mut JournalWriter) -> io::Result<()> {
+/// After this error: on a living server it is a breach as well.
+fn after_death(session: &Session, writer: usize, journal: &mut JournalWriter, error: &str) -> io::Result<()> {
     let begin = Instant::now();
     while session.ground == Ground::Files && begin.elapsed() < AFTER_DEATH {
         let name = session.root.join(format!("beneath-{writer}"));
         if make_file(&name).is_ok() {
-            return journal.beneath(format!("{} was made and synced", name.display()));
+            return journal.beneath(format!("{} was made and synced after {error}", name.display()));
         }
         thread::sleep(Duration::from_millis(1));
     }
