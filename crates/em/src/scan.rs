@@ -28,7 +28,10 @@ pub fn scan(
     let mut checksum = RecordChecksum::default();
     // The beginning of the record that the next block ends.
     let mut begun = Vec::new();
-    let _lease = machine.budget().lease(Bytes(format.size() as u64), "a record")?;
+    // Where blocks hold whole records they may fill the memory, and no record is begun in one.
+    let crossing =
+        if block.0.is_multiple_of(format.size() as u64) { Bytes(0) } else { Bytes(format.size() as u64) };
+    let _lease = machine.budget().lease(crossing, "a record that crosses blocks")?;
     while let Some(mut block) = reader.next_block(machine)? {
         let mut seen = RecordChecksum::default();
         if !begun.is_empty() {

@@ -32,6 +32,7 @@ use fuser::{
     ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
+use rustix::fs::OFlags;
 
 use crate::awake::AwakeCpus;
 use crate::file_counts::FileCounts;
@@ -428,14 +429,19 @@ impl Filesystem for FilesMount {
         offset: u64,
         data: &[u8],
         write_flags: WriteFlags,
-        _flags: OpenFlags,
+        flags: OpenFlags,
         _lock: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         self.awake.used();
         let clears = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let is_direct = flags.0 & OFlags::DIRECT.bits() as i32 != 0;
         let written = self.files.with(|files, now_ns| {
-            let written = write_what_fits(files, id_of(node), offset, data, now_ns)?;
+            let written = match is_direct {
+                // The kernel makes EIO of a direct write that ends early.
+                true => files.write(id_of(node), Some(offset), data, now_ns).map(|_| data.len())?,
+                false => write_what_fits(files, id_of(node), offset, data, now_ns)?,
+            };
             if clears {
                 clear_set_ids(files, id_of(node), request, now_ns)?;
             }

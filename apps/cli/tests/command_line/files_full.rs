@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
+use std::process::Command;
 
 use rustix::fs::statvfs;
 
@@ -64,6 +65,22 @@ fn df_says_what_files_take() {
     drop(files);
     (0..4).for_each(|number| fs::remove_file(mounted.path(&number.to_string())).unwrap());
     assert_eq!(free(), all);
+    mounted.end();
+}
+
+#[test]
+fn a_direct_write_that_does_not_fit_gets_enospc() {
+    let (directory, place) = (Directory::new(), Place::new());
+    let volume = new_volume(&directory, "64MiB");
+    let Some(mounted) = Mounted::begin(&directory, &volume, &place) else { return };
+    // Within the file's size the kernel sends direct writes side by side, and fails all of a write of which a part ended early.
+    let path = mounted.path("sparse");
+    File::create(&path).unwrap().set_len(1 << 30).unwrap();
+    let output = format!("of={path}");
+    let arguments = ["if=/dev/zero", &output, "bs=1M", "count=1024", "oflag=direct", "conv=notrunc"];
+    let dd = Command::new("dd").args(arguments).env("LC_ALL", "C").output().unwrap();
+    let said = String::from_utf8(dd.stderr).unwrap();
+    assert!(said.contains("No space left on device"), "{said}");
     mounted.end();
 }
 
