@@ -520,6 +520,33 @@ fn processes_that_a_program_leaves_behind_are_served_until_they_end() {
 }
 
 #[test]
+fn a_directory_that_is_removed_or_renamed_from_outside_ends_the_program_and_is_said() {
+    let Some(run) = Run::new("48MiB") else { return };
+    let data = run.data();
+    for change in ["rmdir", "rename"] {
+        let ready = run.place.path(change);
+        let script = format!(
+            "echo {change} > {0}/{change}; sync {0}/{change}; : > {ready}; while :; do sleep 0.05; done",
+            data.display()
+        );
+        let mut child = started(run.command(&["m"], &["bash", "-c", &script]));
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        until("it is ready", || fs::exists(&ready).unwrap());
+        match change {
+            "rmdir" => fs::remove_dir(&data).unwrap(),
+            _ => fs::rename(&data, run.place.path("elsewhere")).unwrap(),
+        }
+        fs::create_dir(&data).unwrap();
+        let mut text = String::new();
+        said.read_to_string(&mut text).unwrap();
+        let code = child.wait().unwrap().code();
+        assert!(code == Some(1) && text.contains("removed or renamed"), "{change}: {code:?} {text}");
+        assert_eq!(run.succeeds(&["m"], &["cat", &run.path(change)]), change);
+    }
+    run.is_left_in_order();
+}
+
+#[test]
 fn programs_get_errors_and_not_the_directory_beneath_when_the_server_is_killed() {
     let Some(run) = Run::new("48MiB") else { return };
     let (go_on, said) = (run.place.path("go on"), run.place.path("said"));

@@ -67,6 +67,13 @@ impl MountedProgram {
         }
     }
 
+    /// Passes a signal on to all other processes that see its files.
+    pub fn signal_others(&self, signal: Signal) {
+        self.others().iter().for_each(|(process, _)| {
+            let _ = kill_process(*process, signal);
+        });
+    }
+
     /// The processes that see its files, except for itself: their numbers, and their names.
     pub fn others(&self) -> Vec<(Pid, String)> {
         let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);

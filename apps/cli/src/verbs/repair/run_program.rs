@@ -7,8 +7,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,7 +93,7 @@ impl RunProgram {
         let ends = AtomicBool::new(false);
         let ended = std::thread::scope(|scope| {
             scope.spawn(|| work_while_idle(&files, &ends));
-            let ended = wait(program, &session, &mut signals);
+            let ended = wait(program, &session, &beneath, &mut signals);
             ends.store(true, Ordering::Relaxed);
             ended
         });
@@ -187,16 +189,32 @@ fn tell_what_is_not_shown(directory: &ManagedDirectory, files: &SharedFiles) {
 /// What lies beneath a directory when the program begins.
 struct Beneath<'a> {
     directory: &'a ManagedDirectory,
+    /// The directory itself: its device and its inode.
+    identity: (u64, u64),
     hidden: Vec<OsString>,
 }
 
 impl Beneath<'_> {
     fn of(directory: &ManagedDirectory) -> Result<Beneath<'_>> {
-        Ok(Beneath { directory, hidden: directory.hidden(&directory.path)? })
+        let found = identity(&directory.path);
+        let identity = found.with_context(|| format!("cannot find {}", directory.path.display()))?;
+        Ok(Beneath { directory, identity, hidden: directory.hidden(&directory.path)? })
+    }
+
+    /// Whether another program removed or renamed the directory, or one above it. The kernel unmounts the files of a directory that is
+    /// removed where they are not mounted, and moves them along with one that is renamed.
+    fn is_gone(&self) -> bool {
+        match identity(&self.directory.path) {
+            Ok(now) => now != self.identity,
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        }
     }
 
     /// Other programs may have made files there, which are not on the volume.
     fn tell_what_is_new(&self) {
+        if self.is_gone() {
+            return;
+        }
         let now = self.directory.hidden(&self.directory.path).unwrap_or_default();
         if let Some(new) = now.iter().find(|name| !self.hidden.contains(name)) {
             tell!(
@@ -207,16 +225,46 @@ impl Beneath<'_> {
     }
 }
 
+/// The device and the inode of a directory.
+fn identity(directory: &Path) -> io::Result<(u64, u64)> {
+    fs::metadata(directory).map(|found| (found.dev(), found.ino()))
+}
+
 /// Lets the program begin, and waits for the end of all processes that use the files. Returns the program's exit code.
-fn wait(mut program: MountedProgram, session: &FuseSession, signals: &mut Signals) -> Result<i32> {
+fn wait(
+    mut program: MountedProgram,
+    session: &FuseSession,
+    beneath: &[Beneath<'_>],
+    signals: &mut Signals,
+) -> Result<i32> {
     program.begin()?;
     let mut looks_since_end = 0_u32;
     let mut is_asked = false;
+    let mut gone: Option<String> = None;
     loop {
         let code = program.ended()?;
+        if gone.is_none() {
+            gone = beneath
+                .iter()
+                .find(|beneath| beneath.is_gone())
+                .map(|beneath| beneath.directory.path.display().to_string());
+            if let Some(path) = &gone {
+                tell!(
+                    "another program removed or renamed {path}: what is written to that path from now on is not on the volume, so the \
+                     programs that use it are asked to end"
+                );
+                program.signal(Signal::TERM);
+                program.signal_others(Signal::TERM);
+            }
+        }
         if let Some(code) = code {
-            if session.has_ended() {
-                return Ok(code);
+            match &gone {
+                Some(path) if session.has_ended() => bail!(
+                    "{path} was removed or renamed while its files were in use: what was synced before is on the volume, and what \
+                     programs wrote to that path afterwards is not"
+                ),
+                None if session.has_ended() => return Ok(code),
+                _ => {}
             }
             looks_since_end = looks_since_end.saturating_add(1);
             if looks_since_end == LOOKS_UNTIL_NAMED {
@@ -236,9 +284,7 @@ fn wait(mut program: MountedProgram, session: &FuseSession, signals: &mut Signal
             }
             Some(signal) if code.is_some() => {
                 is_asked = true;
-                program.others().iter().for_each(|(process, _)| {
-                    let _ = rustix::process::kill_process(*process, passed_on(signal));
-                });
+                program.signal_others(passed_on(signal));
                 tell!("the signal was passed on, and a second one ends the files: {}", left_behind(&program));
             }
             // A terminal sends its own SIGINT to the program.
