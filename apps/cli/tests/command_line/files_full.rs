@@ -76,7 +76,7 @@ fn a_direct_write_that_does_not_fit_gets_enospc() {
     // Within the file's size the kernel sends direct writes side by side, and fails all of a write of which a part ended early.
     let path = mounted.path("sparse");
     File::create(&path).unwrap().set_len(1 << 30).unwrap();
-    let output = format!("of={path}");
+    let output = format!("of={}", path.display());
     let arguments = ["if=/dev/zero", &output, "bs=1M", "count=1024", "oflag=direct", "conv=notrunc"];
     let dd = Command::new("dd").args(arguments).env("LC_ALL", "C").output().unwrap();
     let said = String::from_utf8(dd.stderr).unwrap();
