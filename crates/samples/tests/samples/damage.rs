@@ -72,17 +72,17 @@ fn a_pipe_among_the_files_of_a_run_is_refused_and_not_waited_for() {
         return;
     }
     let error = names_the_file(folder.each_sample(1, |_| {}), &path).unwrap_err().to_string();
-    assert!(error.contains("is no regular file"), "{error}");
+    assert!(error.contains("is a pipe and not a file"), "{error}");
     // Resuming the run renames it.
     let aside = folder.rename_torn_segments().unwrap();
     assert_eq!(aside.len(), 1);
-    assert!(aside[0].reason.contains("is no regular file"), "{}", aside[0].reason);
+    assert!(aside[0].reason.contains("is a pipe and not a file"), "{}", aside[0].reason);
     folder.each_sample(1, |_| {}).unwrap();
 
     let runs = folder.path().join("runs.jsonl");
     assert!(pipe(&runs));
     let error = names_the_file(folder.runs::<u32>(), &runs).unwrap_err().to_string();
-    assert!(error.contains("is no regular file"), "{error}");
+    assert!(error.contains("is a pipe and not a file"), "{error}");
 }
 
 fn names_the_file<T>(result: Result<T, SamplesError>, path: &Path) -> Result<T, SamplesError> {
