@@ -57,13 +57,24 @@ fn put(bytes: &mut Vec<u8>, offset: u64, written: &[u8]) {
     }
 }
 
-/// The file whose bytes an operation changes, if it changes bytes, and whether its pages may become durable in any order.
-pub fn written_file(operation: &Operation) -> Option<(char, bool)> {
+/// In which parts an operation may become durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// Pages from the first one on, as the volume takes a write.
+    PagesInOrder,
+    /// Bytes from the first one on: the kernel copies a range in several writes that end anywhere.
+    BytesInOrder,
+    /// Pages in any order, as the kernel writes a mapping back.
+    Pages,
+}
+
+/// The file whose bytes an operation changes, if it changes bytes, and in which parts.
+pub fn written_file(operation: &Operation) -> Option<(char, Parts)> {
     match *operation {
-        Operation::Map { file, .. } => Some((file, true)),
-        Operation::Write { file, .. } | Operation::Append { file, .. } => Some((file, false)),
-        Operation::Punch { file, .. } | Operation::Allocate { file, .. } => Some((file, false)),
-        Operation::Copy { to, .. } => Some((to, false)),
+        Operation::Map { file, .. } => Some((file, Parts::Pages)),
+        Operation::Write { file, .. } | Operation::Append { file, .. } => Some((file, Parts::PagesInOrder)),
+        Operation::Punch { file, .. } | Operation::Allocate { file, .. } => Some((file, Parts::PagesInOrder)),
+        Operation::Copy { to, .. } => Some((to, Parts::BytesInOrder)),
         _ => None,
     }
 }

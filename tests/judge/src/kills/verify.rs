@@ -5,7 +5,8 @@
 //! 1. each operation that was durable by its own promise, or that returned before a sync began that succeeded, of any writer;
 //! 2. each operation that returned before another one began that is there, of any writer.
 //!
-//! The operation behind the prefix may be there in part: in whole pages, of a write to a file what it overwrites from its beginning.
+//! The operation behind the prefix may be there in part: in whole pages, of a write to a file what it overwrites from its beginning. The
+//! kernel does a copy of a range (`copy_file_range`) in several writes: any bytes of it may be there from its beginning.
 //!
 //! **Writes of a disk through the page cache** have no order until they are synced. Each sector has to be as the last durable operation
 //! left it, or as a later one did.
@@ -15,7 +16,7 @@
 use std::collections::BTreeMap;
 
 use super::journal::{Journal, Recorded};
-use super::model::{Files, apply, written_file};
+use super::model::{Files, Parts, apply, written_file};
 use super::operation::{Ground, Operation};
 
 /// What a volume recovers as one.
@@ -189,23 +190,24 @@ enum Part {
 
 /// Whether the files may be those while the operation was done in part.
 fn is_part(before: &Files, after: &Files, evidence: &Evidence<'_>, operation: &Operation) -> Option<Part> {
-    let (file, is_mapped) = written_file(operation)?;
+    let (file, parts) = written_file(operation)?;
     let found = evidence.found;
     // The kernel divides a write to a disk into requests that have no order.
-    let any_order = is_mapped || evidence.ground != Ground::Files;
+    let parts = if evidence.ground == Ground::Files { parts } else { Parts::Pages };
     let same_others = before.len() == found.len()
         && before.iter().all(|(&name, bytes)| name == file || found.get(&name) == Some(bytes));
     let (old, new, found) = (before.get(&file)?, after.get(&file)?, found.get(&file)?);
-    if !same_others || !is_between(old, new, found, any_order) {
+    if !same_others || !is_between(old, new, found, parts) {
         return None;
     }
     let is_torn = found.len() == old.len() && new.len() > old.len() && found != old;
     Some(if is_torn { Part::TornExtension } else { Part::Whole })
 }
 
-/// Whether `found` has pages of `old` and `new`, in order those of `new` first.
-fn is_between(old: &[u8], new: &[u8], found: &[u8], any_order: bool) -> bool {
-    let grown = (old.len() + 1..new.len()).contains(&found.len()) && found.len().is_multiple_of(PAGE);
+/// Whether `found` has these parts of `new`, and `old` apart from that.
+fn is_between(old: &[u8], new: &[u8], found: &[u8], parts: Parts) -> bool {
+    let grown = (old.len() + 1..new.len()).contains(&found.len())
+        && (parts == Parts::BytesInOrder || found.len().is_multiple_of(PAGE));
     if found.len() != old.len() && found.len() != new.len() && !grown {
         return false;
     }
@@ -213,13 +215,22 @@ fn is_between(old: &[u8], new: &[u8], found: &[u8], any_order: bool) -> bool {
     for begin in (0..found.len()).step_by(PAGE) {
         let page = &found[begin..found.len().min(begin + PAGE)];
         let (is_old, is_new) = (has(old, begin, page), has(new, begin, page));
-        if !is_old && !is_new || !any_order && old_seen && !is_old {
+        let is_cut = !is_old && !is_new && parts == Parts::BytesInOrder && is_joined(old, new, begin, page);
+        let is_in_order = parts == Parts::Pages || !old_seen || is_old;
+        if !(is_old || is_new || is_cut) || !is_in_order {
             return false;
         }
         // What fills a hole is there as a whole or not at all, apart from what is overwritten; a page of zeroes may be a hole.
         old_seen |= !is_new && page.iter().any(|&byte| byte != 0);
     }
     true
+}
+
+/// Whether `page`, at `begin`, has the first bytes of `new` and behind them those of `old`.
+fn is_joined(old: &[u8], new: &[u8], begin: usize, page: &[u8]) -> bool {
+    let byte = |bytes: &[u8], at: usize| bytes.get(begin + at).copied().unwrap_or(0);
+    let cut = page.iter().enumerate().position(|(at, &found)| found != byte(new, at)).unwrap_or(page.len());
+    has(old, begin + cut, &page[cut..])
 }
 
 /// Whether the bytes have `part` at `begin`; behind their end they are zeroes.
@@ -406,6 +417,32 @@ mod tests {
         ));
         // Of a disk, the kernel may send it in requests that have no order.
         assert!(judge(&before, &journal, &found, Ground::Disk { direct: true }).breaches.is_empty());
+    }
+
+    #[test]
+    fn a_copy_may_be_there_up_to_any_byte_and_a_write_may_not() {
+        let before = Files::from([('a', vec![7; 3 * PAGE]), ('b', content(SESSION, 9, 0, 3 * PAGE as u64))]);
+        let length = 3 * PAGE as u64;
+        let copy = [Operation::Copy { from: 'b', to: 'a', offset: 0, at: 0, length }];
+        let cut_at = |cut: usize| {
+            let mut found = before.clone();
+            found.get_mut(&'a').unwrap()[..cut].copy_from_slice(&before[&'b'][..cut]);
+            found
+        };
+        for cut in [1, PAGE - 1, PAGE, PAGE + 5, 3 * PAGE - 1] {
+            let verdict = judge(&before, &journal(&copy, 1), &cut_at(cut), Ground::Files);
+            assert!(verdict.breaches.is_empty(), "{cut}: {:?}", verdict.breaches);
+        }
+        let mut gap = cut_at(PAGE + 5);
+        gap.get_mut(&'a').unwrap()[2 * PAGE..].copy_from_slice(&before[&'b'][2 * PAGE..]);
+        let verdict = judge(&before, &journal(&copy, 1), &gap, Ground::Files);
+        assert!(matches!(verdict.breaches[..], [Breach::OutOfOrder(_)]), "{:?}", verdict.breaches);
+
+        let write = journal(&[write(0, length)], 1);
+        let mut found = before.clone();
+        found.get_mut(&'a').unwrap()[..PAGE + 5].copy_from_slice(&content(SESSION, 0, 0, PAGE as u64 + 5));
+        let verdict = judge(&before, &write, &found, Ground::Files);
+        assert!(matches!(verdict.breaches[..], [Breach::OutOfOrder(_)]), "{:?}", verdict.breaches);
     }
 
     #[test]
