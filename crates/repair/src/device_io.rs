@@ -3,10 +3,7 @@
 //! # Invariants
 //! - A read never overtakes a write to the same range: it waits until that write has completed.
 //! - The first write or flush that fails is remembered; every later write and flush fails with its error.
-//! - What was read ahead is not used if its range was written or discarded since.
 //! - Where a write failed nobody knows what the device has: a read of that range fails with the write's error.
-
-use std::collections::VecDeque;
 
 use flashlab_base::{Bytes, Nanos};
 use flashlab_device::{Arena, Buffer, Completion, Device, IoError, Operation, Request};
@@ -15,9 +12,6 @@ use crate::error::RepairError;
 
 /// The most writes in flight: enough that the device always has one while the next is filled.
 const WRITES_MAX: usize = 4;
-
-/// The most reads ahead: the device does one while the answer to the other is on its way.
-pub(crate) const AHEAD_MAX: usize = 2;
 
 /// A range of the device and memory for it.
 pub(crate) struct ReadRange {
@@ -73,18 +67,6 @@ pub(crate) struct DeviceIo<D> {
     /// Where writes failed, with their errors.
     unknown: Vec<FailedWrite>,
     takes_discards: bool,
-    /// In the order in which they will be asked for.
-    ahead: VecDeque<AheadRead>,
-}
-
-/// A read that nobody waits for yet.
-struct AheadRead {
-    tag: u64,
-    offset: u64,
-    size: Bytes,
-    done: Option<Completion>,
-    /// Something was written there since.
-    is_stale: bool,
 }
 
 impl<D: Device> DeviceIo<D> {
@@ -102,7 +84,6 @@ impl<D: Device> DeviceIo<D> {
             failed: None,
             unknown: Vec::new(),
             takes_discards: true,
-            ahead: VecDeque::new(),
         }
     }
 
@@ -117,7 +98,6 @@ impl<D: Device> DeviceIo<D> {
     /// The device, without what is in flight.
     pub fn into_device(mut self) -> D {
         self.drain();
-        self.end_ahead(0);
         self.device
     }
 
@@ -157,7 +137,6 @@ impl<D: Device> DeviceIo<D> {
         }
         self.tag += 1;
         self.writes.push(InFlight { tag: self.tag, offset, size, returns });
-        self.spoil_ahead(offset, size);
         let offset = Bytes(offset);
         self.device.submit(Request { tag: self.tag, operation: Operation::Write, offset, size, buffer });
         Ok(())
@@ -202,7 +181,7 @@ impl<D: Device> DeviceIo<D> {
         let mut waiting: Vec<(u64, usize)> = Vec::with_capacity(ranges.len());
         let mut next = 0;
         while next < ranges.len() || !waiting.is_empty() {
-            if next < ranges.len() && waiting.len() + self.writes.len() + self.ahead.len() < self.depth {
+            if next < ranges.len() && waiting.len() + self.writes.len() < self.depth {
                 let range = &mut ranges[next];
                 let buffer = std::mem::replace(&mut range.buffer, Buffer::empty());
                 self.tag += 1;
@@ -251,59 +230,6 @@ impl<D: Device> DeviceIo<D> {
         }
     }
 
-    /// Whether a read may be begun before it is asked for.
-    pub fn can_read_ahead(&self) -> bool {
-        /// All writes, the two ranges of a read, and those ahead.
-        const DEPTH_MIN: usize = WRITES_MAX + 2 + AHEAD_MAX;
-        self.depth >= DEPTH_MIN && self.ahead.len() < AHEAD_MAX && self.failed.is_none()
-    }
-
-    /// Whether this range is being read ahead.
-    pub fn is_ahead(&self, offset: u64, size: Bytes) -> bool {
-        self.ahead.iter().any(|ahead| (ahead.offset, ahead.size) == (offset, size))
-    }
-
-    /// Begins a read that [`DeviceIo::take_ahead`] may ask for later, unless its range is being written.
-    pub fn read_ahead(&mut self, offset: u64, size: Bytes, buffer: Buffer) {
-        if self.writes.iter().any(|write| overlap((write.offset, write.size), (offset, size))) {
-            return;
-        }
-        self.tag += 1;
-        self.ahead.push_back(AheadRead { tag: self.tag, offset, size, done: None, is_stale: false });
-        let offset = Bytes(offset);
-        self.device.submit(Request { tag: self.tag, operation: Operation::Read, offset, size, buffer });
-    }
-
-    /// What was read ahead, if it is this range as the device has it now. Reads ahead that are not asked for in their order are dropped.
-    pub fn take_ahead(&mut self, offset: u64, size: Bytes) -> Option<Buffer> {
-        let next = self.ahead.front()?;
-        let is_next = (next.offset, next.size) == (offset, size);
-        let kept = if is_next { self.ahead.len() - 1 } else { 0 };
-        let ahead = self.end_ahead(kept)?;
-        ahead.done.filter(|done| is_next && !ahead.is_stale && done.result.is_ok()).map(|done| done.buffer)
-    }
-
-    /// Waits for the first reads ahead until this number of them is left. Returns the last one that it waited for.
-    fn end_ahead(&mut self, kept: usize) -> Option<AheadRead> {
-        let mut last = None;
-        while self.ahead.len() > kept {
-            while self.ahead.front().is_some_and(|ahead| ahead.done.is_none()) {
-                match self.device.wait(Nanos::MAX) {
-                    Some(done) => self.written(done),
-                    None => break,
-                }
-            }
-            last = self.ahead.pop_front();
-        }
-        last
-    }
-
-    fn spoil_ahead(&mut self, offset: u64, size: Bytes) {
-        for ahead in &mut self.ahead {
-            ahead.is_stale |= overlap((ahead.offset, ahead.size), (offset, size));
-        }
-    }
-
     /// Waits for all writes and flushes the device: everything written is durable when this succeeds.
     pub fn flush(&mut self) -> Result<(), RepairError> {
         self.settle_all()?;
@@ -318,8 +244,7 @@ impl<D: Device> DeviceIo<D> {
     pub fn discard(&mut self, offset: u64, size: Bytes) {
         if self.takes_discards {
             self.drain();
-            self.spoil_ahead(offset, size);
-            self.takes_discards = self.alone(Operation::Discard, offset, size).is_ok();
+                self.takes_discards = self.alone(Operation::Discard, offset, size).is_ok();
         }
     }
 
@@ -369,12 +294,8 @@ impl<D: Device> DeviceIo<D> {
         true
     }
 
-    /// Takes the answer to a write, or to a read ahead.
+    /// Takes the answer to a write.
     fn written(&mut self, done: Completion) {
-        if let Some(ahead) = self.ahead.iter_mut().find(|ahead| ahead.tag == done.tag) {
-            ahead.done = Some(done);
-            return;
-        }
         let Some(at) = self.writes.iter().position(|write| write.tag == done.tag) else { return };
         let write = self.writes.swap_remove(at);
         if write.returns {

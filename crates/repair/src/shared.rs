@@ -9,7 +9,7 @@
 //!   its pages were moved or discarded meanwhile, it is done once more, under the lock. The next part of a read is planned anew,
 //!   because a file may have other pages by then.
 //! - Flushes are committed in groups: the first that finds no other flush under way writes and flushes for all that wait.
-//! - Without lanes everything is done under the lock, and so is a large sequential read, which the volume continues ahead.
+//! - Without lanes everything is done under the lock.
 //!
 //! # Invariants
 //! - A read returns what its pages held at one time between its call and its return, for each page. A place on the device that is
@@ -31,10 +31,6 @@ use crate::volume::{PlannedRead, ReadStep, Volume};
 
 /// Reads that are done at the same time; further ones are done under the lock.
 const LANES: u32 = 16;
-
-/// A sequential read of at least this size is done under the lock, because the volume then reads ahead: the device works while a MiB is
-/// verified and copied.
-const SEQUENTIAL_MIN: usize = 256 << 10;
 
 /// What threads share.
 pub(crate) trait Shareable {
@@ -141,8 +137,7 @@ impl<S: Shareable> Shared<S> {
                 ReadStep::Device(planned) => planned,
             };
             let part = &mut data[at..at + planned.length];
-            let reads_ahead = planned.is_sequential && planned.length >= SEQUENTIAL_MIN;
-            let lane = if reads_ahead { None } else { lock(&self.lanes).pop() };
+            let lane = lock(&self.lanes).pop();
             let mut is_read = false;
             if let Some(mut lane) = lane {
                 shared.volume().settle(&planned);
@@ -162,7 +157,6 @@ impl<S: Shareable> Shared<S> {
                 lock(&self.lanes).push(lane);
             }
             if is_read {
-                shared.volume().has_read(&planned);
                 at += planned.length;
                 continue;
             }

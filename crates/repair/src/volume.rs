@@ -124,10 +124,6 @@ pub struct Volume<D> {
     damaged_segments: u32,
     scratch: Buffer,
     header_scratch: Buffer,
-    /// Memory for the read ahead.
-    ahead_buffer: Buffer,
-    /// The byte behind the last read.
-    read_end: u64,
     answered: VecDeque<Completion>,
     /// Flushes that were submitted and not answered, with the time.
     flushes: Vec<(Request, Nanos)>,
@@ -285,8 +281,6 @@ impl<D: Device> Volume<D> {
             damaged_segments: 0,
             scratch: Buffer::empty(),
             header_scratch: Buffer::empty(),
-            ahead_buffer: Buffer::empty(),
-            read_end: 0,
             answered: VecDeque::new(),
             flushes: Vec::new(),
             flushing: None,

@@ -9,13 +9,11 @@
 //! A read is planned, its IOs are done, and it is accepted. Between planning and accepting the volume may be used by others
 //! ([`SharedVolume`](crate::SharedVolume)): a read whose pages were moved meanwhile is not accepted.
 
-use std::ops::Range;
-
 use flashlab_base::Bytes;
 use flashlab_device::{Buffer, Device};
 
 use super::Volume;
-use crate::device_io::{AHEAD_MAX, ReadRange, read_buffer};
+use crate::device_io::{ReadRange, read_buffer};
 use crate::error::RepairError;
 use crate::format::record::page_checksum;
 use crate::known_checksums::NO_SEQUENCE;
@@ -34,23 +32,6 @@ struct Run {
     segment_sequence: u64,
     /// The checksums of all pages. `None`: the header has them.
     known: Option<Vec<u32>>,
-}
-
-/// What is left of a request of a sequential reader.
-#[derive(Clone, Copy)]
-struct RequestPart {
-    start: u64,
-    left: usize,
-    /// The length of the request.
-    whole: usize,
-}
-
-impl RequestPart {
-    /// What follows when this number of bytes is read: the rest of the request, or the next one, which is as long as this one was.
-    fn after(self, read: usize) -> RequestPart {
-        let left = if self.left > read { self.left - read } else { self.whole };
-        RequestPart { start: self.start + read as u64, left, ..self }
-    }
 }
 
 /// A read of pages that lie on the device.
@@ -72,8 +53,6 @@ pub(crate) struct PlannedRead {
     pub header: Option<u64>,
     /// The size of a page.
     pub page_size: Bytes,
-    /// Whether it begins where the last read ended.
-    pub is_sequential: bool,
     /// Where every checksum begins.
     seed: u32,
 }
@@ -94,18 +73,12 @@ impl<D: Device> Volume<D> {
     /// undefined then.
     pub fn read(&mut self, offset: u64, data: &mut [u8]) -> Result<(), RepairError> {
         self.check_range(offset, data.len() as u64)?;
-        let end = offset + data.len() as u64;
-        let is_sequential = offset == self.read_end;
-        self.read_end = end;
         let mut at = 0;
         while at < data.len() {
             at += match self.plan_read(offset + at as u64, &mut data[at..]) {
                 ReadStep::Done(length) => length,
                 ReadStep::Device(planned) => {
-                    let part =
-                        RequestPart { start: offset + at as u64, left: data.len() - at, whole: data.len() };
-                    let ahead = is_sequential.then(|| part.after(planned.length));
-                    self.read_planned(&planned, ahead, &mut data[at..at + planned.length])?;
+                    self.read_planned(&planned, &mut data[at..at + planned.length])?;
                     planned.length
                 }
             };
@@ -151,37 +124,9 @@ impl<D: Device> Volume<D> {
             header: (!is_known && start == location.position)
                 .then(|| self.layout().offset(location.header())),
             page_size: Bytes(size as u64),
-            is_sequential: start_byte == self.read_end,
             seed: self.seed,
             first,
             next,
-        }
-    }
-
-    /// Begins the reads that a sequential reader will ask for next, while the present one is verified.
-    fn read_ahead(&mut self, mut part: RequestPart, present: &PlannedRead) {
-        // Headers that are known when the next part is read.
-        let mut known = vec![present.bytes()];
-        for _ in 0..AHEAD_MAX {
-            let page = part.start / self.page_size() as u64;
-            let location = if page < self.map.pages() { self.map.get(page) } else { None };
-            let Some(location) = location.filter(|&location| self.in_memory(location).is_none()) else {
-                return;
-            };
-            let length = part.left.min((self.size().0 - part.start) as usize);
-            let planned = self.plan_at(part.start, location, length);
-            if planned.header.is_some_and(|header| !known.iter().any(|range| range.contains(&header))) {
-                return;
-            }
-            if !self.io.is_ahead(planned.offset, planned.size) {
-                if !self.io.can_read_ahead() {
-                    return;
-                }
-                let buffer = taken(&mut self.ahead_buffer, planned.size);
-                self.io.read_ahead(planned.offset, planned.size, buffer);
-            }
-            known.push(planned.bytes());
-            part = part.after(planned.length);
         }
     }
 
@@ -200,12 +145,6 @@ impl<D: Device> Volume<D> {
             self.placer.table().segment(segment).sequence == run.segment_sequence
                 && (0..run.count).all(|index| self.map.get(run.page + index as u64) == Some(run.at(index)))
         })
-    }
-
-    /// Notes that another handle has read this.
-    pub(crate) fn has_read(&mut self, planned: &PlannedRead) {
-        let first = planned.first.page * planned.page_size.0 + planned.within as u64;
-        self.read_end = first + planned.length as u64;
     }
 
     /// Takes what another handle has read. `false`: the pages were moved meanwhile, or are not what was written.
@@ -267,21 +206,8 @@ impl<D: Device> Volume<D> {
         1 + (1..wanted).take_while(follows).count()
     }
 
-    fn read_planned(
-        &mut self,
-        planned: &PlannedRead,
-        ahead: Option<RequestPart>,
-        data: &mut [u8],
-    ) -> Result<(), RepairError> {
-        match self.io.take_ahead(planned.offset, planned.size) {
-            Some(buffer) if planned.header.is_none() => {
-                self.ahead_buffer = std::mem::replace(&mut self.scratch, buffer);
-            }
-            _ => self.read_now(planned)?,
-        }
-        if let Some(next) = ahead {
-            self.read_ahead(next, planned);
-        }
+    fn read_planned(&mut self, planned: &PlannedRead, data: &mut [u8]) -> Result<(), RepairError> {
+        self.read_now(planned)?;
         let scratch = std::mem::replace(&mut self.scratch, Buffer::empty());
         let copied = self.copy_verified(planned, &scratch[..planned.size.0 as usize], data);
         self.scratch = scratch;
@@ -372,11 +298,6 @@ impl<D: Device> Volume<D> {
 }
 
 impl PlannedRead {
-    /// The bytes of the device that are read.
-    fn bytes(&self) -> Range<u64> {
-        self.offset..self.offset + self.size.0
-    }
-
     fn runs(&self) -> impl Iterator<Item = &Run> {
         std::iter::once(&self.first).chain(&self.next)
     }

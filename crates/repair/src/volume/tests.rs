@@ -105,9 +105,9 @@ fn flushed_writes_behind_a_segment_of_unwritten_copies_survive_a_crash() {
     }
 }
 
-/// What a sequential reader will ask for next is read ahead. It may be overwritten, moved or discarded before it is asked for.
+/// Reads of many pages see what was overwritten, moved or discarded between them.
 #[test]
-fn sequential_reads_see_what_was_written_since_they_were_begun() {
+fn sequential_reads_see_what_was_written_between_them() {
     const CHUNK: u64 = 16;
     let mut volume = new_volume(Bytes::mib(8), 0.6);
     let pages = volume.size().0 / PAGE as u64 / CHUNK * CHUNK;
@@ -120,7 +120,7 @@ fn sequential_reads_see_what_was_written_since_they_were_begun() {
             for (page, data) in (first..).zip(data.chunks_exact(PAGE)) {
                 assert!(data == [content[page as usize]; PAGE], "page {page}, round {round}");
             }
-            // Half of the writes begin in what is read next, so that what was read ahead is overwritten often.
+            // Half of the writes begin in what is read next.
             let page =
                 if random.below(2) == 0 { first + random.below(3 * CHUNK) } else { random.below(pages) };
             let (start, count) = (page % pages, random.below(CHUNK).min(pages - page % pages));
