@@ -32,7 +32,7 @@ impl CVolume {
         let inspection = inspect(path)?;
         let consent = consent_to_write_volume(&inspection)?;
         let device = flashlab_host::open(path, &OpenOptions::for_volume(consent))?;
-        let mut volume = Volume::open(device, MountOptions::default(), default_policy)?;
+        let mut volume = Volume::open(device, MountOptions::for_path(path), default_policy)?;
         if Files::are_on(&mut volume)? {
             volume.finish()?;
             return Err(Failure::new(

@@ -244,7 +244,7 @@ impl<D: Device> DeviceIo<D> {
     pub fn discard(&mut self, offset: u64, size: Bytes) {
         if self.takes_discards {
             self.drain();
-                self.takes_discards = self.alone(Operation::Discard, offset, size).is_ok();
+            self.takes_discards = self.alone(Operation::Discard, offset, size).is_ok();
         }
     }
 

@@ -21,10 +21,11 @@ pub struct VolumeOptions {
     /// The most memory that the map may take
     #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
     memory_max: Option<Bytes>,
-    /// The most that is discarded on the device each second, of segments that are free
-    #[arg(long, value_name = "SIZE", value_parser = arguments::size, default_value = "256MiB", conflicts_with = "no_discard")]
-    discard_rate: Bytes,
-    /// Discard nothing on the device
+    /// The most that is discarded on the device each second, of segments that are free; by default 256 MiB on a block device, and nothing
+    /// in a file, whose holes would have to be allocated anew
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size, conflicts_with = "no_discard")]
+    discard_rate: Option<Bytes>,
+    /// Discard nothing on the device, as in a file by default
     #[arg(long)]
     no_discard: bool,
 }
@@ -34,9 +35,14 @@ impl VolumeOptions {
     pub fn open(&self, volume: &Path) -> Result<Volume<Box<dyn Device + Send>>> {
         let policy = self.policy.as_deref().map(known_policy).transpose()?;
         let device = opened::with_volume(volume)?;
-        let discard_rate = if self.no_discard { Bytes::ZERO } else { self.discard_rate };
-        let mut options = MountOptions::default();
-        (options.memory_max, options.discard_rate) = (self.memory_max, discard_rate);
+        let mut options = MountOptions::for_path(volume);
+        options.memory_max = self.memory_max;
+        if self.no_discard {
+            options.discard_rate = Bytes::ZERO;
+        }
+        if let Some(rate) = self.discard_rate {
+            options.discard_rate = rate;
+        }
         let opened = Volume::open(device, options, |layout| match policy {
             Some(make) => make(layout.segment_count),
             None => default_policy(layout),
