@@ -3,8 +3,9 @@
 //!     cargo bench -p flashlab --bench served -- [DIRECTORY [ROUNDS]] [reads] [sequential] [synced] [pgbench]
 //!
 //! It needs root, FUSE, losetup and fio; pgbench needs PostgreSQL. Without the name of a part it does all of them. The volumes and the
-//! raw file lie in DIRECTORY (the current one if none is given), which has to be on the disk that is meant, with 6 GiB free. All
-//! use direct IO. The file and the ways through the volume alternate (A B C D A B C D); each cell is the median over the rounds of
+//! raw file lie in DIRECTORY (the current one if none is given), which has to be on the disk that is meant, with 8 GiB free. All
+//! use direct IO. The raw file and the volumes' files are written once before, so that no file system allocates meanwhile. The file and
+//! the ways through the volume alternate (A B C D A B C D); each cell is the median over the rounds of
 //! a round's ratio to the raw file in the same round. Three rounds take some five minutes.
 
 use std::io::{BufRead, BufReader};
@@ -17,7 +18,7 @@ const FLASHLAB: &str = env!("CARGO_BIN_EXE_flashlab");
 const POSTGRESQL: &str = "/usr/lib/postgresql/15/bin";
 /// The bytes that are read and written. The volumes are larger, because they need slack.
 const AREA: &str = "1g";
-const VOLUME: &str = "1600MiB";
+const VOLUME_MIB: u32 = 1600;
 /// Seconds of one fio or pgbench: long enough that its start does not count.
 const SECONDS: u64 = 2;
 const PGBENCH_SECONDS: u64 = 6;
@@ -40,7 +41,9 @@ impl Server {
     /// A new volume in the directory, served in this way.
     fn start(directory: &Path, name: &str, way: &[&str]) -> Server {
         let volume = directory.join(format!("{}.volume", name.replace([' ', '-'], "")));
-        shell(&format!("{FLASHLAB} repair create {} --size {VOLUME}", volume.display()));
+        let file = volume.display();
+        shell(&format!("dd if=/dev/zero of={file} bs=1M count={VOLUME_MIB} oflag=direct status=none"));
+        shell(&format!("{FLASHLAB} repair create {file} --overwrite-file"));
         let mut command = Command::new(FLASHLAB);
         command.args(["repair", way[0]]).arg(volume).args(&way[1..]).arg("--json");
         let mut child =
