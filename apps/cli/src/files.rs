@@ -14,12 +14,17 @@ use flashlab_host::{HostError, Reason};
 use flashlab_input::InputKind;
 use flashlab_plan::Plan;
 use rustix::fs::{OFlags, fcntl_setfl};
+use flashlab_samples::seal::TOML;
 
 use crate::exit::{Refused, Usage};
 
 /// The text of a profile's file.
 pub fn profile(file: &str) -> Result<String> {
-    text(Path::new(file), InputKind::PROFILE, "")
+    let text = text(Path::new(file), InputKind::PROFILE, "")?;
+    TOML.verify(&text).map_err(|damage| {
+        Usage(format!("{file}: {damage}; restore it, or remove its last line if you changed it yourself"))
+    })?;
+    Ok(text)
 }
 
 /// The text of a plan's file.
@@ -112,6 +117,7 @@ pub fn check_output(file: &Path, kind: Output) -> Result<()> {
     }
     check_replaced(file, kind)?;
     let part = part_of(file)?;
+    name_left_parts(&part);
     create(&part).map_err(|error| failed(file, &error))?;
     let _ = fs::remove_file(part);
     Ok(())
@@ -135,7 +141,8 @@ pub fn write_output(file: &Path, kind: Output, content: impl AsRef<[u8]>) -> Res
     let written = create(&part).and_then(|mut opened| {
         opened.write_all(content)?;
         opened.sync_all()?;
-        fs::rename(&part, fs::canonicalize(file).as_deref().unwrap_or(file))
+        fs::rename(&part, fs::canonicalize(file).as_deref().unwrap_or(file))?;
+        part.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
     });
     written.map_err(|error| {
         let _ = fs::remove_file(&part);
@@ -246,6 +253,27 @@ fn part_of(file: &Path) -> Result<PathBuf> {
     let mut part = name.to_owned();
     part.push(format!(".{}.part", std::process::id()));
     Ok(target.with_file_name(part))
+}
+
+/// Names the parts of this output that killed processes left.
+fn name_left_parts(part: &Path) {
+    let (Some(folder), Some(name)) = (part.parent(), part.file_stem().and_then(|name| name.to_str())) else {
+        return;
+    };
+    // The stem ends in this process's number.
+    let name = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
+    for entry in fs::read_dir(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let found = entry.file_name();
+        let process = found.to_str().and_then(|found| found.strip_prefix(name)?.strip_suffix(".part"));
+        let process = process.and_then(|process| process.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            tell!("{} was left by a flashlab that was killed; it may be removed", entry.path().display());
+        }
+    }
 }
 
 /// The error of an output: the command is wrong where the name is, and otherwise the work failed.

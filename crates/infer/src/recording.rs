@@ -105,7 +105,7 @@ impl Recording {
         let Some(lines) = self.attempt(probe) else { return Ok(None) };
         let patterns = self.patterns(probe)?;
         let runs: Vec<u32> = lines.iter().filter_map(run_of).map(|run| run.run).collect();
-        let mut samples = self.folder.segment_index()?.samples_by_run(&runs)?;
+        let mut samples = self.folder.segment_index().samples_by_run(&runs)?;
         let step = |line: &ProbeStep| match line {
             ProbeStep::Run(run) => {
                 let pattern = patterns.get(&run.experiment).ok_or_else(|| RecordingError::Experiment {
@@ -137,7 +137,7 @@ impl Recording {
     /// The patterns of a probe's plan, by their names.
     fn patterns(&self, probe: &str) -> Result<BTreeMap<String, Pattern>, RecordingError> {
         let suffix = format!("-{probe}.toml");
-        for name in self.folder.names(PROBES_FOLDER)? {
+        for name in self.folder.listed_in(PROBES_FOLDER) {
             let is_plan = name.strip_suffix(&suffix).is_some_and(|number| number.parse::<u32>().is_ok());
             if is_plan {
                 let path = format!("{PROBES_FOLDER}/{name}");

@@ -16,6 +16,7 @@ mod files_after_kills;
 mod files_full;
 mod files_like_ext4;
 mod flipped_bits;
+mod folders;
 mod help;
 mod infer;
 mod interruption;

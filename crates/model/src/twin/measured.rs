@@ -106,7 +106,7 @@ impl MeasuredRuns {
     pub fn read(path: &Path) -> Result<MeasuredRuns, ModelError> {
         let (folder, manifest, _) = open_run(path)?;
         let records: Vec<RunRecord> = flashlab_bench::records(&folder)?;
-        let index = folder.segment_index()?;
+        let index = folder.segment_index();
         let (mut runs, mut samples) = (Vec::new(), Vec::new());
         for record in records.into_iter().filter(|record| record.ended.is_some()) {
             let name = format!("{}: run {}", path.display(), record.run);
