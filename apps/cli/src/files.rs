@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail};
 use flashlab_host::{HostError, Reason};
 use flashlab_input::InputKind;
 use flashlab_plan::Plan;
-use rustix::fs::{OFlags, fcntl_setfl};
 use flashlab_samples::seal::TOML;
+use rustix::fs::{OFlags, fcntl_setfl};
 
 use crate::exit::{Refused, Usage};
 
@@ -142,7 +142,7 @@ pub fn write_output(file: &Path, kind: Output, content: impl AsRef<[u8]>) -> Res
         opened.write_all(content)?;
         opened.sync_all()?;
         fs::rename(&part, fs::canonicalize(file).as_deref().unwrap_or(file))?;
-        part.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+        File::open(folder_of(&part))?.sync_all()
     });
     written.map_err(|error| {
         let _ = fs::remove_file(&part);
@@ -165,6 +165,7 @@ impl NewFile {
             bail!(Usage(format!("{} exists: choose another file", path.display())));
         }
         let part = part_of(path)?;
+        name_left_parts(&part);
         let file = create(&part).map_err(|error| failed(path, &error))?;
         Ok(NewFile { file, part, path: path.to_owned() })
     }
@@ -257,23 +258,25 @@ fn part_of(file: &Path) -> Result<PathBuf> {
 
 /// Names the parts of this output that killed processes left.
 fn name_left_parts(part: &Path) {
-    let (Some(folder), Some(name)) = (part.parent(), part.file_stem().and_then(|name| name.to_str())) else {
-        return;
-    };
     // The stem ends in this process's number.
-    let name = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
-    for entry in fs::read_dir(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        let found = entry.file_name();
-        let process = found.to_str().and_then(|found| found.strip_prefix(name)?.strip_suffix(".part"));
-        let process = process.and_then(|process| process.parse::<u32>().ok());
+    let Some(stem) = part.file_stem().and_then(|stem| stem.to_str()) else { return };
+    let begin = stem.trim_end_matches(|digit: char| digit.is_ascii_digit());
+    for entry in fs::read_dir(folder_of(part)).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(begin)?.strip_suffix(".part"));
+        let process: Option<u32> = process.and_then(|process| process.parse().ok());
         if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
-            tell!("{} was left by a flashlab that was killed; it may be removed", entry.path().display());
+            tell!(
+                "{} was left by a flashlab that was killed; it may be removed",
+                folder_of(part).join(name).display()
+            );
         }
     }
+}
+
+/// The folder in which a file is.
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The error of an output: the command is wrong where the name is, and otherwise the work failed.

@@ -149,13 +149,8 @@ fn saved_states() {
 /// A new folder of a run.
 fn run_folder(path: &std::path::Path) -> RunFolder {
     let settings = RecordingSettings { target: String::new(), recorded_by: String::new() };
-    let manifest = Manifest::of_recording(
-        flashlab_base::Identity::default(),
-        "",
-        settings,
-        Vec::new(),
-        String::new(),
-    );
+    let manifest =
+        Manifest::of_recording(flashlab_base::Identity::default(), "", settings, Vec::new(), String::new());
     RunFolder::create(path, &manifest).unwrap()
 }
 

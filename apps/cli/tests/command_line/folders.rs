@@ -7,7 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use flashlab_base::{Prng, Seed};
+use flashlab_bench::Settings;
+use flashlab_samples::seal::LINE;
+use flashlab_samples::{FolderKind, RunFolder};
 
+use crate::file_arguments::end_in_time;
 use crate::support::{Directory, LONG_RUNS, Ran, SHORT_RUNS, SMALL_PROFILE};
 
 /// Sweeps and fits of this profile end in a moment.
@@ -215,6 +219,57 @@ fn loss_in_recordings() {
         &[&["em", "run", "scan", "sim:./small.toml", "--output", "scanned"][..], &machine].concat(),
     );
     damage_each(&directory, "scanned", Seed(6), &[&["report", "scanned", "--json"]]);
+}
+
+/// A number in a file of samples is no length: a verb refuses it, and takes no memory for it.
+#[test]
+fn a_process_that_no_pattern_has() {
+    let directory = directory();
+    directory.succeeds(&["run", "short.toml", "sim:zeus", "--quick", "--output", "run"]);
+    let folder = directory.path("run");
+    let (mut folder, _) = RunFolder::open::<Settings>(&folder, &[FolderKind::Bench]).unwrap();
+    folder.lock().unwrap();
+    let mut samples = Vec::new();
+    folder.each_sample(1, |sample| samples.push(*sample)).unwrap();
+    samples.last_mut().unwrap().process = i32::MAX as u32;
+    folder.remove_samples(1).unwrap();
+    folder.write_short_runs(&[(1, samples)]).unwrap();
+    folder.finish::<Settings>().unwrap();
+    drop(folder);
+    for (verb, code) in [
+        ("model twin run --output twin.toml", 2),
+        ("model twin-check run run --output page.html", 2),
+        ("model fit run --output made", 2),
+        ("report run", 0),
+        ("compare run run", 2),
+        ("sim run sim:zeus --trace run", 0),
+    ] {
+        let words: Vec<String> = verb.split(' ').map(str::to_owned).collect();
+        let ran = end_in_time(&directory, &words);
+        assert_eq!(ran.code, Some(code), "{verb}: {ran}");
+        assert!(!verb.contains("twin") || ran.err.contains("process 2147483647"), "{ran}");
+    }
+}
+
+/// A list of files that names a file outside of its folder is refused, and that file stays.
+#[test]
+fn a_list_that_leads_out_of_the_folder() {
+    let directory = directory();
+    directory.write("long.toml", LONG_RUNS.replace("400ms", "2000s"));
+    directory
+        .start(&["run", "long.toml", "sim:./small.toml", "--output", "run"])
+        .until_runs("run", 1)
+        .signal("KILL");
+    directory.write("precious", "precious");
+    let list = directory.path("run/files.jsonl");
+    let intact = fs::read_to_string(&list).unwrap();
+    for named in ["../precious", "precious", "samples/../../precious", "", "samples", "manifest.json"] {
+        let line = LINE.sealed(&format!(r#"{{"file":"{named}","bytes":1,"content_crc32":"00000000"}}"#));
+        fs::write(&list, format!("{intact}{line}\n")).unwrap();
+        let ran = directory.flashlab(&["resume", "run"]);
+        assert!(ran.code == Some(2) && ran.err.contains("is no file of this folder"), "{named}: {ran}");
+        assert_eq!(fs::read(directory.path("precious")).unwrap(), b"precious");
+    }
 }
 
 /// Whether a verb says that the folder is unfinished, in a refusal or in a warning.

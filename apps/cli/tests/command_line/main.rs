@@ -26,6 +26,7 @@ mod model;
 mod mutants;
 mod nbd;
 mod odd_disks;
+mod outside_text;
 mod paging;
 mod real_devices;
 mod recorded_inferences;

@@ -144,7 +144,10 @@ fn runs_whose_samples_are_missing_or_damaged_are_measured_again() {
         again.records.iter().map(|record| &record.purpose).skip(records.len()).collect();
     // One line for each withdrawn run; the state and the whole lingering experiment; the two others.
     assert_eq!(more.len(), 3 + 1 + 3 + 2, "{more:?}");
-    assert!(comparable(again.findings) == comparable(whole));
+    let mut findings = again.findings;
+    let renamed = findings.warnings.extract_if(.., |warning| warning.kind == "torn_samples");
+    assert_eq!(renamed.count(), 1, "the damaged file was renamed, and a warning names it");
+    assert!(comparable(findings) == comparable(whole));
 
     // Once more, and nothing is left to do.
     let lines = again.records.len();

@@ -85,7 +85,7 @@ pub fn manifest() -> Manifest<String> {
 
 /// Records the samples of a run of one process.
 pub fn record(folder: &RunFolder, run: u32, samples: impl Iterator<Item = Sample>) {
-    let mut recording = Recording::start(&folder);
+    let mut recording = Recording::start(folder);
     let mut lanes = recording.start_run(run, 1).expect("the writer has just begun");
     for sample in samples {
         assert!(lanes[0].record(&sample).is_continue());
