@@ -175,6 +175,11 @@ impl NewFile {
         &self.file
     }
 
+    /// Its name until it is complete.
+    pub fn part(&self) -> &Path {
+        &self.part
+    }
+
     /// Gives it its name, unless that exists by now.
     pub fn finish(self) -> Result<()> {
         let rename = || flashlab_host::rename_without_replacing(&self.part, &self.path);

@@ -16,7 +16,7 @@ pub(crate) fn of_preparation(
 ) -> Vec<Warning> {
     let general = |kind: &str, message: String| Warning { kind: kind.to_owned(), run: None, message };
     let mut warnings: Vec<Warning> =
-        unfinished.iter().map(|message| general("unfinished", (*message).to_owned())).collect();
+        unfinished.iter().map(|left| general("unfinished", format!("unfinished: {left}"))).collect();
     warnings.extend(manifest.warnings.iter().map(|(kind, message)| general(kind, message.clone())));
     for torn in torn {
         let message =

@@ -373,4 +373,8 @@ fn the_next_start_names_what_a_kill_left() {
     ]);
     let ran = directory.succeeds(&["compare", "one", "two"]);
     assert!(ran.err.contains("comparison.html.99999999.part was left by a flashlab"), "{ran}");
+    directory.write("volume.99999999.part", "half");
+    let ran = directory.succeeds(&["repair", "create", "volume", "--size", "16MiB", "--segment", "256KiB"]);
+    assert!(ran.err.contains("volume.99999999.part was left by a flashlab"), "{ran}");
+    assert!(!directory.names().iter().any(|name| name.ends_with(".part") && !name.contains("99999999")));
 }
