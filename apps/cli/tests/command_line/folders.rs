@@ -136,6 +136,23 @@ fn damage_each(directory: &Directory, folder: &str, seed: Seed, verbs: &[&[&str]
     assert!(refused >= 8 * verbs.len(), "{refused} were refused");
 }
 
+/// Removes each segment, and copies it under the next name: a verb that takes long refuses both before it begins.
+fn lose_segments(directory: &Directory, folder: &str, verb: &[&str]) {
+    for segment in files(&directory.path(folder)).iter().filter(|file| is_segment(file)) {
+        let aside = directory.path("aside");
+        fs::rename(segment, &aside).unwrap();
+        let missing = directory.flashlab(verb);
+        fs::rename(&aside, segment).unwrap();
+        let copy = next_name(segment).unwrap();
+        fs::copy(segment, &copy).unwrap();
+        let doubled = directory.flashlab(verb);
+        fs::remove_file(&copy).unwrap();
+        let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+        assert!(missing.code == Some(2) && missing.err.contains(&name(segment)), "{missing}");
+        assert!(doubled.code == Some(2) && doubled.err.contains(&name(&copy)), "{doubled}");
+    }
+}
+
 #[test]
 fn loss_in_a_run() {
     let directory = directory();
@@ -152,11 +169,7 @@ fn loss_in_a_run() {
             &["report", "run", "other", "--json"],
         ],
     );
-    // A twin takes a minute, so only its refusal is tested.
-    let segment = directory.path("run/samples/run-00001-00000.parquet");
-    fs::rename(&segment, directory.path("elsewhere")).unwrap();
-    let twin = directory.flashlab(&["model", "twin", "run", "--output", "twin.toml"]);
-    assert!(twin.code == Some(2) && twin.err.contains("run-00001-00000.parquet: is missing"), "{twin}");
+    lose_segments(&directory, "run", &["model", "twin", "run", "--output", "twin.toml"]);
 }
 
 #[test]
@@ -201,11 +214,11 @@ fn loss_in_an_inference() {
         Seed(4),
         &[
             &["report", "inferred", "--json"],
-            &["infer", "--replay", "inferred", "--json", "--output", "made"],
             &["resume", "inferred", "--json"],
             &["sim", "run", "sim:./small.toml", "--trace", "inferred", "--json"],
         ],
     );
+    lose_segments(&directory, "inferred", &["infer", "--replay", "inferred", "--output", "made"]);
 }
 
 #[test]
