@@ -34,7 +34,7 @@ use flashlab_base::{Nanos, Seed};
 use flashlab_bench::{BenchManifest, Settings, Silent, State, Thoroughness, bench};
 use flashlab_model::twin::{MeasuredRuns, TwinFit, compare_runs, fit_twin};
 use flashlab_plan::Plan;
-use flashlab_samples::{MANIFEST_VERSION, RunFolder};
+use flashlab_samples::{FolderKind, MANIFEST_VERSION, RunFolder};
 use flashlab_sim::Profile;
 use flashlab_sim::profile::Noise;
 use serde_json::json;
@@ -235,6 +235,7 @@ fn run_bench(path: &Path, profile: &Profile, settings: Settings) -> Result<()> {
     let plan = |name: &&str| Plan::builtin(name).expect("the micro-benchmarks are shipped").to_toml();
     let manifest = BenchManifest {
         version: MANIFEST_VERSION,
+        kind: FolderKind::Bench,
         flashlab: env!("CARGO_PKG_VERSION").to_owned(),
         command: Vec::new(),
         started: "1970-01-01T00:00:00Z".to_owned(),
@@ -246,7 +247,7 @@ fn run_bench(path: &Path, profile: &Profile, settings: Settings) -> Result<()> {
         warnings: Vec::new(),
         overhead_ns_per_io: None,
         clock_ns_per_reading: None,
-        run_lines: None,
+        finished: None,
     };
     let folder = RunFolder::create(path, &manifest)?;
     Ok(bench(&mut profile.device()?, &folder, &manifest, &AtomicBool::new(false), &Silent)?)

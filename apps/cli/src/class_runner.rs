@@ -10,7 +10,7 @@ use flashlab_base::{Nanos, Seed};
 use flashlab_device::Geometry;
 use flashlab_engine::{Control, Pace, RunOutcome, StopReason};
 use flashlab_plan::{Choice, Space};
-use flashlab_samples::{Lane, RecordedRun, Recording, RunFolder};
+use flashlab_samples::{Lane, RecordedRun, Recording, RecordingSettings, RunFolder};
 use flashlab_trace::Trace;
 
 use crate::class_document::{ClassDocument, ClassifiedRun, TraceFacts};
@@ -52,7 +52,7 @@ impl<'a> ClassRunner<'a> {
             Some(path) => {
                 let identity = device.as_mut().identity();
                 let folder = recordings::create(Some(path), identity, consent, &target, recorded_by)?;
-                let recording = Recording::start(&folder.samples());
+                let recording = Recording::start(&folder);
                 Recorder { recording: Some((folder, recording)), runs: 0 }
             }
             None => Recorder::default(),
@@ -126,6 +126,9 @@ impl<'a> ClassRunner<'a> {
     ) -> Result<ClassDocument> {
         let counts = self.device.as_flash().map(|device| device.flash().counts().clone());
         let (trace, runs) = work(&mut self)?;
+        if let Some((folder, _)) = &self.recorder.recording {
+            folder.finish::<RecordingSettings>()?;
+        }
         let flash = self.device.as_flash();
         let statistics = flash.map(|device| device.statistics_since(&counts.unwrap_or_default()));
         let capacity = self.geometry().capacity.0;

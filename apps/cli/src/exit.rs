@@ -124,7 +124,7 @@ fn code(error: &anyhow::Error) -> u8 {
         None => {}
     }
     match error.downcast_ref::<RecordingError>() {
-        Some(RecordingError::Samples(error)) => return of_samples(error),
+        Some(RecordingError::Folder(error)) => return of_samples(error),
         Some(_) => return WRONG_INPUT,
         None => {}
     }

@@ -13,13 +13,18 @@ use anyhow::{Context, Result, bail};
 use flashlab_host::{HostError, Reason};
 use flashlab_input::InputKind;
 use flashlab_plan::Plan;
+use flashlab_samples::seal::TOML;
 use rustix::fs::{OFlags, fcntl_setfl};
 
 use crate::exit::{Refused, Usage};
 
 /// The text of a profile's file.
 pub fn profile(file: &str) -> Result<String> {
-    text(Path::new(file), InputKind::PROFILE, "")
+    let text = text(Path::new(file), InputKind::PROFILE, "")?;
+    TOML.verify(&text).map_err(|damage| {
+        Usage(format!("{file}: {damage}; restore it, or remove its last line if you changed it yourself"))
+    })?;
+    Ok(text)
 }
 
 /// The text of a plan's file.
@@ -112,6 +117,7 @@ pub fn check_output(file: &Path, kind: Output) -> Result<()> {
     }
     check_replaced(file, kind)?;
     let part = part_of(file)?;
+    name_left_parts(&part);
     create(&part).map_err(|error| failed(file, &error))?;
     let _ = fs::remove_file(part);
     Ok(())
@@ -135,7 +141,8 @@ pub fn write_output(file: &Path, kind: Output, content: impl AsRef<[u8]>) -> Res
     let written = create(&part).and_then(|mut opened| {
         opened.write_all(content)?;
         opened.sync_all()?;
-        fs::rename(&part, fs::canonicalize(file).as_deref().unwrap_or(file))
+        fs::rename(&part, fs::canonicalize(file).as_deref().unwrap_or(file))?;
+        File::open(folder_of(&part))?.sync_all()
     });
     written.map_err(|error| {
         let _ = fs::remove_file(&part);
@@ -158,6 +165,7 @@ impl NewFile {
             bail!(Usage(format!("{} exists: choose another file", path.display())));
         }
         let part = part_of(path)?;
+        name_left_parts(&part);
         let file = create(&part).map_err(|error| failed(path, &error))?;
         Ok(NewFile { file, part, path: path.to_owned() })
     }
@@ -165,6 +173,11 @@ impl NewFile {
     /// What is written.
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Its name until it is complete.
+    pub fn part(&self) -> &Path {
+        &self.part
     }
 
     /// Gives it its name, unless that exists by now.
@@ -246,6 +259,29 @@ fn part_of(file: &Path) -> Result<PathBuf> {
     let mut part = name.to_owned();
     part.push(format!(".{}.part", std::process::id()));
     Ok(target.with_file_name(part))
+}
+
+/// Names the parts of this output that killed processes left.
+fn name_left_parts(part: &Path) {
+    // The stem ends in this process's number.
+    let Some(stem) = part.file_stem().and_then(|stem| stem.to_str()) else { return };
+    let begin = stem.trim_end_matches(|digit: char| digit.is_ascii_digit());
+    for entry in fs::read_dir(folder_of(part)).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(begin)?.strip_suffix(".part"));
+        let process: Option<u32> = process.and_then(|process| process.parse().ok());
+        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            tell!(
+                "{} was left by a flashlab that was killed; it may be removed",
+                folder_of(part).join(name).display()
+            );
+        }
+    }
+}
+
+/// The folder in which a file is.
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The error of an output: the command is wrong where the name is, and otherwise the work failed.

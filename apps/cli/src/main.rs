@@ -43,6 +43,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use verbs::CommandLine;
+
 fn main() -> ExitCode {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
@@ -51,10 +53,22 @@ fn main() -> ExitCode {
     }
     let result = match old_spellings::present_command(&words) {
         Some(command) => Err(exit::Usage(format!("this command has a new spelling: {command}")).into()),
-        None => verbs::CommandLine::parse().verb.run(),
+        None => command_line().verb.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => exit::tell(&error),
     }
+}
+
+/// The words of the command. Wrong ones, and a request for help, end the program.
+fn command_line() -> CommandLine {
+    CommandLine::try_parse().unwrap_or_else(|error| {
+        // Help has no text from outside, but styles.
+        if !error.use_stderr() {
+            error.exit();
+        }
+        tell!("{}", error.render().to_string().trim_end());
+        std::process::exit(error.exit_code())
+    })
 }

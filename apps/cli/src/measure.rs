@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use flashlab_base::{Bytes, Identity, Target};
 use flashlab_bench::{Settings, State, Thoroughness, expected_written, most_written};
+use flashlab_samples::FolderKind;
 
 use crate::arguments::{PrintOptions, TargetOptions};
 use crate::exit::Usage;
@@ -84,7 +85,8 @@ fn measure_existing(
         unwritten::warn(&mut opened, target, settings.target_size, settings.seed, remedy)?;
     }
     let output = options.on.output.as_deref();
-    let measurement = Measurement::begin(&mut opened, selection, settings, Bytes::ZERO, output)?;
+    let measurement =
+        Measurement::begin(FolderKind::Bench, &mut opened, selection, settings, Bytes::ZERO, output)?;
     measurement.measure(&mut opened.device, &options.print)
 }
 
@@ -101,8 +103,14 @@ fn measure_scratch(options: MeasureOptions, selection: Selection, mut settings: 
     let interrupt = interrupt()?;
     let scratch = scratch::make(&directory, size, settings.seed, &interrupt, &Bar::new())?;
     let mut opened = scratch::open(&scratch, opening)?;
-    let measurement =
-        Measurement::begin(&mut opened, selection, settings, size, options.on.output.as_deref())?;
+    let measurement = Measurement::begin(
+        FolderKind::Bench,
+        &mut opened,
+        selection,
+        settings,
+        size,
+        options.on.output.as_deref(),
+    )?;
     let measured = measurement.measure(&mut opened.device, &options.print);
     scratch::end(scratch, options.on.scratch.keep_file)?;
     measured

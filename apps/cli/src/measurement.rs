@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Result;
 use flashlab_analysis::findings::Findings;
 use flashlab_base::{Bytes, Identity, Seed};
-use flashlab_bench::{BenchManifest, Progress, Schedule, Settings};
+use flashlab_bench::{BenchManifest, Enforcing, Progress, Schedule, Settings, bench_part};
 use flashlab_plan::Plan;
 use flashlab_report::shell_word;
-use flashlab_samples::{FolderLock, RunFolder};
+use flashlab_samples::{FolderKind, RunFolder};
 
 use crate::arguments::PrintOptions;
 use crate::interrupt::interrupt;
@@ -25,12 +25,12 @@ pub struct Measurement {
     folder: RunFolder,
     manifest: BenchManifest,
     interrupt: Arc<AtomicBool>,
-    _lock: FolderLock,
 }
 
 impl Measurement {
     /// Creates the folder of a new run, if the run is possible.
     pub fn begin(
+        kind: FolderKind,
         opened: &mut Opened,
         selection: Selection,
         settings: Settings,
@@ -49,7 +49,7 @@ impl Measurement {
             plans: selection.texts,
             prepared_bytes: prepared.0,
             warnings: opened.warnings.clone(),
-            ..run_folder::manifest(settings, identity, opened.consent.clone())
+            ..run_folder::manifest(kind, settings, identity, opened.consent.clone())
         };
         let folder = run_folder::create(output, &manifest, &manifest.settings.target, Content::Samples)?;
         let mut measurement = Measurement::resumed(folder, manifest)?;
@@ -63,12 +63,10 @@ impl Measurement {
 
     /// Opens a folder for resuming, unless another process uses it. Torn segments of a killed process are
     /// renamed.
-    pub fn resumed(folder: RunFolder, manifest: BenchManifest) -> Result<Measurement> {
-        let lock = folder.lock()?;
-        for aside in folder.rename_torn_segments()? {
-            tell!("set aside {}: {}", aside.path.display(), aside.reason);
-        }
-        Ok(Measurement { folder, manifest, interrupt: interrupt()?, _lock: lock })
+    pub fn resumed(mut folder: RunFolder, manifest: BenchManifest) -> Result<Measurement> {
+        folder.lock()?;
+        run_folder::set_aside(&folder)?;
+        Ok(Measurement { folder, manifest, interrupt: interrupt()? })
     }
 
     /// Removes what was measured. A simulated device loses its content when the program ends, so a continued
@@ -77,7 +75,7 @@ impl Measurement {
         flashlab_bench::check_records(&self.folder)?;
         tell!("a simulated device loses its content when the program ends: everything is measured again");
         // Before the lines go: if the program is killed in between, the folder can still be resumed.
-        self.manifest.run_lines = None;
+        self.manifest.finished = None;
         self.folder.write_manifest(&self.manifest)?;
         Ok(self.folder.remove_runs()?)
     }
@@ -97,15 +95,16 @@ impl Measurement {
         Ok(())
     }
 
-    /// Measures more plans and leaves their samples in the folder; writes no report. The state is enforced before the first
-    /// ones.
+    /// Measures more plans and leaves their samples in the folder, which stays unfinished; writes no report. The state is enforced
+    /// before the first ones.
     pub fn measure_also(&mut self, device: &mut OpenDevice, plans: &[Plan]) -> Result<()> {
-        let bench =
-            if self.manifest.plans.is_empty() { flashlab_bench::bench } else { flashlab_bench::bench_more };
+        let enforcing =
+            if self.manifest.plans.is_empty() { Enforcing::BeforeTheFirstRun } else { Enforcing::Done };
         self.manifest.plans.extend(plans.iter().map(Plan::to_toml));
         let bar = Bar::new();
         plans.iter().for_each(|plan| bar.say(&plan.title));
-        Ok(bench(device.as_mut(), &self.folder, &self.manifest, &self.interrupt, &Step(&bar))?)
+        let (device, progress) = (device.as_mut(), Step(&bar));
+        Ok(bench_part(device, &self.folder, &self.manifest, &self.interrupt, &progress, enforcing)?)
     }
 
     /// The run's folder.

@@ -7,7 +7,7 @@ use flashlab_analysis::findings::OverTime;
 use flashlab_analysis::{ClassTable, Classes, Done, Locality};
 use flashlab_base::{Bytes, Identity, Mode, Nanos};
 use flashlab_report::{class_rows, class_table};
-use flashlab_samples::{Manifest, RecordedRun, RecordingSettings, RunFolder, Sample};
+use flashlab_samples::{FolderKind, RecordedRun, RecordingSettings, RunFolder, Sample};
 use serde::Serialize;
 
 use crate::arguments::TableOptions;
@@ -26,13 +26,8 @@ pub fn create(
     recorded_by: &str,
 ) -> Result<RunFolder> {
     let settings = RecordingSettings { target: target.to_owned(), recorded_by: recorded_by.to_owned() };
-    let manifest = run_folder::manifest(settings, identity, consent.to_owned());
+    let manifest = run_folder::manifest(FolderKind::Recording, settings, identity, consent.to_owned());
     run_folder::create(folder, &manifest, target, Content::Samples)
-}
-
-/// The folder of a recording; `None` if it is the folder of a bench run, or not a run's folder.
-pub fn open(path: &Path) -> Option<(RunFolder, Manifest<RecordingSettings>)> {
-    RunFolder::open::<RecordingSettings>(path).ok()
 }
 
 #[derive(Serialize)]
@@ -41,6 +36,9 @@ struct Document {
     target: String,
     recorded_by: String,
     started: String,
+    /// What is left to do, if the recording was not finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unfinished: Option<String>,
     runs: Vec<Run>,
 }
 
@@ -100,7 +98,12 @@ fn bandwidth_lines(over_time: &[Option<OverTime>; 2]) -> String {
 }
 
 /// Shows the classes of IOs of each run of a recording.
-pub fn report(folder: &RunFolder, manifest: Manifest<RecordingSettings>, table: TableOptions) -> Result<()> {
+pub fn report(path: &Path, table: TableOptions) -> Result<()> {
+    let (folder, manifest) = RunFolder::open::<RecordingSettings>(path, &[FolderKind::Recording])?;
+    let unfinished = manifest.unfinished(path);
+    if let Some(left) = &unfinished {
+        tell!("warning: {} is unfinished: {left}", path.display());
+    }
     let RecordingSettings { target, recorded_by } = manifest.settings;
     let runs = folder.runs::<RecordedRun>()?.into_iter().map(|RecordedRun { run, name }| {
         let mut seen = Seen::default();
@@ -111,7 +114,7 @@ pub fn report(folder: &RunFolder, manifest: Manifest<RecordingSettings>, table: 
         Ok(Run { name, table: seen.classes.table(seen.last.since(first)), over_time: rates.figures() })
     });
     let (runs, started) = (runs.collect::<Result<Vec<_>>>()?, manifest.started);
-    let document = Document { version: VERSION, target, recorded_by, started, runs };
+    let document = Document { version: VERSION, target, recorded_by, started, unfinished, runs };
     if table.json {
         return output::json(&document);
     }

@@ -1,6 +1,7 @@
-//! The folder of a run: its name, and the manifest with which it begins.
+//! The folder of a run: its name, the manifest with which it begins, and whether it is finished.
 //!
 //! # Invariants
+//! - A verb that computes figures takes a folder only if it is finished, or says that it is not.
 //! - A new run never writes into a folder that exists.
 //! - The manifest is in the folder before anything is measured.
 
@@ -10,8 +11,10 @@ use std::time::SystemTime;
 use anyhow::{Result, bail};
 use flashlab_base::{Identity, Target};
 use flashlab_bench::Settings;
-use flashlab_samples::{MANIFEST_VERSION, Manifest, RunFolder, SamplesError};
+use flashlab_report::shell_word;
+use flashlab_samples::{FolderKind, MANIFEST_VERSION, Manifest, RunFolder, SamplesError};
 use serde::Serialize;
+use serde::de::IgnoredAny;
 
 use crate::exit::Usage;
 
@@ -54,9 +57,10 @@ pub fn try_to_make_in(directory: &Path) -> std::io::Result<()> {
 }
 
 /// The manifest of a run that this command begins now.
-pub fn manifest<S>(settings: S, identity: Identity, consent: String) -> Manifest<S> {
+pub fn manifest<S>(kind: FolderKind, settings: S, identity: Identity, consent: String) -> Manifest<S> {
     Manifest {
         version: MANIFEST_VERSION,
+        kind,
         flashlab: env!("CARGO_PKG_VERSION").to_owned(),
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
@@ -68,7 +72,7 @@ pub fn manifest<S>(settings: S, identity: Identity, consent: String) -> Manifest
         warnings: Vec::new(),
         overhead_ns_per_io: None,
         clock_ns_per_reading: None,
-        run_lines: None,
+        finished: None,
     }
 }
 
@@ -86,6 +90,7 @@ pub fn create<S: Serialize>(
     if let Some(path) = output {
         return Ok(create(path)?);
     }
+    name_unfinished();
     let name = format!("{}-{}", manifest.started.replace(':', "-"), short_name(target));
     let mut path = Path::new(RUNS).join(&name);
     // Two runs may start in the same second.
@@ -96,6 +101,41 @@ pub fn create<S: Serialize>(
         }
     }
     unreachable!("some number is free")
+}
+
+/// Refuses a folder that is not finished, and one with a file that is missing, damaged or not listed.
+pub fn check_finished(folder: &Path) -> Result<()> {
+    let (_, manifest) = RunFolder::open::<IgnoredAny>(folder, FolderKind::ALL)?;
+    require_finished(&manifest, folder)
+}
+
+/// Refuses a folder that is not finished: its figures would be those of a part.
+pub fn require_finished<S>(manifest: &Manifest<S>, folder: &Path) -> Result<()> {
+    match manifest.unfinished(folder) {
+        Some(left) => bail!(Usage(format!("{} is unfinished: {left}", folder.display()))),
+        None => Ok(()),
+    }
+}
+
+/// Renames what a killed flashlab left in a folder that is continued, and names it.
+pub fn set_aside(folder: &RunFolder) -> Result<()> {
+    for aside in folder.set_aside()? {
+        tell!("set aside {}: {}", aside.path.display(), aside.reason);
+    }
+    Ok(())
+}
+
+/// Names the folders that a killed flashlab left unfinished among those without a given name.
+fn name_unfinished() {
+    let mut paths: Vec<_> = std::fs::read_dir(RUNS).into_iter().flatten().flatten().collect();
+    paths.sort_by_key(std::fs::DirEntry::file_name);
+    for path in paths.into_iter().map(|entry| entry.path()) {
+        let Ok(manifest) = RunFolder::any_manifest(&path) else { continue };
+        let Some(left) = manifest.unfinished(&path) else { continue };
+        if !RunFolder::is_in_use(&path) {
+            tell!("{} is unfinished: {left}", shell_word(&path.display().to_string()));
+        }
+    }
 }
 
 /// The target as a name of letters, digits, `-` and `_`.

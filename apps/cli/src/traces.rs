@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use flashlab_base::Bytes;
-use flashlab_samples::for_each_batch;
+use flashlab_samples::{FolderKind, RunFolder, for_each_batch};
 use flashlab_trace::{Format, Trace, TraceIo, parse};
 use flate2::bufread::MultiGzDecoder;
+use serde::de::IgnoredAny;
 
 use crate::exit::Usage;
+use crate::run_folder;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const PARQUET: &[u8] = b"PAR1";
@@ -61,17 +63,11 @@ pub fn read(path: &Path, format: Option<TraceFormat>) -> Result<Trace> {
 
 /// The segments in the folder of a run, or in the folder of its samples.
 fn segments(folder: &Path) -> Result<Vec<PathBuf>> {
-    let inner = folder.join("samples");
-    let folder = if inner.is_dir() { inner } else { folder.to_owned() };
-    let failed = |error| Usage(format!("cannot read the folder {}: {error}", folder.display()));
-    let mut segments = Vec::new();
-    for entry in folder.read_dir().map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.extension().is_some_and(|extension| extension == "parquet") {
-            segments.push(path);
-        }
-    }
-    segments.sort();
+    let is_samples = folder.file_name().is_some_and(|name| name == "samples");
+    let run = folder.parent().filter(|_| is_samples).unwrap_or(folder);
+    let (run, manifest) = RunFolder::open::<IgnoredAny>(run, FolderKind::ALL)?;
+    run_folder::require_finished(&manifest, run.path())?;
+    let segments = run.all_segments();
     if segments.is_empty() {
         bail!(Usage(format!("{} holds no samples: there is no .parquet in it", folder.display())));
     }

@@ -22,11 +22,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use flashlab_base::{Bytes, Nanos, Prng, Seed};
+use flashlab_base::{Bytes, Identity, Nanos, Prng, Seed};
 use flashlab_engine::{Control, Observer, run};
 use flashlab_host::{IoEngine, OpenOptions};
 use flashlab_plan::{IoSize, Pattern, Space};
-use flashlab_samples::{Lane, Recording, Sample, for_each_batch};
+use flashlab_samples::{Lane, Manifest, Recording, RecordingSettings, RunFolder, Sample, for_each_batch};
 
 /// IOPS, and mean, 50th and 99th percentile of the response times in ns.
 type Figures = [f64; 4];
@@ -173,6 +173,12 @@ impl Observer for Record {
     }
 }
 
+/// The manifest of the folder that is recorded into.
+fn manifest() -> Manifest<RecordingSettings> {
+    let settings = RecordingSettings { target: "a bench".to_owned(), recorded_by: "a bench".to_owned() };
+    Manifest::of_recording(Identity::default(), "", settings, Vec::new(), String::new())
+}
+
 /// One run, as `flashlab bench` makes it; the figures come from its files.
 fn flashlab(path: &Path, engine: &str, depth: u32, seconds: f64) -> Result<Figures, Box<dyn Error>> {
     let engine = if engine == "synchronous" { IoEngine::Synchronous } else { IoEngine::IoUring };
@@ -187,14 +193,15 @@ fn flashlab(path: &Path, engine: &str, depth: u32, seconds: f64) -> Result<Figur
     let time_limit = Some(Nanos((seconds * 1e9) as u64));
     let control = Control { interrupt: &interrupt, time_limit, failures_allowed: 0 };
 
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
-    let mut recording = Recording::start(folder.path());
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+    let folder = RunFolder::create(&directory.path().join("run"), &manifest())?;
+    let mut recording = Recording::start(&folder);
     let mut observers = [Record(recording.start_run(1, 1)?.swap_remove(0))];
     let outcome = run(device.as_mut(), &placed, &mut observers, &control)?;
     recording.finish_run(observers.map(|record| record.0).into())?;
 
     let mut responses = Vec::new();
-    for file in fs::read_dir(folder.path())? {
+    for file in fs::read_dir(folder.samples())? {
         for_each_batch(&file?.path(), |columns| {
             responses.extend((0..columns.len()).map(|index| columns.sample(index).response().0));
         })?;

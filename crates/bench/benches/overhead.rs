@@ -13,11 +13,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use flashlab_analysis::Precision;
-use flashlab_base::{Bytes, Seed};
+use flashlab_base::{Bytes, Identity, Seed};
 use flashlab_device::NoDevice;
 use flashlab_engine::{Control, Observer, run};
 use flashlab_plan::{IoSize, Pattern, Placed, Space};
-use flashlab_samples::{Lane, Recording, Sample};
+use flashlab_samples::{Lane, Manifest, Recording, RecordingSettings, RunFolder, Sample};
 
 const CAPACITY: Bytes = Bytes::gib(64);
 const SPACE: Space = Space { capacity: CAPACITY, block: Bytes(512) };
@@ -56,9 +56,16 @@ impl Observer for Record {
     }
 }
 
+/// The manifest of the folder that is recorded into.
+fn manifest() -> Manifest<RecordingSettings> {
+    let settings = RecordingSettings { target: "a bench".to_owned(), recorded_by: "a bench".to_owned() };
+    Manifest::of_recording(Identity::default(), "", settings, Vec::new(), String::new())
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let directory = tempfile::tempdir()?;
-    let mut recording = Recording::start(directory.path());
+    let folder = RunFolder::create(&directory.path().join("run"), &manifest())?;
+    let mut recording = Recording::start(&folder);
     let (mut clock, mut choice, mut engine) = (Vec::new(), Vec::new(), Vec::new());
     let (mut statistics, mut all) = (Vec::new(), Vec::new());
     let mut stalls = 0;

@@ -26,7 +26,7 @@ const MODES: [Mode; 2] = [Mode::Read, Mode::Write];
 pub fn compared_run(path: &Path) -> Result<ComparedRun, BenchError> {
     let (findings, _) = crate::rebuild(path)?;
     let (folder, manifest, _) = crate::open_run(path)?;
-    let segments = folder.segment_index()?;
+    let segments = folder.segment_index();
     let mut experiments = Vec::new();
     for (key, runs) in experiment_runs(&findings) {
         experiments.extend(responses(&segments, &key, &runs)?);

@@ -50,7 +50,7 @@ enum PreviousActivity {
 
 /// Whether the state is still to be enforced.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Enforcing {
+pub enum Enforcing {
     /// What happened to the device since its last run is not known.
     BeforeTheFirstRun,
     /// Nobody used the device since.

@@ -252,11 +252,13 @@ pub(crate) struct Context<'a> {
     pub records: &'a [RunRecord],
     /// The torn segments that were renamed, and why.
     pub torn: Vec<String>,
+    /// What is to be done if not all work is done.
+    pub unfinished: Option<String>,
 }
 
 /// Computes everything.
 pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Findings, Traces), BenchError> {
-    let Context { manifest, plans, records, torn } = context;
+    let Context { manifest, plans, records, torn, unfinished } = context;
     let settings = &manifest.settings;
     let (baselines, mut traces) = baselines(source, records, settings)?;
     let lingering = lingering_effect(source, records)?;
@@ -273,7 +275,7 @@ pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Fin
     let hints = flashlab_analysis::hints(&baselines, &micro_benchmarks);
     let disturbance = Disturbance::of(&baselines, &micro_benchmarks);
     let is_simulated = settings.target.parse::<Target>().is_ok_and(|target| target.is_simulated());
-    let mut warnings = crate::warnings::of_preparation(manifest, records, torn);
+    let mut warnings = crate::warnings::of_preparation(manifest, records, torn, unfinished.as_deref());
     warnings.extend(crate::warnings::of_runs(records));
     warnings.extend(flashlab_analysis::spread_warnings(&micro_benchmarks, is_simulated));
     let pause = pause_kept(records);

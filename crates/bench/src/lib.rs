@@ -45,20 +45,19 @@ use flashlab_plan::{Choice, Pattern, Plan};
 use flashlab_samples::{Recording, RunFolder};
 
 pub use compared::compared_run;
+pub use conduct::Enforcing;
 pub use error::BenchError;
 pub use manifest::BenchManifest;
 pub use media::MediaCounters;
 pub use overhead::Overhead;
 pub use progress::{Progress, Silent};
-pub use rebuild::{SWEEP, open_run, rebuild};
+pub use rebuild::{open_run, open_run_to_resume, rebuild};
 pub use record::{Purpose, RunRecord};
 pub use schedule::{expected_written, most_written};
 pub use settings::{CAPACITIES_MOST, ROUNDS_PER_CAPACITY, Settings, State, Thoroughness};
 pub use step::{Schedule, Step};
 pub use store::{check_records, records};
 
-use conduct::Enforcing;
-use manifest::UNFINISHED;
 use settings::MOST_REPETITIONS;
 
 /// Measures `device` and writes samples and records to `folder`, which may already contain a part of them.
@@ -72,25 +71,16 @@ pub fn bench(
     interrupt: &AtomicBool,
     progress: &dyn Progress,
 ) -> Result<(), BenchError> {
-    conduct_all(device, folder, manifest, interrupt, progress, Enforcing::BeforeTheFirstRun)
+    bench_part(device, folder, manifest, interrupt, progress, Enforcing::BeforeTheFirstRun)?;
+    Ok(folder.finish::<Settings>()?)
 }
 
-/// As [`bench()`], on a device that nobody used since the last run in the folder: its state is not enforced again. The manifest may
-/// have more plans than that run had.
+/// As [`bench()`], as one part of a measurement: the folder stays unfinished. The manifest may have more plans than the part before
+/// had.
 ///
 /// # Errors
 /// As [`bench()`].
-pub fn bench_more(
-    device: &mut dyn Device,
-    folder: &RunFolder,
-    manifest: &BenchManifest,
-    interrupt: &AtomicBool,
-    progress: &dyn Progress,
-) -> Result<(), BenchError> {
-    conduct_all(device, folder, manifest, interrupt, progress, Enforcing::Done)
-}
-
-fn conduct_all(
+pub fn bench_part(
     device: &mut dyn Device,
     folder: &RunFolder,
     manifest: &BenchManifest,
@@ -104,28 +94,13 @@ fn conduct_all(
     check_runs(&plans, settings)?;
     check_queues(device, &plans, settings)?;
     let mut store = store::Store::open(folder.clone(), device.virtual_time().is_some())?;
-    // Until the run ends, readers of the folder find this warning.
-    let resume = format!("continue with: flashlab resume {}", folder.path().display());
-    let warning = (UNFINISHED.to_owned(), format!("not all runs of the plan are done: {resume}"));
-    let mut unfinished = manifest.clone();
-    unfinished.warnings.retain(|(kind, _)| kind != UNFINISHED);
-    unfinished.warnings.insert(0, warning);
-    unfinished.run_lines = None;
+    let unfinished = BenchManifest { finished: None, ..manifest.clone() };
     folder.write_manifest(&unfinished)?;
     for run in store.withdraw_damaged()? {
         progress.step(&format!("run {run} is measured again: its samples are missing or damaged"));
     }
     let mut conduct = conduct::Conduct::new(device, &mut store, &unfinished, interrupt, progress, enforcing);
-    if settings.methodology {
-        conduct.uflip(&plans)?
-    } else {
-        conduct.plain(&plans)?
-    }
-    let (_, mut finished) = RunFolder::open::<Settings>(folder.path())?;
-    finished.warnings.retain(|(kind, _)| kind != UNFINISHED);
-    folder.sync_runs()?;
-    finished.run_lines = Some(folder.runs::<RunRecord>()?.len() as u64);
-    Ok(folder.write_manifest(&finished)?)
+    if settings.methodology { conduct.uflip(&plans) } else { conduct.plain(&plans) }
 }
 
 /// Measures the overhead on this machine: the engine's loop, the recording into `folder`, and the statistics.
@@ -134,7 +109,7 @@ fn conduct_all(
 /// # Errors
 /// When the recording fails.
 pub fn overhead(folder: &RunFolder) -> Result<Overhead, BenchError> {
-    let recording = RefCell::new(Recording::start(&folder.samples()));
+    let recording = RefCell::new(Recording::start(folder));
     let measured = overhead::measure(
         |run| {
             let mut lanes = recording.borrow_mut().start_run(run, 1)?;

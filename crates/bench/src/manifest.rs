@@ -10,9 +10,6 @@ use crate::settings::Settings;
 /// The manifest of a bench run.
 pub type BenchManifest = flashlab_samples::Manifest<Settings>;
 
-/// The kind of the warning that a run is not finished.
-pub(crate) const UNFINISHED: &str = "unfinished";
-
 /// The plans in the manifest of the run in this folder. An error names that file.
 pub(crate) fn plans(path: &Path, manifest: &BenchManifest) -> Result<Vec<Plan>, BenchError> {
     let file = path.join("manifest.json");

@@ -8,9 +8,9 @@
 use std::path::Path;
 
 use flashlab_base::Bytes;
-use flashlab_samples::{RunLines, SamplesError};
+use flashlab_samples::SamplesError;
 
-use crate::manifest::{BenchManifest, UNFINISHED};
+use crate::manifest::BenchManifest;
 use crate::record::RunRecord;
 use crate::settings::MOST_REPETITIONS;
 
@@ -38,34 +38,6 @@ pub(crate) fn manifest(path: &Path, manifest: &BenchManifest) -> Result<(), Samp
         return Ok(());
     };
     Err(damaged(path, "manifest.json", &wrong))
-}
-
-/// Refuses the records of a finished run if lines are lost. While a run is not finished, the program may have been killed
-/// while it wrote the last line. Run numbers may have gaps: the number of a run during which the program was killed is not
-/// used again.
-///
-/// # Errors
-/// [`SamplesError::Format`] with the file.
-pub(crate) fn line_count(
-    path: &Path,
-    manifest: &BenchManifest,
-    lines: &RunLines<RunRecord>,
-) -> Result<(), SamplesError> {
-    if manifest.warnings.iter().any(|(kind, _)| kind == UNFINISHED) {
-        return Ok(());
-    }
-    let count = lines.runs.len() as u64;
-    match manifest.run_lines {
-        Some(noted) if noted != count => {
-            let wrong =
-                format!("the number of its complete lines is {count}, and manifest.json notes {noted}");
-            Err(damaged(path, RUNS, &wrong))
-        }
-        _ if lines.is_torn => {
-            Err(damaged(path, RUNS, "its last line is incomplete, and the run is finished"))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Refuses records with impossible values.

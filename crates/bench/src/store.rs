@@ -11,7 +11,6 @@ use crate::examine::{Source, each_of};
 use crate::manifest::BenchManifest;
 use crate::plausible;
 use crate::record::{Purpose, RunRecord};
-use crate::settings::Settings;
 
 /// The runs of a bench run, on disk.
 pub(crate) struct Store {
@@ -25,17 +24,18 @@ impl Store {
     /// Goes on in this folder, with a device in virtual or in wall time.
     pub fn open(folder: RunFolder, in_virtual_time: bool) -> Result<Store, BenchError> {
         let records = records(&folder)?;
-        let last = records.iter().map(|record| record.run).max().max(folder.last_run()?);
+        let last = records.iter().map(|record| record.run).max().max(folder.last_run());
         let recording = match in_virtual_time {
-            true => Recording::start_virtual(&folder.samples()),
-            false => Recording::start(&folder.samples()),
+            true => Recording::start_virtual(&folder),
+            false => Recording::start(&folder),
         };
         Ok(Store { folder, recording, records, next_run: last.map_or(1, |last| last + 1) })
     }
 
-    /// Marks finished runs as unfinished if their samples are missing or damaged, so that they are measured
+    /// Sets damaged files aside. Marks finished runs as unfinished if their samples are missing or damaged, so that they are measured
     /// again. Returns their numbers. The samples of a state are not checked, because no figure counts them.
     pub fn withdraw_damaged(&mut self) -> Result<Vec<u32>, BenchError> {
+        self.folder.set_aside()?;
         let counts = |record: &RunRecord| record.ended.is_some() && !record.purpose.is_state();
         let mut given_up = Vec::new();
         for index in 0..self.records.len() {
@@ -118,15 +118,11 @@ pub fn check_records(folder: &RunFolder) -> Result<(), BenchError> {
 /// `ended` null withdraws a run whose samples are damaged.
 ///
 /// # Errors
-/// When the records cannot be read, cannot be true, or when lines of a finished run are lost.
+/// When the records cannot be read, or cannot be true.
 pub fn records(folder: &RunFolder) -> Result<Vec<RunRecord>, BenchError> {
     let mut records: Vec<RunRecord> = Vec::new();
     let mut places = BTreeMap::new();
-    // The manifest is read first: a run in progress may add lines meanwhile.
-    let (_, manifest) = RunFolder::open::<Settings>(folder.path())?;
-    let lines = folder.run_lines::<RunRecord>()?;
-    plausible::line_count(folder.path(), &manifest, &lines)?;
-    for record in lines.runs {
+    for record in folder.runs::<RunRecord>()? {
         let place = *places.entry(record.run).or_insert(records.len());
         match records.get_mut(place) {
             Some(earlier) => *earlier = record,

@@ -12,10 +12,12 @@ pub(crate) fn of_preparation(
     manifest: &BenchManifest,
     records: &[RunRecord],
     torn: &[String],
+    unfinished: Option<&str>,
 ) -> Vec<Warning> {
     let general = |kind: &str, message: String| Warning { kind: kind.to_owned(), run: None, message };
     let mut warnings: Vec<Warning> =
-        manifest.warnings.iter().map(|(kind, message)| general(kind, message.clone())).collect();
+        unfinished.iter().map(|left| general("unfinished", format!("unfinished: {left}"))).collect();
+    warnings.extend(manifest.warnings.iter().map(|(kind, message)| general(kind, message.clone())));
     for torn in torn {
         let message =
             format!("incomplete files of samples from an earlier end of the program were renamed: {torn}");

@@ -9,6 +9,7 @@ use crate::live::LiveDisk;
 
 /// Records every read and write of a disk until it is ended.
 pub struct Recorder {
+    folder: RunFolder,
     recording: Recording,
     disk: Arc<LiveDisk>,
 }
@@ -37,19 +38,20 @@ impl Recorder {
         let (command, started) = (to.command.clone(), to.started.clone());
         let manifest = Manifest::of_recording(identity, consent, settings, command, started);
         let folder = RunFolder::create(Path::new(&to.folder), &manifest)?;
-        let mut recording = Recording::start(&folder.samples());
+        let mut recording = Recording::start(&folder);
         folder.add_run(&RecordedRun { run: 0, name: "served".to_owned() })?;
         let lanes = recording.start_run(0, 1)?;
         disk.record(lanes.into_iter().next());
-        Ok(Recorder { recording, disk })
+        Ok(Recorder { folder, recording, disk })
     }
 
-    /// Stops recording and closes the files.
+    /// Stops recording and closes the files. The folder is finished then.
     ///
     /// # Errors
     /// When a file could not be written.
     pub fn end(mut self) -> Result<(), SamplesError> {
         let lanes = self.disk.record(None).into_iter().collect();
-        self.recording.finish_run(lanes).map(drop)
+        self.recording.finish_run(lanes)?;
+        self.folder.finish::<RecordingSettings>()
     }
 }

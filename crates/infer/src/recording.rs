@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use flashlab_base::Bytes;
 use flashlab_plan::{Pattern, Plan, PlanError};
-use flashlab_samples::{PROBE_STEPS_VERSION, ProbeRun, ProbeStep, RunFolder, SamplesError};
+use flashlab_samples::{PROBE_STEPS_VERSION, ProbeRun, ProbeRunEnd, ProbeStep, RunFolder, SamplesError};
 use thiserror::Error;
 
 use crate::lab::Limits;
@@ -21,7 +21,7 @@ const LARGEST: u64 = 1 << 52;
 pub enum RecordingError {
     /// A file of the folder cannot be read.
     #[error(transparent)]
-    Samples(#[from] SamplesError),
+    Folder(#[from] SamplesError),
     /// A plan of a probe is damaged.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -43,6 +43,18 @@ pub enum RecordingError {
         probe: String,
         /// The missing experiment.
         experiment: String,
+    },
+    /// A run has more or fewer samples than its pattern has IOs, and its line says that all were done.
+    #[error(
+        "{path}: run {run} has {found} samples, and its pattern has another number of IOs: restore the folder"
+    )]
+    Samples {
+        /// The folder.
+        path: String,
+        /// The run.
+        run: u32,
+        /// Its samples.
+        found: usize,
     },
 }
 
@@ -105,7 +117,7 @@ impl Recording {
         let Some(lines) = self.attempt(probe) else { return Ok(None) };
         let patterns = self.patterns(probe)?;
         let runs: Vec<u32> = lines.iter().filter_map(run_of).map(|run| run.run).collect();
-        let mut samples = self.folder.segment_index()?.samples_by_run(&runs)?;
+        let mut samples = self.folder.segment_index().samples_by_run(&runs)?;
         let step = |line: &ProbeStep| match line {
             ProbeStep::Run(run) => {
                 let pattern = patterns.get(&run.experiment).ok_or_else(|| RecordingError::Experiment {
@@ -113,10 +125,21 @@ impl Recording {
                     probe: probe.to_owned(),
                     experiment: run.experiment.clone(),
                 })?;
+                let samples = samples.remove(&run.run).unwrap_or_default();
+                if run.ended == ProbeRunEnd::PatternDone
+                    && let Some(count) = pattern.io_count
+                    && samples.len() as u64 != count.saturating_mul(u64::from(pattern.parallel_degree))
+                {
+                    return Err(RecordingError::Samples {
+                        path: self.folder.path().display().to_string(),
+                        run: run.run,
+                        found: samples.len(),
+                    });
+                }
                 Ok(RecordedStep::Run(RecordedProbeRun {
                     run: run.clone(),
                     pattern: pattern.clone(),
-                    samples: samples.remove(&run.run).unwrap_or_default(),
+                    samples,
                 }))
             }
             other => Ok(RecordedStep::Other(other.clone())),
@@ -137,7 +160,7 @@ impl Recording {
     /// The patterns of a probe's plan, by their names.
     fn patterns(&self, probe: &str) -> Result<BTreeMap<String, Pattern>, RecordingError> {
         let suffix = format!("-{probe}.toml");
-        for name in self.folder.names(PROBES_FOLDER)? {
+        for name in self.folder.listed_in(PROBES_FOLDER) {
             let is_plan = name.strip_suffix(&suffix).is_some_and(|number| number.parse::<u32>().is_ok());
             if is_plan {
                 let path = format!("{PROBES_FOLDER}/{name}");

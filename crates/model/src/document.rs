@@ -1,6 +1,7 @@
 //! A model as a JSON document: the keys that other programs read, and the points that the model can be fitted to once more.
 
 use flashlab_analysis::decide::ranks::Interval;
+use flashlab_samples::seal;
 use serde::Serialize;
 
 use crate::ModelError;
@@ -320,6 +321,11 @@ pub fn read_model(text: &str, file: &str) -> Result<DeviceModel, ModelError> {
         ))
     };
     let Version { version } = serde_json::from_str(text).map_err(not_one)?;
+    seal::DOCUMENT.verify(text).map_err(|damage| {
+        wrong(format!(
+            "{damage}; restore it, fit it again, or remove its key crc32 if you changed it yourself"
+        ))
+    })?;
     if version != MODEL_VERSION {
         return Err(wrong(format!(
             "has version {version}, and this program knows {MODEL_VERSION}: fit it again"

@@ -15,7 +15,7 @@ use flashlab_base::{Bytes, Mode};
 use flashlab_bench::{Purpose, RunRecord};
 use flashlab_infer::{RecordedProbeRun, RecordedStep, Recording};
 use flashlab_plan::{Basic, IoSize, Location, ModeRule, Pattern, PatternParameter, Plan, Time};
-use flashlab_samples::{ProbeRun, ProbeRunEnd, ProbeStep, RunFolder, Sample};
+use flashlab_samples::{FolderKind, ProbeRun, ProbeRunEnd, RunFolder, Sample};
 use flashlab_sim::profile::ThroughputClass;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -149,7 +149,7 @@ pub fn run_points_after(path: &Path, run: u32) -> Result<Vec<RunPoint>, ModelErr
         return Ok(points);
     }
     let (folder, _, plans) = flashlab_bench::open_run(path)?;
-    let segments = folder.segment_index()?;
+    let segments = folder.segment_index();
     let mut points = Vec::new();
     for record in flashlab_bench::records(&folder)? {
         if record.run <= run || record.ended.is_none() || !varies_what_models_know(&record.purpose, &plans) {
@@ -177,13 +177,13 @@ pub fn run_points_after(path: &Path, run: u32) -> Result<Vec<RunPoint>, ModelErr
     Ok(points)
 }
 
-/// The points of a recorded inference; `None` if the folder holds none. Its shortest runs are left out: their medians say
+/// The points of a recorded inference; `None` if the folder is of another kind. Its shortest runs are left out: their medians say
 /// little.
 fn inference_points(path: &Path, after: u32) -> Result<Option<Vec<RunPoint>>, ModelError> {
-    let Ok((folder, _)) = RunFolder::open::<IgnoredAny>(path) else { return Ok(None) };
-    if !matches!(folder.runs::<ProbeStep>().as_deref(), Ok([ProbeStep::Device { .. }, ..])) {
+    if RunFolder::any_manifest(path)?.kind != FolderKind::Inference {
         return Ok(None);
     }
+    let (folder, _) = RunFolder::open::<IgnoredAny>(path, &[FolderKind::Inference])?;
     let recording = Recording::open(&folder).map_err(|error| ModelError::Input(error.to_string()))?;
     let mut points = Vec::new();
     for probe in recording.probes() {

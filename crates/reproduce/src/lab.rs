@@ -11,7 +11,7 @@ use flashlab_bench::{BenchManifest, Settings, Silent, bench, rebuild};
 use flashlab_device::{Device, Geometry, Operation};
 use flashlab_engine::Control;
 use flashlab_plan::{Pattern, Plan, Space};
-use flashlab_samples::{MANIFEST_VERSION, RunFolder, Sample};
+use flashlab_samples::{FolderKind, MANIFEST_VERSION, RunFolder, Sample};
 use flashlab_sim::{Profile, SimulatedDevice};
 use thiserror::Error;
 
@@ -141,6 +141,7 @@ pub(crate) fn benchmark(name: &str, plans: &[Plan], settings: Settings) -> Resul
     let texts = plans.iter().map(Plan::to_toml).collect();
     let manifest = BenchManifest {
         version: MANIFEST_VERSION,
+        kind: FolderKind::Bench,
         flashlab: env!("CARGO_PKG_VERSION").to_owned(),
         command: Vec::new(),
         started: "1970-01-01T00:00:00Z".to_owned(),
@@ -152,7 +153,7 @@ pub(crate) fn benchmark(name: &str, plans: &[Plan], settings: Settings) -> Resul
         warnings: Vec::new(),
         overhead_ns_per_io: None,
         clock_ns_per_reading: None,
-        run_lines: None,
+        finished: None,
     };
     let directory = tempfile::tempdir().map_err(|error| wrong(&error))?;
     let path = directory.path().join("run");

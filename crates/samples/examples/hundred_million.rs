@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let begin = Instant::now();
     synthetic::record(&folder, 1, synthetic::random_reads(Bytes::gib(64), ios, Seed(1)));
     let seconds = begin.elapsed().as_secs_f64();
-    let segments = folder.segments(1)?;
+    let segments = folder.segments(1);
     let bytes = segments.iter().map(|path| Ok(path.metadata()?.len())).sum::<std::io::Result<u64>>()?;
     println!("made, recorded and written in {seconds:.1} s: {} segments", segments.len());
     println!("{bytes} bytes on disk, {:.3} an IO; peak memory {}", bytes as f64 / ios as f64, peak_memory());

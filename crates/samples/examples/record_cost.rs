@@ -20,7 +20,7 @@ const ROUNDS: u32 = 101;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
     let folder = synthetic::folder(&directory.path().join("run"));
-    let mut recording = Recording::start(&folder.samples());
+    let mut recording = Recording::start(&folder);
     let samples: Vec<Sample> = synthetic::random_reads(Bytes::gib(64), IOS, Seed(1)).collect();
     let (mut empty, mut clock, mut record) = (Vec::new(), Vec::new(), Vec::new());
     let mut stalls = 0;

@@ -32,6 +32,11 @@ impl<W> Checksummed<W> {
         self.inner
     }
 
+    /// The number of bytes so far, and their CRC-32.
+    pub fn written(&self) -> (u64, u32) {
+        (self.bytes, self.hasher.clone().finalize())
+    }
+
     /// The footer's entry, once all row groups are written.
     pub fn entry(&self, groups: &[RowGroupMetaData]) -> KeyValue {
         let mut hasher = self.hasher.clone();

@@ -1,114 +1,70 @@
-//! The folder of a run.
+//! The folder of a run, whatever verb made it: the only way to its files.
 //!
 //! ```text
-//! manifest.json            what was measured, how, and by whose consent; written at the start
+//! manifest.json            what was measured, how, by whose consent, and whether it is finished
 //! runs.jsonl               one line for each finished run, appended when it is
+//! files.jsonl              one line for each file that is read later, with its length and checksum
 //! samples/run-00001-00000.parquet ...
 //! samples/runs-00002-00417.parquet ...   many short runs in one file, as of an inference
 //! summary.json, traces.json, report.html
 //! ```
 //! Everything except the last line can be computed from the files above it.
 //!
-//! # Invariant
-//! What flashlab reads later has a checksum (module `seal`); a text that does not match its own is refused.
+//! # Model
+//! A folder is unfinished from its first file until [`RunFolder::finish`]. A killed program leaves an unfinished one. Its list may
+//! lack the file that was written last, and it may have files under temporary names; [`RunFolder::set_aside`] renames both.
+//!
+//! # Invariants
+//! - What flashlab reads later has a checksum (module `seal`); a text that does not match its own is refused.
+//! - [`RunFolder::open`] returns a folder whose listed files all exist with the listed content. In a finished one there are no others.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
-use std::ops::RangeInclusive;
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use flashlab_base::Identity;
 use flashlab_input::InputKind;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Column, Columns, Sample, SamplesError, for_each_batch, for_each_batch_of, regular_file, seal,
-    segment_writer,
-};
-
-/// The version of the folder's format.
-pub const MANIFEST_VERSION: u32 = 1;
+use crate::file_list::{FILES, ListedFile};
+use crate::json_lines::{self, JsonLines};
+use crate::manifest::{Finished, FolderKind, MANIFEST_VERSION, Manifest};
+use crate::segments::{SHARED_RUNS_MOST, Segment, SegmentIndex};
+use crate::{Column, Columns, Sample, SamplesError, regular_file, seal, segment_writer};
 
 const MANIFEST: &str = "manifest.json";
 const RUNS: &str = "runs.jsonl";
 const SAMPLES: &str = "samples";
-/// The most runs that share a segment.
-const SHARED_RUNS_MOST: u32 = 1 << 16;
 
-/// What the folder says about the run as a whole. `Settings` is what the user chose.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Manifest<Settings> {
-    /// [`MANIFEST_VERSION`].
-    pub version: u32,
-    /// The program's version.
-    pub flashlab: String,
-    /// The command line.
-    pub command: Vec<String>,
-    /// When it started, RFC 3339, UTC.
-    pub started: String,
-    /// What was measured, and on which machine.
-    pub identity: Identity,
-    /// How the user consented to writing.
-    pub consent: String,
-    /// What a person chose.
-    pub settings: Settings,
-    /// The plans that were run, as TOML.
-    pub plans: Vec<String>,
-    /// Bytes that were written to prepare the target, for example to fill a scratch file.
-    pub prepared_bytes: u64,
-    /// Warnings from before the first run: kind and message.
-    pub warnings: Vec<(String, String)>,
-    /// The time that measuring and recording add to each IO, without the IO and two readings of the clock.
-    pub overhead_ns_per_io: Option<f64>,
-    /// One reading of the clock.
-    pub clock_ns_per_reading: Option<f64>,
-    /// The number of lines in `runs.jsonl`, noted when the last run is finished: a reader then finds lost lines. `None`
-    /// until then, and in manifests of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run_lines: Option<u64>,
-}
-
-/// The lines of `runs.jsonl`.
+/// A file that was renamed to `.torn`, or is gone, so that no reader takes it for a whole one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunLines<R> {
-    /// The complete lines, in their order.
-    pub runs: Vec<R>,
-    /// Whether an incomplete line follows them.
-    pub is_torn: bool,
-}
-
-/// A torn file that was renamed, so that no reader takes it for a segment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TornSegment {
-    /// Its new name.
+pub struct SetAside {
+    /// Its new name, or its old one if it is gone.
     pub path: PathBuf,
     /// What was wrong with it.
     pub reason: String,
-}
-
-/// The exclusive right to measure into a folder. It ends when it is dropped, or with its process.
-#[derive(Debug)]
-pub struct FolderLock {
-    _directory: File,
 }
 
 /// The files of a run.
 #[derive(Clone, Debug)]
 pub struct RunFolder {
     path: PathBuf,
+    /// The list of files: as it was when the folder was opened or locked, and with what this process added.
+    listed: Arc<Mutex<Vec<ListedFile>>>,
+    /// Keeps other processes from writing, until the last clone is dropped or the process ends.
+    lock: Option<Arc<File>>,
 }
 
 impl RunFolder {
-    /// Creates the folder of a new run.
+    /// Creates the folder of a new run. It is locked until the last clone of the value is dropped.
     ///
     /// # Errors
     /// [`SamplesError::Exists`] if the name is taken; or the folder cannot be created.
     pub fn create<S: Serialize>(path: &Path, manifest: &Manifest<S>) -> Result<RunFolder, SamplesError> {
-        let folder = RunFolder::make(path)?;
+        let folder = RunFolder::create_for_documents(path, manifest)?;
         folder.make_directory(SAMPLES)?;
-        folder.write_manifest(manifest)?;
         Ok(folder)
     }
 
@@ -120,12 +76,6 @@ impl RunFolder {
         path: &Path,
         manifest: &Manifest<S>,
     ) -> Result<RunFolder, SamplesError> {
-        let folder = RunFolder::make(path)?;
-        folder.write_manifest(manifest)?;
-        Ok(folder)
-    }
-
-    fn make(path: &Path) -> Result<RunFolder, SamplesError> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(|source| SamplesError::io("create", parent, source))?;
         }
@@ -134,7 +84,14 @@ impl RunFolder {
             ErrorKind::AlreadyExists => SamplesError::Exists { path: path.to_owned() },
             _ => SamplesError::io("create", path, source),
         })?;
-        Ok(RunFolder { path: path.to_owned() })
+        let mut folder = RunFolder::at(path);
+        folder.lock()?;
+        folder.write_manifest(manifest)?;
+        Ok(folder)
+    }
+
+    fn at(path: &Path) -> RunFolder {
+        RunFolder { path: path.to_owned(), listed: Arc::default(), lock: None }
     }
 
     /// Creates a directory in the folder, if it does not exist.
@@ -143,12 +100,63 @@ impl RunFolder {
         fs::create_dir_all(&path).map_err(|source| SamplesError::io("create", &path, source))
     }
 
-    /// Opens the folder of a run, complete or not, with its manifest.
+    /// Opens a folder of one of these kinds, finished or not, with its manifest. Each listed file is compared with its line.
+    ///
+    /// # Errors
+    /// If it is no such folder, has a version that this program does not know, or a file of it is missing, damaged or not listed.
+    pub fn open<S: DeserializeOwned>(
+        path: &Path,
+        kinds: &[FolderKind],
+    ) -> Result<(RunFolder, Manifest<S>), SamplesError> {
+        let (folder, manifest) = RunFolder::open_unverified(path, kinds)?;
+        folder.verify_files(manifest.finished.is_some())?;
+        Ok((folder, manifest))
+    }
+
+    /// As [`RunFolder::open`], without a look at the listed files: for a measurement that repeats runs whose files are damaged.
+    ///
+    /// # Errors
+    /// If it is no such folder, has a version that this program does not know, or its lists are damaged.
+    pub fn open_unverified<S: DeserializeOwned>(
+        path: &Path,
+        kinds: &[FolderKind],
+    ) -> Result<(RunFolder, Manifest<S>), SamplesError> {
+        // The settings of another kind are others.
+        let found = RunFolder::any_manifest(path)?;
+        if !kinds.contains(&found.kind) {
+            let expected: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+            let advice = match found.kind {
+                FolderKind::Sweep => {
+                    format!("give one of its runs, as {}", path.join("point-001").display())
+                }
+                FolderKind::WearOut => {
+                    format!("give one of its rounds, as {}", path.join("round-000").display())
+                }
+                _ => "flashlab report shows it".to_owned(),
+            };
+            let advice = match found.unfinished(path) {
+                Some(left) => format!("it is unfinished: {left}"),
+                None => advice,
+            };
+            let message = format!(
+                "is {}, made by `{}`, and not {}: {advice}",
+                found.kind.name(),
+                found.command.join(" "),
+                expected.join(" or ")
+            );
+            return Err(SamplesError::Folder { path: path.to_owned(), message });
+        }
+        let folder = RunFolder::at(path);
+        let manifest: Manifest<S> = folder.manifest()?;
+        folder.verify_lists(manifest.finished)?;
+        Ok((folder, manifest))
+    }
+
+    /// The manifest of a folder of any kind, without its settings. None of the other files is looked at.
     ///
     /// # Errors
     /// If it is not a run's folder, or has a version that this program does not know.
-    pub fn open<S: DeserializeOwned>(path: &Path) -> Result<(RunFolder, Manifest<S>), SamplesError> {
-        let folder = RunFolder { path: path.to_owned() };
+    pub fn any_manifest(path: &Path) -> Result<Manifest<IgnoredAny>, SamplesError> {
         let file = path.join(MANIFEST);
         if !file.is_file() {
             let message = match path.symlink_metadata() {
@@ -159,6 +167,15 @@ impl RunFolder {
             };
             return Err(SamplesError::Folder { path: path.to_owned(), message });
         }
+        RunFolder::at(path).manifest()
+    }
+
+    /// The manifest as it is now.
+    ///
+    /// # Errors
+    /// If it cannot be read, or has a version that this program does not know.
+    pub fn manifest<S: DeserializeOwned>(&self) -> Result<Manifest<S>, SamplesError> {
+        let file = self.path.join(MANIFEST);
         let text = regular_file::text(&file, InputKind::DOCUMENT)?;
         // The version is read first: a manifest of another version may have other fields.
         #[derive(Deserialize)]
@@ -179,25 +196,95 @@ impl RunFolder {
             return Err(SamplesError::format(&file, message));
         }
         seal::DOCUMENT.verify_file(&file, &text)?;
-        let manifest = serde_json::from_str(&text).map_err(|error| SamplesError::format(&file, error))?;
-        Ok((folder, manifest))
+        serde_json::from_str(&text).map_err(|error| SamplesError::format(&file, error))
     }
 
-    /// Keeps other processes from measuring into this folder, as long as the value lives.
+    /// Compares the lists with what the manifest notes.
+    fn verify_lists(&self, finished: Option<Finished>) -> Result<(), SamplesError> {
+        let runs = json_lines::read::<IgnoredAny>(&self.path.join(RUNS))?;
+        let files = self.read_list()?;
+        if let Some(noted) = finished {
+            let counts = [
+                (RUNS, noted.run_lines, runs.lines.len(), runs.is_torn),
+                (FILES, noted.file_lines, files.lines.len(), files.is_torn),
+            ];
+            for (name, noted, count, is_torn) in counts {
+                let wrong = match count as u64 {
+                    count if count != noted => {
+                        format!("the number of its complete lines is {count}, and {MANIFEST} notes {noted}")
+                    }
+                    _ if is_torn => "its last line is incomplete, and the run is finished".to_owned(),
+                    _ => continue,
+                };
+                let message = format!("{wrong}; the file is damaged: {}", seal::REMEDY);
+                return Err(SamplesError::format(&self.path.join(name), message));
+            }
+        }
+        *self.listed() = latest(files.lines);
+        Ok(())
+    }
+
+    /// Compares the files with their list.
+    fn verify_files(&self, is_finished: bool) -> Result<(), SamplesError> {
+        let listed = self.list();
+        listed.iter().try_for_each(|file| file.verify(&self.path))?;
+        match self.unlisted(&listed)?.first() {
+            Some(path) if is_finished => {
+                let message = format!(
+                    "{FILES} does not list it: it does not belong to this run; remove it, or restore the folder"
+                );
+                Err(SamplesError::format(path, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Samples and plans that the list does not have.
+    fn unlisted(&self, listed: &[ListedFile]) -> Result<Vec<PathBuf>, SamplesError> {
+        let known: BTreeSet<&str> = listed.iter().map(|listed| listed.file.as_str()).collect();
+        let folders: BTreeSet<&str> =
+            known.iter().filter_map(|file| Some(file.split_once('/')?.0)).chain([SAMPLES]).collect();
+        let mut unlisted = Vec::new();
+        for folder in folders {
+            for name in self.names(folder)? {
+                let is_read = name.ends_with(".parquet") || name.ends_with(".toml");
+                if is_read && !known.contains(format!("{folder}/{name}").as_str()) {
+                    unlisted.push(self.path.join(folder).join(name));
+                }
+            }
+        }
+        Ok(unlisted)
+    }
+
+    /// Keeps other processes from writing into this folder, as long as a clone of the value lives.
     ///
     /// # Errors
-    /// [`SamplesError::Folder`] if another process is measuring into it.
-    pub fn lock(&self) -> Result<FolderLock, SamplesError> {
+    /// [`SamplesError::Folder`] if another process is writing into it.
+    pub fn lock(&mut self) -> Result<(), SamplesError> {
+        if self.lock.is_some() {
+            return Ok(());
+        }
         let directory =
             File::open(&self.path).map_err(|source| SamplesError::io("open", &self.path, source))?;
         match directory.try_lock() {
-            Ok(()) => Ok(FolderLock { _directory: directory }),
+            Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let message = "another flashlab is measuring into it: wait until it has ended".to_owned();
-                Err(SamplesError::Folder { path: self.path.clone(), message })
+                return Err(SamplesError::Folder { path: self.path.clone(), message });
             }
-            Err(TryLockError::Error(source)) => Err(SamplesError::io("lock", &self.path, source)),
+            Err(TryLockError::Error(source)) => {
+                return Err(SamplesError::io("lock", &self.path, source));
+            }
         }
+        self.lock = Some(Arc::new(directory));
+        // Another process may have added files since the folder was opened.
+        *self.listed() = latest(self.read_list()?.lines);
+        Ok(())
+    }
+
+    /// Whether a process is writing into the folder now.
+    pub fn is_in_use(path: &Path) -> bool {
+        File::open(path).is_ok_and(|folder| matches!(folder.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
     /// Where the folder is.
@@ -218,24 +305,7 @@ impl RunFolder {
 
     /// As [`RunFolder::add_run`], for several lines at once.
     pub fn add_runs<R: Serialize>(&self, runs: &[R]) -> Result<(), SamplesError> {
-        let path = self.path.join(RUNS);
-        let mut lines = Vec::new();
-        for run in runs {
-            let line = serde_json::to_string(run).map_err(|error| SamplesError::format(&path, error))?;
-            lines.extend_from_slice(seal::LINE.sealed(&line).as_bytes());
-            lines.push(b'\n');
-        }
-        let append = || {
-            let mut file =
-                OpenOptions::new().create(true).read(true).write(true).truncate(false).open(&path)?;
-            let mut text = Vec::new();
-            file.read_to_end(&mut text)?;
-            let whole = complete_lines(&text).len() as u64;
-            file.set_len(whole)?;
-            file.seek(SeekFrom::Start(whole))?;
-            file.write_all(&lines)
-        };
-        append().map_err(|source| SamplesError::io("append to", &path, source))
+        json_lines::append(&self.path.join(RUNS), runs)
     }
 
     /// The finished runs, in their order. A torn last line is ignored.
@@ -243,46 +313,24 @@ impl RunFolder {
     /// # Errors
     /// If a line does not describe a run, or does not match its checksum.
     pub fn runs<R: DeserializeOwned>(&self) -> Result<Vec<R>, SamplesError> {
-        Ok(self.run_lines()?.runs)
+        Ok(json_lines::read(&self.path.join(RUNS))?.lines)
     }
 
-    /// As [`RunFolder::runs`], and whether the last line is torn.
+    /// Notes that all work is done, once everything that the list names is durable.
     ///
     /// # Errors
-    /// As [`RunFolder::runs`].
-    pub fn run_lines<R: DeserializeOwned>(&self) -> Result<RunLines<R>, SamplesError> {
-        let path = self.path.join(RUNS);
-        let text = match regular_file::bytes(&path, InputKind::RUN_LINES) {
-            Err(SamplesError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Vec::new(),
-            result => result?,
-        };
-        let complete = complete_lines(&text);
-        let lines = complete.split(|&byte| byte == b'\n').enumerate();
-        let runs: Result<Vec<R>, SamplesError> = lines
-            .filter(|(_, line)| !line.is_empty())
-            .map(|(index, line)| {
-                line_of_run(line)
-                    .map_err(|wrong| SamplesError::format(&path, format!("line {}: {wrong}", index + 1)))
-            })
-            .collect();
-        let torn = String::from_utf8_lossy(&text[complete.len()..]);
-        if seal::LINE.has_more_behind(&torn) {
-            let message = format!("the end of its last line is damaged; {}", seal::REMEDY);
-            return Err(SamplesError::format(&path, message));
+    /// If something cannot be written; the folder is then not finished.
+    pub fn finish<S: Serialize + DeserializeOwned>(&self) -> Result<(), SamplesError> {
+        let file_lines = self.read_list()?.lines.len() as u64;
+        self.list().iter().try_for_each(|listed| json_lines::sync(&self.path.join(&listed.file)))?;
+        [RUNS, FILES].iter().try_for_each(|name| json_lines::sync(&self.path.join(name)))?;
+        if self.samples().is_dir() {
+            json_lines::sync(&self.samples())?;
         }
-        Ok(RunLines { runs: runs?, is_torn: !torn.is_empty() })
-    }
-
-    /// Forces the lines of the finished runs to the disk, so that a power failure cannot lose lines that a manifest counts.
-    ///
-    /// # Errors
-    /// If that fails.
-    pub fn sync_runs(&self) -> Result<(), SamplesError> {
-        let path = self.path.join(RUNS);
-        match File::open(&path).and_then(|file| file.sync_all()) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(SamplesError::io("write", &path, error)),
-            _ => Ok(()),
-        }
+        let run_lines = self.runs::<IgnoredAny>()?.len() as u64;
+        let mut manifest = self.manifest::<S>()?;
+        manifest.finished = Some(Finished { run_lines, file_lines });
+        self.write_manifest(&manifest)
     }
 
     /// Writes the samples of short runs as one segment: the number of each run, ascending, with its samples. Nothing is
@@ -294,60 +342,114 @@ impl RunFolder {
         let runs: Vec<&(u32, Vec<Sample>)> = runs.iter().filter(|(_, samples)| !samples.is_empty()).collect();
         for some in runs.chunks(SHARED_RUNS_MOST as usize) {
             let (Some((first, _)), Some((last, _))) = (some.first(), some.last()) else { continue };
-            let path = self.samples().join(format!("runs-{first:05}-{last:05}.parquet"));
-            segment_writer::write_short_runs(&path, some)?;
+            let name = format!("runs-{first:05}-{last:05}.parquet");
+            let written = segment_writer::write_short_runs(&self.samples().join(&name), some)?;
+            self.list_segment(&name, written)?;
         }
         Ok(())
     }
 
-    /// The closed segments of a run, in their order.
-    pub fn segments(&self, run: u32) -> Result<Vec<PathBuf>, SamplesError> {
-        Ok(self.segments_of(run)?.into_iter().map(|segment| segment.path).collect())
+    /// Lists a segment that was closed: its length and the CRC-32 of its content.
+    pub(crate) fn list_segment(&self, name: &str, (bytes, crc32): (u64, u32)) -> Result<(), SamplesError> {
+        self.list_file(ListedFile::new(format!("{SAMPLES}/{name}"), bytes, crc32))
     }
 
-    fn segments_of(&self, run: u32) -> Result<Vec<Segment>, SamplesError> {
-        let mut all = self.files()?;
+    fn list_file(&self, file: ListedFile) -> Result<(), SamplesError> {
+        let mut listed = self.listed();
+        json_lines::append(&self.path.join(FILES), std::slice::from_ref(&file))?;
+        listed.retain(|other| other.file != file.file);
+        listed.push(file);
+        Ok(())
+    }
+
+    /// Takes files from the list, before they are removed or replaced.
+    fn unlist(&self, is_gone: impl Fn(&ListedFile) -> bool) -> Result<(), SamplesError> {
+        let mut listed = self.listed();
+        let kept: Vec<ListedFile> = listed.iter().filter(|file| !is_gone(file)).cloned().collect();
+        if kept.len() < listed.len() {
+            write_text(&self.path, FILES, &json_lines::text(&self.path.join(FILES), &kept)?)?;
+            *listed = kept;
+        }
+        Ok(())
+    }
+
+    /// The listed files, each once.
+    fn list(&self) -> Vec<ListedFile> {
+        self.listed().clone()
+    }
+
+    /// The list, locked: what changes it also changes its file.
+    fn listed(&self) -> MutexGuard<'_, Vec<ListedFile>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lines of the list's file.
+    ///
+    /// # Errors
+    /// If a line is damaged, or names a file outside of the folder: files of the list are renamed and removed.
+    fn read_list(&self) -> Result<JsonLines<ListedFile>, SamplesError> {
+        let path = self.path.join(FILES);
+        let lines: JsonLines<ListedFile> = json_lines::read(&path)?;
+        match lines.lines.iter().find(|listed| !listed.is_within_the_folder()) {
+            Some(listed) => {
+                let message = format!("{:?} is no file of this folder; {}", listed.file, seal::REMEDY);
+                Err(SamplesError::format(&path, message))
+            }
+            None => Ok(lines),
+        }
+    }
+
+    /// The closed segments of a run, in their order.
+    pub fn segments(&self, run: u32) -> Vec<PathBuf> {
+        self.segments_of(run).into_iter().map(|segment| segment.path).collect()
+    }
+
+    /// The closed segments of all runs, in the order of the runs.
+    pub fn all_segments(&self) -> Vec<PathBuf> {
+        self.listed_segments().into_iter().map(|segment| segment.path).collect()
+    }
+
+    fn segments_of(&self, run: u32) -> Vec<Segment> {
+        let mut all = self.listed_segments();
         all.retain(|segment| segment.runs.contains(&run));
-        Ok(all)
+        all
+    }
+
+    fn listed_segments(&self) -> Vec<Segment> {
+        Segment::among(&self.path, self.list().into_iter().map(|listed| listed.file))
     }
 
     /// Removes the samples of a run that does not count.
     pub fn remove_samples(&self, run: u32) -> Result<(), SamplesError> {
+        let segments = self.segments(run);
+        self.unlist(|listed| segments.contains(&self.path.join(&listed.file)))?;
         let remove =
             |path: &PathBuf| fs::remove_file(path).map_err(|source| SamplesError::io("remove", path, source));
-        self.segments(run)?.iter().try_for_each(remove)
+        segments.iter().try_for_each(remove)
     }
 
     /// Removes every run with its samples; the folder is then as it was before the first run.
     pub fn remove_runs(&self) -> Result<(), SamplesError> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| SamplesError::io("remove", &path, source)
-        };
-        for path in self.entries()? {
-            fs::remove_file(&path).map_err(failed(&path))?;
-        }
-        let runs = self.path.join(RUNS);
-        match fs::remove_file(&runs) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(&runs)(error)),
+        let remove = |path: PathBuf| match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(SamplesError::io("remove", &path, error))
+            }
             _ => Ok(()),
-        }
+        };
+        remove(self.path.join(RUNS))?;
+        self.unlist(|_| true)?;
+        let samples = self.samples();
+        self.names(SAMPLES)?.into_iter().try_for_each(|name| remove(samples.join(name)))
     }
 
     /// The highest number of a run that has samples, finished or not.
-    pub fn last_run(&self) -> Result<Option<u32>, SamplesError> {
-        Ok(self.files()?.iter().map(|segment| *segment.runs.end()).max())
+    pub fn last_run(&self) -> Option<u32> {
+        self.listed_segments().iter().map(|segment| *segment.runs.end()).max()
     }
 
-    /// The segments of all runs, for reading many runs: the folder is listed once, not once for each run.
-    pub fn segment_index(&self) -> Result<SegmentIndex, SamplesError> {
-        let mut index = SegmentIndex::default();
-        for segment in self.files()? {
-            for run in segment.runs.clone() {
-                index.0.entry(run).or_default().push(segment.clone());
-            }
-        }
-        Ok(index)
+    /// The segments of all runs, for reading many runs: the list is read once, not once for each run.
+    pub fn segment_index(&self) -> SegmentIndex {
+        SegmentIndex::of(self.listed_segments())
     }
 
     /// Passes every sample of a run to `see`, in the order of each process's positions. If IOs of one queue
@@ -368,35 +470,52 @@ impl RunFolder {
         wanted: &[Column],
         mut see: impl FnMut(&Columns),
     ) -> Result<(), SamplesError> {
-        self.segments_of(run)?.iter().try_for_each(|segment| segment.each_batch_of(run, wanted, &mut see))
+        self.segments_of(run).iter().try_for_each(|segment| segment.each_batch_of(run, wanted, &mut see))
     }
 
-    /// The torn segments that were renamed.
+    /// The files of samples that were set aside.
     pub fn torn_segments(&self) -> Result<Vec<PathBuf>, SamplesError> {
-        let is_torn = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "torn");
-        let mut torn: Vec<PathBuf> = self.entries()?.into_iter().filter(is_torn).collect();
-        torn.sort();
-        Ok(torn)
+        let names = self.names(SAMPLES)?.into_iter().filter(|name| name.ends_with(".torn"));
+        Ok(names.map(|name| self.samples().join(name)).collect())
     }
 
-    /// Renames torn segments, which a process leaves if it is killed while it writes one. Call it only to
-    /// resume the run: a run in progress has an incomplete segment, too.
-    pub fn rename_torn_segments(&self) -> Result<Vec<TornSegment>, SamplesError> {
+    /// Renames what a killed process leaves: files under temporary names, and files that are not listed. Damaged files are renamed
+    /// and taken from the list, and missing ones are taken from it. Call it only to continue, with the folder locked: a run in
+    /// progress has such files, too.
+    ///
+    /// # Errors
+    /// If a file cannot be renamed.
+    pub fn set_aside(&self) -> Result<Vec<SetAside>, SamplesError> {
         let mut aside = Vec::new();
-        for path in self.entries()? {
-            let reason = match path.extension().and_then(|extension| extension.to_str()) {
-                Some("part") => "the program ended while it was written".to_owned(),
-                Some("parquet") => match for_each_batch(&path, |_| {}) {
-                    Ok(()) => continue,
-                    Err(error) => error.to_string(),
-                },
-                _ => continue,
-            };
-            let renamed = path.with_extension("torn");
-            fs::rename(&path, &renamed).map_err(|source| SamplesError::io("rename", &path, source))?;
-            aside.push(TornSegment { path: renamed, reason });
+        let listed = self.list();
+        for folder in ["", SAMPLES, "probes"] {
+            let parts = self.names(folder)?.into_iter().filter(|name| name.ends_with(".part"));
+            let reason = "the program ended while it was written";
+            aside.extend(parts.map(|name| (self.path.join(folder).join(name), reason.to_owned())));
         }
-        Ok(aside)
+        let reason = "the program ended before it was listed";
+        aside.extend(self.unlisted(&listed)?.into_iter().map(|path| (path, reason.to_owned())));
+        let mut damaged = BTreeSet::new();
+        for file in &listed {
+            if let Err(error) = file.verify(&self.path) {
+                // A file that cannot be read now may still be whole.
+                if !matches!(error, SamplesError::Format { .. }) {
+                    return Err(error);
+                }
+                damaged.insert(file.file.clone());
+                aside.push((self.path.join(&file.file), error.to_string()));
+            }
+        }
+        self.unlist(|listed| damaged.contains(&listed.file))?;
+        let rename = |(path, reason): (PathBuf, String)| {
+            let renamed = path.with_extension("torn");
+            match fs::rename(&path, &renamed) {
+                Ok(()) => Ok(SetAside { path: renamed, reason }),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(SetAside { path, reason }),
+                Err(source) => Err(SamplesError::io("rename", &path, source)),
+            }
+        };
+        aside.into_iter().map(rename).collect()
     }
 
     /// Reads a document of the folder that [`RunFolder::write_sealed`] wrote.
@@ -419,12 +538,21 @@ impl RunFolder {
     pub fn read_plan(&self, name: &str) -> Result<String, SamplesError> {
         let path = self.path.join(name);
         let text = regular_file::text(&path, InputKind::PLAN)?;
-        seal::PLAN.verify_file(&path, &text)?;
+        seal::TOML.verify_file(&path, &text)?;
         Ok(text)
     }
 
+    /// The listed files in a directory of the folder, by their names there, in their order.
+    pub fn listed_in(&self, directory: &str) -> Vec<String> {
+        let within =
+            |listed: ListedFile| Some(listed.file.strip_prefix(directory)?.strip_prefix('/')?.to_owned());
+        let mut names: Vec<String> = self.list().into_iter().filter_map(within).collect();
+        names.sort();
+        names
+    }
+
     /// The names in a directory of the folder, in their order; none if it does not exist.
-    pub fn names(&self, directory: &str) -> Result<Vec<String>, SamplesError> {
+    fn names(&self, directory: &str) -> Result<Vec<String>, SamplesError> {
         let path = self.path.join(directory);
         let failed = |source| SamplesError::io("read", &path, source);
         let entries = match fs::read_dir(&path) {
@@ -447,13 +575,15 @@ impl RunFolder {
     /// Writes a document that flashlab reads later: with its checksum as the last key. The file gets its name when it is
     /// complete and durable.
     pub fn write_sealed<T: Serialize>(&self, name: &str, value: &T) -> Result<(), SamplesError> {
-        let text = seal::DOCUMENT.sealed(&json_text(&self.path, name, value)?);
-        self.write_text(name, &text)
+        write_sealed(&self.path, name, value)
     }
 
-    /// Writes a plan in TOML that flashlab reads later: with its checksum as its last line, a comment.
+    /// Writes and lists a plan in TOML that flashlab reads later: with its checksum as its last line, a comment.
     pub fn write_plan(&self, name: &str, plan: &str) -> Result<(), SamplesError> {
-        self.write_text(name, &seal::PLAN.sealed(plan))
+        // A kill between the file and its line leaves a file that is not listed, and no line of another content.
+        self.unlist(|listed| listed.file == name)?;
+        self.write_text(name, &seal::TOML.sealed(plan))?;
+        self.list_file(ListedFile::of(&self.path, name)?)
     }
 
     /// Writes a document for other readers. The file gets its name when it is complete and durable.
@@ -465,61 +595,15 @@ impl RunFolder {
     pub fn write_text(&self, name: &str, text: &str) -> Result<(), SamplesError> {
         write_text(&self.path, name, text)
     }
-
-    /// Every closed segment, in the order of their numbers.
-    fn files(&self) -> Result<Vec<Segment>, SamplesError> {
-        let mut files: Vec<Segment> = self.entries()?.into_iter().filter_map(Segment::named).collect();
-        files.sort_by_key(|segment| (*segment.runs.start(), segment.number));
-        Ok(files)
-    }
-
-    /// Everything in the folder of samples, in no order.
-    fn entries(&self) -> Result<Vec<PathBuf>, SamplesError> {
-        let samples = self.samples();
-        let failed = |source| SamplesError::io("read", &samples, source);
-        let entries = fs::read_dir(&samples).map_err(failed)?;
-        entries.map(|entry| entry.map(|entry| entry.path()).map_err(failed)).collect()
-    }
 }
 
-/// The closed segments of each run.
-#[derive(Debug, Default)]
-pub struct SegmentIndex(BTreeMap<u32, Vec<Segment>>);
-
-impl SegmentIndex {
-    /// Passes every sample of a run to `see`, as [`RunFolder::each_sample`] does. A run without segments has
-    /// none.
-    ///
-    /// # Errors
-    /// If a segment cannot be read or is damaged.
-    pub fn each_sample(&self, run: u32, mut see: impl FnMut(&Sample)) -> Result<(), SamplesError> {
-        let segments = self.0.get(&run).map_or(&[][..], Vec::as_slice);
-        let mut see_batch =
-            |columns: &Columns| (0..columns.len()).for_each(|index| see(&columns.sample(index)));
-        segments.iter().try_for_each(|segment| segment.each_batch_of(run, &Column::ALL, &mut see_batch))
-    }
-}
-
-impl SegmentIndex {
-    /// The samples of these runs, which may share segments: each segment is read once.
-    ///
-    /// # Errors
-    /// If a segment cannot be read or is damaged.
-    pub fn samples_by_run(&self, runs: &[u32]) -> Result<BTreeMap<u32, Vec<Sample>>, SamplesError> {
-        let mut samples: BTreeMap<u32, Vec<Sample>> = runs.iter().map(|&run| (run, Vec::new())).collect();
-        let segments = runs.iter().filter_map(|run| self.0.get(run)).flatten();
-        let paths: BTreeSet<&PathBuf> = segments.map(|segment| &segment.path).collect();
-        for path in paths {
-            for_each_batch(path, |columns| {
-                for index in 0..columns.len() {
-                    if let Some(run) = samples.get_mut(&(columns.run[index] as u32)) {
-                        run.push(columns.sample(index));
-                    }
-                }
-            })?;
-        }
-        Ok(samples)
-    }
+/// The last line of each file.
+fn latest(lines: Vec<ListedFile>) -> Vec<ListedFile> {
+    let mut seen = BTreeSet::new();
+    let mut latest: Vec<ListedFile> =
+        lines.into_iter().rev().filter(|line| seen.insert(line.file.clone())).collect();
+    latest.reverse();
+    latest
 }
 
 /// Writes a document into a directory. The file gets its name when it is complete and durable.
@@ -530,19 +614,19 @@ pub fn write_json<T: Serialize>(directory: &Path, name: &str, value: &T) -> Resu
     write_text(directory, name, &json_text(directory, name, value)?)
 }
 
+/// As [`write_json`], for a document that flashlab reads later: with its checksum as the last key.
+///
+/// # Errors
+/// As [`write_json`].
+pub fn write_sealed<T: Serialize>(directory: &Path, name: &str, value: &T) -> Result<(), SamplesError> {
+    write_text(directory, name, &seal::DOCUMENT.sealed(&json_text(directory, name, value)?))
+}
+
 fn json_text<T: Serialize>(directory: &Path, name: &str, value: &T) -> Result<String, SamplesError> {
     let text = serde_json::to_string_pretty(value);
     let mut text = text.map_err(|error| SamplesError::format(&directory.join(name), error))?;
     text.push('\n');
     Ok(text)
-}
-
-/// The run that a line of `runs.jsonl` describes, or what is wrong with the line.
-fn line_of_run<R: DeserializeOwned>(line: &[u8]) -> Result<R, String> {
-    let text =
-        std::str::from_utf8(line).map_err(|_| "is no text in UTF-8: the file is damaged".to_owned())?;
-    seal::LINE.verify(text).map_err(|wrong| format!("{wrong}; {}", seal::REMEDY))?;
-    serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
 fn write_text(directory: &Path, name: &str, text: &str) -> Result<(), SamplesError> {
@@ -553,66 +637,10 @@ fn write_text(directory: &Path, name: &str, text: &str) -> Result<(), SamplesErr
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&part, &path)?;
-        File::open(directory)?.sync_all()
+        File::open(path.parent().unwrap_or(directory))?.sync_all()
     };
     write().map_err(|source| {
         let _ = fs::remove_file(&part);
         SamplesError::io("write", &path, source)
     })
-}
-
-/// A closed segment's file.
-#[derive(Clone, Debug)]
-struct Segment {
-    /// The runs whose samples it may contain; one, or many short ones.
-    runs: RangeInclusive<u32>,
-    number: u32,
-    path: PathBuf,
-}
-
-impl Segment {
-    /// Parses `run-00012-00000.parquet`, segment 0 of run 12, and `runs-00013-00045.parquet`, runs 13 to 45; `None` for every
-    /// other name.
-    fn named(path: PathBuf) -> Option<Segment> {
-        let name = path.file_name()?.to_str()?.strip_suffix(".parquet")?;
-        let numbers = name.strip_prefix("runs-").or(name.strip_prefix("run-"))?.split_once('-')?;
-        let (first, second): (u32, u32) = (numbers.0.parse().ok()?, numbers.1.parse().ok()?);
-        match name.starts_with("runs-") {
-            // The most runs bound the index that a damaged name can cause.
-            true if second >= first && second - first < SHARED_RUNS_MOST => {
-                Some(Segment { runs: first..=second, number: 0, path })
-            }
-            true => None,
-            false => Some(Segment { runs: first..=first, number: second, path }),
-        }
-    }
-
-    /// Passes the samples of one of its runs to `see`, in batches.
-    fn each_batch_of(
-        &self,
-        run: u32,
-        wanted: &[Column],
-        see: &mut impl FnMut(&Columns),
-    ) -> Result<(), SamplesError> {
-        if self.runs.start() == self.runs.end() {
-            return for_each_batch_of(&self.path, wanted, see);
-        }
-        let mut wanted = wanted.to_vec();
-        if !wanted.contains(&Column::Run) {
-            wanted.push(Column::Run);
-        }
-        for_each_batch_of(&self.path, &wanted, |columns| {
-            let mut own = columns.clone();
-            own.retain_run(run);
-            if !own.is_empty() {
-                see(&own);
-            }
-        })
-    }
-}
-
-/// The text up to its last end of a line.
-fn complete_lines(text: &[u8]) -> &[u8] {
-    let length = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-    &text[..length]
 }

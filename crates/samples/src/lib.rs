@@ -4,7 +4,7 @@
 //! 1. A measuring thread hands each [`Sample`] to its [`Lane`], which packs it into a few bytes.
 //! 2. During the run, a writer thread collects full chunks, unpacks them and writes them as Parquet, one
 //!    segment after the other.
-//! 3. A [`RunFolder`] contains the segments, the manifest and a line for each finished run.
+//! 3. A [`RunFolder`] contains the segments, the manifest, a line for each finished run, and a line for each file.
 //!
 //! # Invariants
 //! - Samples are written once and never edited. A closed segment is a complete Parquet file.
@@ -19,27 +19,31 @@
 mod checksum;
 mod columns;
 mod error;
+mod file_list;
 mod folder;
+mod json_lines;
 mod lane;
+mod manifest;
 mod packing;
 mod probe_step;
 mod recording;
 mod recording_manifest;
 mod regular_file;
 mod sample;
-mod seal;
+pub mod seal;
 mod segment_reader;
 mod segment_writer;
+mod segments;
 mod writer;
 
 pub use columns::{Column, Columns};
 pub use error::SamplesError;
-pub use folder::{
-    FolderLock, MANIFEST_VERSION, Manifest, RunFolder, RunLines, SegmentIndex, TornSegment, write_json,
-};
+pub use folder::{RunFolder, SetAside, write_json, write_sealed};
 pub use lane::Lane;
+pub use manifest::{Finished, FolderKind, MANIFEST_VERSION, Manifest};
 pub use probe_step::{FailedIo, PROBE_STEPS_VERSION, ProbeRun, ProbeRunEnd, ProbeStep};
 pub use recording::Recording;
 pub use recording_manifest::{RecordedRun, RecordingSettings};
 pub use sample::Sample;
 pub use segment_reader::{for_each_batch, for_each_batch_of};
+pub use segments::SegmentIndex;

@@ -5,15 +5,14 @@
 //! through one bounded queue to the writer thread, and come back empty. The writer polls the queue. So
 //! handing over a chunk wakes no thread and makes no system call.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::JoinHandle;
 
-use crate::SamplesError;
 use crate::lane::{CHUNKS, Lane, Signals};
 use crate::writer::{Command, SegmentTimes, Writer};
+use crate::{RunFolder, SamplesError};
 
 /// A thread that writes the samples of runs, one run after the other, into a folder.
 pub struct Recording {
@@ -26,21 +25,21 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Starts the writer; segments go to `folder`, which exists.
-    pub fn start(folder: &Path) -> Recording {
+    /// Starts the writer; segments go to `folder`, and into its list.
+    pub fn start(folder: &RunFolder) -> Recording {
         Recording::with_segments(folder, SegmentTimes::WALL)
     }
 
     /// As [`Recording::start`], of a device in virtual time. A run of a killed program is measured again there, so that no time bounds
     /// a segment: with one, an hour of virtual time that passes in a second would be a thousand files.
-    pub fn start_virtual(folder: &Path) -> Recording {
+    pub fn start_virtual(folder: &RunFolder) -> Recording {
         Recording::with_segments(folder, SegmentTimes::VIRTUAL)
     }
 
-    fn with_segments(folder: &Path, times: SegmentTimes) -> Recording {
+    fn with_segments(folder: &RunFolder, times: SegmentTimes) -> Recording {
         let (commands, inbox) = channel();
         let signals = Arc::new(Signals::default());
-        let writer = Writer::new(folder.to_owned(), times, Arc::clone(&signals));
+        let writer = Writer::new(folder.clone(), times, Arc::clone(&signals));
         let thread = std::thread::Builder::new()
             .name("samples".to_owned())
             .spawn(move || writer.work(&inbox))

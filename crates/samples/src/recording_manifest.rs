@@ -4,7 +4,7 @@
 use flashlab_base::Identity;
 use serde::{Deserialize, Serialize};
 
-use crate::folder::{MANIFEST_VERSION, Manifest};
+use crate::manifest::{FolderKind, MANIFEST_VERSION, Manifest};
 
 /// The settings in the manifest of a recording, in place of those of a bench run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +35,7 @@ impl Manifest<RecordingSettings> {
     ) -> Manifest<RecordingSettings> {
         Manifest {
             version: MANIFEST_VERSION,
+            kind: FolderKind::Recording,
             flashlab: env!("CARGO_PKG_VERSION").to_owned(),
             command,
             started,
@@ -46,7 +47,7 @@ impl Manifest<RecordingSettings> {
             warnings: Vec::new(),
             overhead_ns_per_io: None,
             clock_ns_per_reading: None,
-            run_lines: None,
+            finished: None,
         }
     }
 }

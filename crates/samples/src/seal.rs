@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //! - A text that was sealed and then changed in one bit is refused, or its content is the same.
-//! - A text of an earlier flashlab has no checksum and is accepted.
+//! - A text without a checksum is accepted: a person may have removed it to edit the text.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::SamplesError;
 
 /// How a kind of text carries its checksum: the checksum stands between `before` and `after`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seal {
+pub struct Seal {
     /// What a text of this kind ends with, where it can be sealed.
     end: &'static str,
     before: &'static str,
@@ -24,12 +24,12 @@ pub(crate) struct Seal {
 }
 
 /// A JSON document, an object, as `serde_json` prints it for people.
-pub(crate) const DOCUMENT: Seal =
+pub const DOCUMENT: Seal =
     Seal { end: "\n}\n", before: ",\n  \"crc32\": \"", after: "\"\n}\n", key: "\"crc32\":" };
 /// An object on one line of JSON, without the end of the line.
-pub(crate) const LINE: Seal = Seal { end: "}", before: ",\"crc32\":\"", after: "\"}", key: "\"crc32\":" };
-/// A plan in TOML.
-pub(crate) const PLAN: Seal = Seal { end: "\n", before: "# crc32: ", after: "\n", key: "# crc32: " };
+pub const LINE: Seal = Seal { end: "}", before: ",\"crc32\":\"", after: "\"}", key: "\"crc32\":" };
+/// A plan or a profile in TOML.
+pub const TOML: Seal = Seal { end: "\n", before: "# crc32: ", after: "\n", key: "# crc32: " };
 
 /// The digits of a checksum.
 const DIGITS: usize = 8;
@@ -41,7 +41,7 @@ impl Seal {
             return text.to_owned();
         };
         // A comment follows the end of the last line; a key comes before the end of the object.
-        let body = if self == PLAN { text } else { body };
+        let body = if self == TOML { text } else { body };
         format!("{body}{}{:08x}{}", self.before, crc32fast::hash(text.as_bytes()), self.after)
     }
 
@@ -64,7 +64,7 @@ impl Seal {
         };
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(body.as_bytes());
-        if self != PLAN {
+        if self != TOML {
             hasher.update(self.end.as_bytes());
         }
         match format!("{:08x}", hasher.finalize()) == found {
@@ -74,12 +74,12 @@ impl Seal {
     }
 
     /// As [`Seal::verify`], with the file in the error.
-    pub fn verify_file(self, path: &Path, text: &str) -> Result<(), SamplesError> {
+    pub(crate) fn verify_file(self, path: &Path, text: &str) -> Result<(), SamplesError> {
         self.verify(text).map_err(|wrong| SamplesError::format(path, format!("{wrong}; {REMEDY}")))
     }
 
     /// Whether a torn text begins with a complete sealed one and goes on. No write that was cut short leaves that.
-    pub fn has_more_behind(self, torn: &str) -> bool {
+    pub(crate) fn has_more_behind(self, torn: &str) -> bool {
         let end = torn.find(self.before).map(|at| at + self.before.len() + DIGITS + self.after.len());
         end.is_some_and(|end| torn.len() > end)
     }
@@ -95,7 +95,7 @@ mod tests {
     fn texts() -> [(Seal, String); 3] {
         let value = serde_json::json!({"name": "Grundzustand", "ns": 17, "of": {"crc": "\"crc32\":"}});
         let document = serde_json::to_string_pretty(&value).unwrap() + "\n";
-        [(DOCUMENT, document), (LINE, value.to_string()), (PLAN, "name = \"x\"\n# a comment\n".to_owned())]
+        [(DOCUMENT, document), (LINE, value.to_string()), (TOML, "name = \"x\"\n# a comment\n".to_owned())]
     }
 
     #[test]
@@ -103,7 +103,7 @@ mod tests {
         for (seal, text) in texts() {
             let sealed = seal.sealed(&text);
             assert!(sealed != text && seal.verify(&sealed).is_ok() && seal.verify(&text).is_ok(), "{sealed}");
-            if seal != PLAN {
+            if seal != TOML {
                 let mut value: serde_json::Value = serde_json::from_str(&sealed).unwrap();
                 value.as_object_mut().unwrap().remove("crc32").unwrap();
                 assert_eq!(value, serde_json::from_str::<serde_json::Value>(&text).unwrap());

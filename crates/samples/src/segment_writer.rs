@@ -59,17 +59,22 @@ impl SegmentFile {
         written.map_err(|error| self.failed(into_io(error)))
     }
 
-    pub fn finish(mut self) -> Result<(), SamplesError> {
-        let Some(mut writer) = self.writer.take() else { return Ok(()) };
+    /// Gives the file its name; returns its length and the CRC-32 of its content.
+    pub fn finish(mut self) -> Result<(u64, u32), SamplesError> {
+        let Some(mut writer) = self.writer.take() else { return Ok((0, 0)) };
         let close = || {
             // Bytes that the library still buffers are not in the checksum yet.
             writer.flush()?;
             let checksum = writer.inner().entry(writer.flushed_row_groups());
             writer.append_key_value_metadata(checksum);
-            writer.into_inner().map_err(into_io)?.into_inner().flush()
+            let file = writer.into_inner().map_err(into_io)?;
+            let written = file.written();
+            file.into_inner().flush()?;
+            fs::rename(&self.part, &self.path)?;
+            Ok(written)
         };
         let closed = close();
-        closed.and_then(|()| fs::rename(&self.part, &self.path)).map_err(|source| self.failed(source))
+        closed.map_err(|source| self.failed(source))
     }
 
     fn failed(&self, source: io::Error) -> SamplesError {
@@ -85,8 +90,12 @@ impl Drop for SegmentFile {
     }
 }
 
-/// Writes a segment with several runs, which are so short that a file for each would be mostly footer.
-pub(crate) fn write_short_runs(path: &Path, runs: &[&(u32, Vec<Sample>)]) -> Result<(), SamplesError> {
+/// Writes a segment with several runs, which are so short that a file for each would be mostly footer. Returns its length and the
+/// CRC-32 of its content.
+pub(crate) fn write_short_runs(
+    path: &Path,
+    runs: &[&(u32, Vec<Sample>)],
+) -> Result<(u64, u32), SamplesError> {
     let mut file = SegmentFile::create(path)?;
     let mut columns = Columns::default();
     for (run, samples) in runs {

@@ -7,7 +7,6 @@
 //!
 //! Invariant: a run that was not finished keeps its samples under its own number.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
@@ -18,7 +17,7 @@ use flashlab_base::Nanos;
 use crate::lane::{Packed, Signals};
 use crate::packing::{Previous, unpack};
 use crate::segment_writer::{ROW_GROUP, SegmentFile};
-use crate::{Columns, Sample, SamplesError};
+use crate::{Columns, RunFolder, Sample, SamplesError};
 
 /// How often the writer checks for chunks.
 const LOOK: Duration = Duration::from_millis(5);
@@ -69,7 +68,7 @@ struct Run {
 }
 
 pub(crate) struct Writer {
-    folder: PathBuf,
+    folder: RunFolder,
     times: SegmentTimes,
     signals: Arc<Signals>,
     run: Option<Run>,
@@ -81,7 +80,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub fn new(folder: PathBuf, times: SegmentTimes, signals: Arc<Signals>) -> Writer {
+    pub fn new(folder: RunFolder, times: SegmentTimes, signals: Arc<Signals>) -> Writer {
         Writer {
             folder,
             times,
@@ -171,9 +170,9 @@ impl Writer {
 
     fn write_segment(&mut self, pending: &[Packed]) -> Result<(), SamplesError> {
         let Some(run) = &mut self.run else { return Ok(()) };
-        let path = self.folder.join(segment_name(run.number, run.segment));
+        let name = segment_name(run.number, run.segment);
         run.segment += 1;
-        let mut file = SegmentFile::create(&path)?;
+        let mut file = SegmentFile::create(&self.folder.samples().join(&name))?;
         for packed in pending {
             let Some(previous) = run.unpacking.get_mut(packed.process as usize) else { continue };
             let mut bytes = &packed.bytes[..];
@@ -187,7 +186,8 @@ impl Writer {
         if !self.samples.is_empty() {
             write_group(&mut file, run.number, &mut self.samples, &mut self.columns)?;
         }
-        file.finish()
+        let written = file.finish()?;
+        self.folder.list_segment(&name, written)
     }
 }
 

@@ -20,6 +20,7 @@ use flashlab_export::nbd::parse_handshake;
 use flashlab_export::{ControlCommand, FaultRule, HttpRequest};
 use flashlab_infer::Recording;
 use flashlab_plan::Plan;
+use flashlab_samples::{FolderKind, Manifest, RecordingSettings, RunFolder};
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice, zoo};
 
 /// How long each target runs: all of them within a minute.
@@ -145,12 +146,40 @@ fn saved_states() {
     });
 }
 
+/// A new folder of a run.
+fn run_folder(path: &std::path::Path) -> RunFolder {
+    let settings = RecordingSettings { target: String::new(), recorded_by: String::new() };
+    let manifest =
+        Manifest::of_recording(flashlab_base::Identity::default(), "", settings, Vec::new(), String::new());
+    RunFolder::create(path, &manifest).unwrap()
+}
+
+#[test]
+fn lists_of_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run");
+    let run = run_folder(&path);
+    std::fs::write(run.samples().join("run-00001-00000.parquet"), "PAR1").unwrap();
+    let examples = texts(&[
+        r#"{"file":"samples/run-00001-00000.parquet","bytes":4,"content_crc32":"0d3d8e3a"}
+"#,
+        r#"{"file":"../outside/run-00001-00000.parquet","bytes":4,"content_crc32":"0d3d8e3a"}
+"#,
+    ]);
+    fuzz(&examples, |bytes| {
+        std::fs::write(path.join("files.jsonl"), bytes).unwrap();
+        if let Ok((run, _)) = RunFolder::open::<RecordingSettings>(&path, FolderKind::ALL) {
+            // No line leads out of the folder.
+            assert!(run.all_segments().iter().all(|segment| segment.starts_with(run.samples())));
+        }
+    });
+}
+
 #[test]
 fn segments_of_samples() {
     let folder = tempfile::tempdir().unwrap();
-    let whole = folder.path().join("samples");
-    let mut recording = flashlab_samples::Recording::start(&whole);
-    std::fs::create_dir_all(&whole).unwrap();
+    let run = run_folder(&folder.path().join("run"));
+    let mut recording = flashlab_samples::Recording::start(&run);
     let mut lanes = recording.start_run(1, 1).unwrap();
     for position in 0..200 {
         let _ = lanes[0].record(&flashlab_samples::Sample {
@@ -166,8 +195,8 @@ fn segments_of_samples() {
         });
     }
     recording.finish_run(lanes).unwrap();
-    let files = std::fs::read_dir(&whole).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap());
-    let examples: Vec<Vec<u8>> = files.collect();
+    let examples: Vec<Vec<u8>> =
+        run.all_segments().iter().map(|segment| std::fs::read(segment).unwrap()).collect();
     let file = folder.path().join("edited.parquet");
     fuzz(&examples, |bytes| {
         std::fs::write(&file, bytes).unwrap();
@@ -188,14 +217,7 @@ fn inferences() {
 #[test]
 fn steps_of_probes() {
     let folder = tempfile::tempdir().unwrap();
-    let manifest = flashlab_samples::Manifest::of_recording(
-        flashlab_base::Identity::default(),
-        "",
-        flashlab_samples::RecordingSettings { target: String::new(), recorded_by: String::new() },
-        Vec::new(),
-        String::new(),
-    );
-    let run = flashlab_samples::RunFolder::create(&folder.path().join("run"), &manifest).unwrap();
+    let run = run_folder(&folder.path().join("run"));
     let examples = texts(&[concat!(
         r#"{"step":"device","version":1,"capacity_bytes":1048576,"block_bytes":512,"depth":32}"#,
         "\n",

@@ -5,13 +5,14 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use flashlab_analysis::inference::{INFERENCE_VERSION, Inference, reads_inference_version};
 use flashlab_base::Bytes;
-use flashlab_infer::{CHECKPOINT_VERSION, Checkpoint, Known};
-use flashlab_samples::{Manifest, RunFolder, SamplesError};
+use flashlab_infer::{Checkpoint, Known};
+use flashlab_samples::{FolderKind, Manifest, RunFolder, SamplesError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Usage;
 use crate::inference::settings::InferenceSettings;
+use crate::run_folder;
 
 /// What is known so far.
 pub const INFERENCE: &str = "inference.json";
@@ -21,8 +22,6 @@ pub const CHECKPOINT: &str = "checkpoint.json";
 pub const PAGE: &str = "report.html";
 const UNDER_WAY: &str = "under-way.json";
 const DAMAGED: &str = "the file is damaged";
-/// A folder that contains this one contains the rounds of `flashlab wear-out`.
-pub const FIRST_ROUND: &str = "round-000";
 
 /// Writes that [`INFERENCE`] may not contain yet. If an inference is killed, they count against the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,21 +30,17 @@ struct PendingWrites {
     bytes_written: Bytes,
 }
 
-/// Whether the folder contains an inference, or the rounds of `flashlab wear-out`.
-pub fn is_inference(path: &Path) -> bool {
-    path.join(INFERENCE).exists() || path.join(FIRST_ROUND).exists()
+/// Opens a finished inference: its folder, its manifest, and its findings.
+pub fn open(path: &Path) -> Result<(RunFolder, Manifest<InferenceSettings>, Inference)> {
+    let (folder, manifest, known) = open_unfinished(path)?;
+    run_folder::require_finished(&manifest, path)?;
+    Ok((folder, manifest, known))
 }
 
-/// Opens an inference: its folder, its manifest, and its findings.
-pub fn open(path: &Path) -> Result<(RunFolder, Manifest<InferenceSettings>, Inference)> {
-    if path.join(FIRST_ROUND).exists() {
-        bail!(Usage(format!(
-            "{0} holds the rounds of flashlab wear-out, which cannot be resumed: show one of them: flashlab report \
-             {0}/{FIRST_ROUND}",
-            path.display()
-        )));
-    }
-    let (folder, manifest) = RunFolder::open(path).map_err(|error| damaged(error, "begin a new run"))?;
+/// As [`open`], of an inference that may lack findings: for those who say so.
+pub fn open_unfinished(path: &Path) -> Result<(RunFolder, Manifest<InferenceSettings>, Inference)> {
+    let (folder, manifest) =
+        RunFolder::open(path, &[FolderKind::Inference]).map_err(|error| damaged(error, "begin a new run"))?;
     let known: Inference = read(&folder, INFERENCE, "begin a new run")?;
     check(path, &known)?;
     let settings: &InferenceSettings = &manifest.settings;
@@ -60,16 +55,11 @@ pub fn open(path: &Path) -> Result<(RunFolder, Manifest<InferenceSettings>, Infe
     Ok((folder, manifest, known))
 }
 
-/// What only a resumed inference needs. Up to version 4 of [`INFERENCE`] it was a part of that file.
+/// What only a resumed inference needs.
 pub fn checkpoint(folder: &RunFolder, document: &Inference) -> Result<Checkpoint> {
-    let is_earlier = !folder.path().join(CHECKPOINT).exists();
-    let name = if is_earlier { INFERENCE } else { CHECKPOINT };
-    let path = folder.path().join(name);
+    let path = folder.path().join(CHECKPOINT);
     let advice = "begin a new run";
-    let mut checkpoint: Checkpoint = read(folder, name, advice)?;
-    if is_earlier {
-        checkpoint.version = CHECKPOINT_VERSION;
-    }
+    let checkpoint: Checkpoint = read(folder, CHECKPOINT, advice)?;
     checkpoint
         .check(document.capacity)
         .map_err(|wrong| Usage(format!("{}: {wrong}; {advice}", path.display())))?;

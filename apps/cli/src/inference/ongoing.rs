@@ -10,7 +10,7 @@ use flashlab_base::{Bytes, Identity};
 use flashlab_bench::Settings as BenchSettings;
 use flashlab_infer::{InferenceEnd, Known, PROBES_FOLDER, probes_for};
 use flashlab_report::shell_word;
-use flashlab_samples::{FolderLock, Manifest, RunFolder, SamplesError};
+use flashlab_samples::{FolderKind, Manifest, RunFolder, SamplesError};
 
 use crate::arguments::InferencePrintOptions;
 use crate::exit::Usage;
@@ -28,7 +28,6 @@ pub struct OngoingInference {
     manifest: Manifest<InferenceSettings>,
     known: Known,
     interrupt: Arc<AtomicBool>,
-    _lock: FolderLock,
 }
 
 impl OngoingInference {
@@ -46,34 +45,38 @@ impl OngoingInference {
         }
         let manifest = Manifest {
             warnings: opened.warnings.clone(),
-            ..run_folder::manifest(settings, known.identity.clone(), opened.consent.clone())
+            ..run_folder::manifest(
+                FolderKind::Inference,
+                settings,
+                known.identity.clone(),
+                opened.consent.clone(),
+            )
         };
         let folder = run_folder::create(output, &manifest, &manifest.settings.target, Content::Samples)?;
         folder.make_directory(PROBES_FOLDER)?;
         folder::write_known(&folder, &known)?;
-        OngoingInference::with(folder, manifest, known)
+        Ok(OngoingInference { folder, manifest, known, interrupt: interrupt()? })
     }
 
     /// Opens the folder for resuming, unless another process uses it.
     pub fn resumed(path: &Path) -> Result<OngoingInference> {
-        let (folder, manifest, document) = folder::open(path)?;
+        let (mut folder, manifest, document) = folder::open_unfinished(path)?;
         let checkpoint = folder::checkpoint(&folder, &document)?;
-        let known = Known { document, checkpoint };
-        // An earlier flashlab made folders without samples.
-        folder.make_directory("samples")?;
-        folder.rename_torn_segments()?;
-        let mut inference = OngoingInference::with(folder, manifest, known)?;
-        folder::count_pending_writes(&inference.folder, &mut inference.known)?;
-        Ok(inference)
+        let mut known = Known { document, checkpoint };
+        folder.lock()?;
+        if manifest.finished.is_none() {
+            run_folder::set_aside(&folder)?;
+            folder::count_pending_writes(&folder, &mut known)?;
+        }
+        Ok(OngoingInference { folder, manifest, known, interrupt: interrupt()? })
     }
 
-    fn with(
-        folder: RunFolder,
-        manifest: Manifest<InferenceSettings>,
-        known: Known,
-    ) -> Result<OngoingInference> {
-        let lock = folder.lock()?;
-        Ok(OngoingInference { folder, manifest, known, interrupt: interrupt()?, _lock: lock })
+    /// Notes that all parameters have their answers, if a killed process could not.
+    pub fn finish(&self) -> Result<()> {
+        match self.manifest.finished {
+            Some(_) => Ok(()),
+            None => Ok(self.folder.finish::<InferenceSettings>()?),
+        }
     }
 
     /// Removes findings that came from writes, because the device is another one, or in another state.
@@ -196,11 +199,21 @@ impl OngoingInference {
             writing_time: chosen.writing_time,
             interrupt: &self.interrupt,
         };
+        if self.manifest.finished.take().is_some()
+            && let Err(error) = self.folder.write_manifest(&self.manifest)
+        {
+            return (InferenceEnd::Interrupted, Err(error));
+        }
         let mut keeper = Keeper::new(&self.folder, &self.manifest, self.known.written);
         let groups = probes_for(&chosen.only);
         let ended =
             flashlab_infer::infer_probes(device.as_mut(), &settings, &mut self.known, &mut keeper, groups);
-        (ended, keeper.finish(&self.known))
+        let kept = keeper.finish(&self.known);
+        let kept = match ended {
+            InferenceEnd::Done => kept.and_then(|()| self.folder.finish::<InferenceSettings>()),
+            _ => kept,
+        };
+        (ended, kept)
     }
 }
 

@@ -44,7 +44,7 @@ impl<'a> Recorder<'a> {
     fn run_number(&mut self) -> Result<u32, SamplesError> {
         let number = match self.next_run {
             Some(number) => number,
-            None => self.folder.last_run()?.map_or(1, |last| last + 1),
+            None => self.folder.last_run().map_or(1, |last| last + 1),
         };
         self.next_run = Some(number + 1);
         Ok(number)

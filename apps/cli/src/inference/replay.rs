@@ -9,7 +9,7 @@ use flashlab_infer::{
     InferenceEnd, Known, PROBES_FOLDER, RecordedDevice, Recording, probes_for, replay_probes,
 };
 use flashlab_report::{confidence, shell_word};
-use flashlab_samples::Manifest;
+use flashlab_samples::{FolderKind, Manifest};
 
 use crate::arguments::InferencePrintOptions;
 use crate::inference::folder::{self, INFERENCE, PAGE};
@@ -26,7 +26,12 @@ pub fn replay(run: &Path, output: Option<&Path>, options: &InferencePrintOptions
     let settings = recorded_manifest.settings;
     let manifest: Manifest<InferenceSettings> = Manifest {
         warnings: recorded_manifest.warnings,
-        ..run_folder::manifest(settings, recorded_manifest.identity, recorded_manifest.consent)
+        ..run_folder::manifest(
+            FolderKind::Inference,
+            settings,
+            recorded_manifest.identity,
+            recorded_manifest.consent,
+        )
     };
     let chosen = &manifest.settings;
     let limits = recording.limits();
@@ -50,7 +55,10 @@ pub fn replay(run: &Path, output: Option<&Path>, options: &InferencePrintOptions
     // From the file, where numbers are rounded as those of the recording are.
     report_differences(&recorded, &folder.read_sealed(INFERENCE)?);
     match ended {
-        InferenceEnd::Done => show::print(&manifest, &known, Some(&folder.path().join(PAGE)), options),
+        InferenceEnd::Done => {
+            folder.finish::<InferenceSettings>()?;
+            show::print(&manifest, &known, Some(&folder.path().join(PAGE)), options)
+        }
         InferenceEnd::Diverged(reason) => {
             let word = shell_word(&folder.path().display().to_string());
             bail!(

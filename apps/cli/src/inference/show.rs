@@ -23,13 +23,15 @@ const NOT_YET: &str = "not looked at yet";
 /// Shows the inference in a run's folder, and writes its page into the folder or to `page`.
 pub fn show(path: &Path, page: Option<&Path>, options: &InferencePrintOptions) -> Result<()> {
     options.print.expectations.check(ExpectationKind::Inference)?;
-    let (folder, mut manifest, known) = folder::open(path)?;
+    let (folder, mut manifest, known) = folder::open_unfinished(path)?;
     match page {
         Some(page) => files::write_output(page, files::Output::Page, html(&folder, &manifest, &known))?,
         // If the folder is read-only, the findings are shown anyway.
         None => write_pages(&folder, &manifest, &known).unwrap_or_else(|error| tell!("{error}")),
     }
-    if let Some(warning) = unfinished(&manifest.settings, &known, path) {
+    let unfinished = unfinished(&manifest.settings, &known, path);
+    let left = || Some(("unfinished".to_owned(), format!("unfinished: {}", manifest.unfinished(path)?)));
+    if let Some(warning) = unfinished.or_else(left) {
         if options.print.table.json {
             tell!("{}", warning.1);
         }

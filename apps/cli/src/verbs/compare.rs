@@ -7,10 +7,11 @@ use anyhow::{Result, bail};
 use clap::Args;
 use flashlab_analysis::{ComparedRun, ExpectationKind, compare};
 use flashlab_input::InputKind;
+use flashlab_samples::{FolderKind, RunFolder};
 
 use crate::arguments::PrintOptions;
 use crate::exit::Usage;
-use crate::{csv_table, expectations, files, inference, output, recordings};
+use crate::{csv_table, expectations, files, output};
 
 /// Compare runs of bench or run: ratios with confidence intervals at each quantile
 #[derive(Args)]
@@ -71,13 +72,9 @@ impl Compare {
 fn check(folders: &[&Path]) -> Result<()> {
     let mut known: HashMap<Vec<u8>, &Path> = HashMap::new();
     for folder in folders {
-        let kind = match () {
-            () if inference::folder::is_inference(folder) => Some("an inference"),
-            () if recordings::open(folder).is_some() => Some("a recording"),
-            () => None,
-        };
-        if let Some(kind) = kind {
-            let folder = folder.display();
+        let kind = RunFolder::any_manifest(folder)?.kind;
+        if kind != FolderKind::Bench {
+            let (folder, kind) = (folder.display(), kind.name());
             bail!(Usage(format!(
                 "{folder} is {kind}: only runs of flashlab bench and flashlab run are compared"
             )));

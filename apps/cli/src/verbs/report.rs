@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use flashlab_analysis::ExpectationKind;
-use flashlab_samples::{RunFolder, SamplesError};
+use flashlab_samples::{FolderKind, RunFolder, SamplesError};
 
 use crate::arguments::{InferencePrintOptions, PrintOptions};
 use crate::exit::Usage;
@@ -41,14 +41,15 @@ impl Report {
         if let Some(page) = &self.output {
             files::check_output(page, files::Output::Page)?;
         }
-        if inference::folder::is_inference(run) {
+        let kind = RunFolder::any_manifest(run)?.kind;
+        if kind == FolderKind::Inference {
             return inference::show::show(run, self.output.as_deref(), &self.print);
         }
         if self.print.advise {
             bail!(Usage(format!("--advise is for runs of flashlab infer, and {} is none", run.display())));
         }
         let options = &self.print.print;
-        if let Some((folder, manifest)) = recordings::open(run) {
+        if kind == FolderKind::Recording {
             if self.output.is_some() {
                 bail!(Usage(format!(
                     "{} is a recording, which has no page: leave out --output",
@@ -56,7 +57,7 @@ impl Report {
                 )));
             }
             options.expectations.check_none("a recording")?;
-            return recordings::report(&folder, manifest, options.table);
+            return recordings::report(run, options.table);
         }
         options.expectations.check(ExpectationKind::Run)?;
         let (folder, _, _) = flashlab_bench::open_run(run)?;

@@ -7,15 +7,14 @@ use clap::Args;
 use flashlab_analysis::ExpectationKind;
 use flashlab_base::Identity;
 use flashlab_bench::{BenchManifest, Settings};
-use flashlab_samples::RunFolder;
+use flashlab_samples::{FolderKind, RunFolder};
 
 use crate::arguments::{ConsentOptions, EngineOptions, InferencePrintOptions};
 use crate::exit::Usage;
 use crate::inference::ongoing::OngoingInference;
 use crate::inference::settings::DEPTH;
-use crate::inference::{folder, show};
+use crate::inference::show;
 use crate::measurement::Measurement;
-use crate::recordings;
 use crate::scratch;
 use crate::selection::Selection;
 use crate::target::{self, Candidate, Opened, Opening};
@@ -37,15 +36,23 @@ pub struct Resume {
 impl Resume {
     /// Does what is left of the run.
     pub fn run(self) -> Result<()> {
-        if folder::is_inference(&self.run) {
-            return self.inference();
-        }
-        if let Some((_, manifest)) = recordings::open(&self.run) {
-            bail!(Usage(format!(
-                "{} is a recording of flashlab {}, which cannot be resumed: run its command again with another --output",
-                self.run.display(),
-                manifest.settings.recorded_by
-            )));
+        let manifest = RunFolder::any_manifest(&self.run)?;
+        match manifest.kind {
+            FolderKind::Inference => return self.inference(),
+            FolderKind::Bench => {}
+            kind => {
+                let (run, command) = (self.run.display(), manifest.command.join(" "));
+                let again = match kind {
+                    FolderKind::Sweep => {
+                        format!("run its command again with its folder as --output to continue: {command}")
+                    }
+                    FolderKind::WearOut => {
+                        format!("show one of its rounds: flashlab report {run}/round-000")
+                    }
+                    _ => format!("run its command again with another --output: {command}"),
+                };
+                bail!(Usage(format!("{run} is {}, which cannot be resumed: {again}", kind.name())));
+            }
         }
         if self.print.advise {
             bail!(Usage(format!(
@@ -57,7 +64,7 @@ impl Resume {
     }
 
     fn measurement(&self) -> Result<()> {
-        let (folder, manifest, plans) = flashlab_bench::open_run(&self.run)?;
+        let (folder, manifest, plans) = flashlab_bench::open_run_to_resume(&self.run)?;
         let selection = Selection { texts: manifest.plans.clone(), plans };
         self.print.print.expectations.check_names(&selection.experiments(&manifest.settings))?;
         let opening = Opening::as_before(&manifest.identity, selection.depth());
@@ -116,6 +123,7 @@ impl Resume {
                 return inference.infer(&mut opened.device, &self.print);
             }
         }
+        inference.finish()?;
         tell!("nothing is left to infer: all parameters are known");
         show::show(&self.run, None, &self.print)
     }

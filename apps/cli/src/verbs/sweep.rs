@@ -4,6 +4,8 @@
 //! Each combination of the values is a separate profile, stored next to its run. So every run can be
 //! repeated, reported and compared. The runs share nothing: neither their order nor the number of cores
 //! changes a figure.
+//!
+//! A sweep that was interrupted is continued by the same command with the same folder: finished points are kept, others run again.
 
 // The comments on options are help texts, in which [ ] marks what may be left out.
 #![allow(rustdoc::broken_intra_doc_links)]
@@ -17,10 +19,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use flashlab_base::{Identity, ProfileName, Seed, SimulatedTarget, Target};
-use flashlab_bench::{BenchManifest, SWEEP, Settings, Silent, Thoroughness};
+use flashlab_bench::{BenchManifest, Settings, Silent, Thoroughness};
 use flashlab_report::{Sweep as SweepDocument, SweepPoint};
+use flashlab_samples::seal::TOML;
+use flashlab_samples::{FolderKind, Manifest, RunFolder, SamplesError};
 use flashlab_sim::Profile;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::arguments::{self, CapacityOption, TableOptions};
 use crate::exit::Usage;
@@ -33,6 +37,7 @@ use crate::{csv_table, files, output};
 
 /// More combinations than a table can usefully show.
 const MOST_POINTS: usize = 1000;
+const DOCUMENT: &str = "sweep.json";
 const PAGE: &str = "sweep.html";
 
 /// Run a plan on a simulated device with other values of its profile's keys, on all cores
@@ -68,8 +73,19 @@ pub struct Sweep {
     table: TableOptions,
 }
 
+/// What a sweep is: only one with the same is continued.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct SweepSettings {
+    /// Those of each run; the target and its size are those of the profile that is varied.
+    run: Settings,
+    /// The profile that is varied, as TOML.
+    profile: String,
+    /// The keys and their values.
+    sets: Vec<Setting>,
+}
+
 /// A key and its values.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Setting {
     key: String,
     values: Vec<String>,
@@ -116,7 +132,10 @@ struct CsvRow<'a> {
 impl Sweep {
     /// Runs all combinations, writes the page and prints the table.
     pub fn run(self) -> Result<()> {
-        run_folder::check_output(self.output.as_deref())?;
+        let begun = self.output.as_deref().filter(|path| RunFolder::any_manifest(path).is_ok());
+        if begun.is_none() {
+            run_folder::check_output(self.output.as_deref())?;
+        }
         let Target::Simulated(SimulatedTarget { profile: name, state: None }) = &self.target else {
             bail!(Usage(format!(
                 "{} is not swept: give a simulated device without a saved state, as sim:tlc-sata",
@@ -139,14 +158,24 @@ impl Sweep {
         for point in &points {
             selection.check(&settings(&point.profile), &point.profile.identity())?;
         }
-        let manifest =
-            run_folder::manifest(settings(&profile), profile.identity(), "none needed: simulated".into());
-        let folder = run_folder::create(
-            self.output.as_deref(),
-            &manifest,
-            &self.target.to_string(),
-            Content::Documents,
-        )?;
+        let sweep = SweepSettings {
+            run: settings(&profile),
+            profile: self.varied(&profile)?,
+            sets: self.sets.clone(),
+        };
+        let manifest = Manifest {
+            plans: selection.texts.clone(),
+            ..run_folder::manifest(FolderKind::Sweep, sweep, profile.identity(), UNNEEDED.to_owned())
+        };
+        let folder = match begun {
+            Some(path) => continued(path, &manifest)?,
+            None => run_folder::create(
+                self.output.as_deref(),
+                &manifest,
+                &self.target.to_string(),
+                Content::Documents,
+            )?,
+        };
         tell!(
             "{} runs of {} on {}, of which up to {} at a time",
             points.len(),
@@ -154,7 +183,7 @@ impl Sweep {
             self.target,
             cores()
         );
-        let rows = self.run_all(folder.path(), &points, &settings)?;
+        let rows = self.run_all(&folder, &points, &settings)?;
         let document = SweepDocument {
             device: profile.name.clone(),
             plan: selection.plans.first().map_or(String::new(), |plan| plan.name.clone()),
@@ -163,8 +192,9 @@ impl Sweep {
             keys: self.sets.iter().map(|set| set.key.clone()).collect(),
             points: rows,
         };
-        folder.write_json(SWEEP, &document)?;
+        folder.write_json(DOCUMENT, &document)?;
         folder.write_text(PAGE, &flashlab_report::sweep_html(&document))?;
+        folder.finish::<SweepSettings>()?;
         self.print(&document, &folder.path().join(PAGE))
     }
 
@@ -204,10 +234,7 @@ impl Sweep {
             };
             combinations = combinations.iter().flat_map(longer).collect();
         }
-        let mut text = profile.to_toml();
-        if let Some(size) = self.capacity.capacity {
-            text = profile.resized(size)?.to_toml();
-        }
+        let text = self.varied(profile)?;
         let point = |(index, values): (usize, Vec<String>)| {
             let mut table: toml::Table = toml::from_str(&text).context("a profile is TOML")?;
             for (set, value) in self.sets.iter().zip(&values) {
@@ -221,10 +248,18 @@ impl Sweep {
         combinations.into_iter().enumerate().map(point).collect()
     }
 
+    /// The profile whose keys are varied, as TOML.
+    fn varied(&self, profile: &Profile) -> Result<String> {
+        Ok(match self.capacity.capacity {
+            Some(size) => profile.resized(size)?.to_toml(),
+            None => profile.to_toml(),
+        })
+    }
+
     /// Runs all points, as many at a time as there are cores, and returns their rows in the order of the points.
     fn run_all(
         &self,
-        folder: &Path,
+        folder: &RunFolder,
         points: &[Point],
         settings: &(impl Fn(&Profile) -> Settings + Sync),
     ) -> Result<Vec<SweepPoint>> {
@@ -254,22 +289,24 @@ impl Sweep {
         done.sort_by_key(|(index, _)| *index);
         let rows = done.into_iter().map(|(_, result)| result).collect::<Result<Vec<_>>>()?;
         if rows.len() < points.len() {
-            return Err(anyhow!("interrupted; what was run is in {}", folder.display()));
+            let folder = folder.path().display();
+            return Err(anyhow!(
+                "interrupted; what was run is in {folder}; to continue, run the command again with --output {folder}"
+            ));
         }
         Ok(rows)
     }
 
     fn run_point(
         &self,
-        folder: &Path,
+        folder: &RunFolder,
         point: &Point,
         settings: Settings,
         interrupt: &AtomicBool,
     ) -> Result<SweepPoint> {
-        let path = folder.join(&point.folder);
-        let file = folder.join(format!("{}.toml", point.folder));
-        fs::write(&file, point.profile.to_toml())
-            .with_context(|| format!("cannot write {}", file.display()))?;
+        let path = folder.path().join(&point.folder);
+        let file = folder.path().join(format!("{}.toml", point.folder));
+        folder.write_text(&format!("{}.toml", point.folder), &TOML.sealed(&point.profile.to_toml()))?;
         let named = ProfileName::File(file.display().to_string());
         let named = Target::Simulated(SimulatedTarget { profile: named, state: None });
         let name = target::absolute(&named)?.to_string();
@@ -279,10 +316,20 @@ impl Sweep {
         let selection = Selection::named(&self.plan)?;
         let manifest = BenchManifest {
             plans: selection.texts,
-            ..run_folder::manifest(settings, identity, "none needed: simulated".to_owned())
+            ..run_folder::manifest(FolderKind::Bench, settings, identity, UNNEEDED.to_owned())
         };
-        let run = flashlab_samples::RunFolder::create(&path, &manifest)?;
-        flashlab_bench::bench(device.as_mut(), &run, &manifest, interrupt, &Silent)?;
+        let run = match finished_point(&path, &manifest) {
+            Some(run) => run,
+            None => {
+                // A part of a point that was interrupted: a new device measures it from the start.
+                if path.symlink_metadata().is_ok() {
+                    fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+                }
+                let run = RunFolder::create(&path, &manifest)?;
+                flashlab_bench::bench(device.as_mut(), &run, &manifest, interrupt, &Silent)?;
+                run
+            }
+        };
         let (findings, traces) = flashlab_bench::rebuild(&path)?;
         run.write_json("summary.json", &findings)?;
         run.write_json("traces.json", &traces)?;
@@ -301,6 +348,38 @@ impl Sweep {
         let pairs = self.sets.iter().zip(values).map(|(set, value)| format!("{} = {value}", set.key));
         pairs.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// The consent in the manifests.
+const UNNEEDED: &str = "none needed: simulated";
+
+/// Opens the folder of a sweep that was interrupted, if it is the same sweep.
+fn continued(path: &Path, manifest: &Manifest<SweepSettings>) -> Result<RunFolder> {
+    let (mut folder, before) = RunFolder::open::<SweepSettings>(path, &[FolderKind::Sweep])?;
+    if before.finished.is_some() {
+        bail!(SamplesError::Exists { path: path.to_owned() });
+    }
+    let is_same = (&before.settings, &before.plans, &before.flashlab)
+        == (&manifest.settings, &manifest.plans, &manifest.flashlab);
+    if !is_same {
+        bail!(Usage(format!(
+            "{} is unfinished, and of another sweep: it was begun with `{}` by flashlab {}; give another --output",
+            path.display(),
+            before.command.join(" "),
+            before.flashlab
+        )));
+    }
+    folder.lock()?;
+    run_folder::set_aside(&folder)?;
+    tell!("continuing the sweep in {}: its finished points are kept", path.display());
+    Ok(folder)
+}
+
+/// The run of a point that is finished and whole, and was made with the same settings.
+fn finished_point(path: &Path, manifest: &BenchManifest) -> Option<RunFolder> {
+    let (run, before) = RunFolder::open::<Settings>(path, &[FolderKind::Bench]).ok()?;
+    let is_same = (&before.settings, &before.plans) == (&manifest.settings, &manifest.plans);
+    (is_same && before.finished.is_some()).then_some(run)
 }
 
 fn cores() -> usize {

@@ -29,7 +29,7 @@ use flashlab_engine::{Control, StopReason};
 use flashlab_plan::{IoSize, Pattern, Space};
 use flashlab_report::InferenceJson;
 use flashlab_report::units::digits;
-use flashlab_samples::{Sample, write_json};
+use flashlab_samples::{FolderKind, Sample};
 use flashlab_sim::flash_device::Statistics;
 use serde::{Serialize, Serializer};
 
@@ -39,8 +39,9 @@ use crate::inference::ongoing::OngoingInference;
 use crate::inference::settings::{DEPTH, InferenceSettings, ProbeOptions};
 use crate::interrupt::interrupt;
 use crate::progress::Bar;
+use crate::run_folder::{self, Content};
 use crate::target::{self, Candidate, OpenDevice, Opened, Opening};
-use crate::{flash_statistics, output, run_folder};
+use crate::{flash_statistics, output};
 
 /// The size of the IOs of a full write, unless the device is smaller.
 const IO_SIZE: Bytes = Bytes::mib(1);
@@ -141,7 +142,7 @@ impl WearOut {
         if is_simulated {
             self.announce(&settings, &identity);
         }
-        let rounds = self.wear_out(&mut opened, &settings)?;
+        let rounds = self.wear_out(&mut opened, &settings, identity)?;
         tell!("rounds: {}", self.output.display());
         match self.json {
             true => output::json(&rounds),
@@ -166,9 +167,17 @@ impl WearOut {
         );
     }
 
-    fn wear_out(&self, opened: &mut Opened, settings: &InferenceSettings) -> Result<Vec<Round>> {
-        let folder = &self.output;
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fn wear_out(
+        &self,
+        opened: &mut Opened,
+        settings: &InferenceSettings,
+        identity: Identity,
+    ) -> Result<Vec<Round>> {
+        let manifest =
+            run_folder::manifest(FolderKind::WearOut, settings.clone(), identity, opened.consent.clone());
+        let target = self.target.to_string();
+        let run = run_folder::create(Some(&self.output), &manifest, &target, Content::Documents)?;
+        let folder = run.path();
         let interrupt = interrupt()?;
         let mut rounds: Vec<Round> = Vec::new();
         let (mut full_writes, mut written, mut end) = (0, Bytes::ZERO, None);
@@ -206,12 +215,13 @@ impl WearOut {
                 findings: known,
             });
             written += spent;
-            write_json(folder, "wear.json", &rounds)?;
+            run.write_json("wear.json", &rounds)?;
             if let Some(end) = &end {
                 tell!("the device {end}");
                 break;
             }
         }
+        run.finish::<InferenceSettings>()?;
         Ok(rounds)
     }
 }

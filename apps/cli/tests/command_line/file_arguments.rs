@@ -14,14 +14,14 @@ use crate::support::{
 };
 
 /// A line of the table.
-struct FileArgument {
-    verb: &'static str,
-    name: &'static str,
-    usage: &'static str,
+pub struct FileArgument {
+    pub verb: &'static str,
+    pub name: &'static str,
+    pub usage: &'static str,
     command: &'static str,
 }
 
-fn file_arguments() -> impl Iterator<Item = FileArgument> {
+pub fn file_arguments() -> impl Iterator<Item = FileArgument> {
     let rows = include_str!("../file_arguments.tsv").lines().filter(|line| !line.starts_with('#'));
     rows.map(|row| {
         let cells: Vec<&str> = row.split('\t').collect();
@@ -279,7 +279,13 @@ fn what_somebody_uses_is_not_opened_for_writing() {
             let Some(file) = used_file(&directory, usage, is_volume) else { continue };
             let Some(_in_use) = begin_use(&directory, usage, &file) else { continue };
             let before = fs::read(&file).unwrap();
-            let names = other_names(&directory, &file);
+            let mut names = other_names(&directory, &file);
+            // The last name leads to the file through another mount of the directory.
+            let bound =
+                Mount::new(&["--bind", directory.path(".").to_str().unwrap()], &directory.path("bound"));
+            if bound.is_some() {
+                names.push(format!("bound/{}", file.file_name().unwrap().to_str().unwrap()));
+            }
             let concerned = file_arguments().filter(|argument| match argument.usage {
                 "volume" => is_volume,
                 "write" | "backing" => !is_volume,

@@ -164,8 +164,8 @@ fn what_cannot_be_modelled_is_told() {
             2,
             "is too little for 129 zones",
         ),
-        (&["model", "fit", "replayed"], 2, "contains no run of bench, run or model fit: it was made by `"),
-        (&["model", "twin", "replayed", "-o", "twin.toml"], 2, "contains no run of bench"),
+        (&["model", "fit", "replayed"], 2, "is a recording, made by `"),
+        (&["model", "twin", "replayed", "-o", "twin.toml"], 2, "is a recording, made by `"),
         (&["model", "fit", "small.toml"], 3, "give --overwrite-file"),
         (&["model", "predict", "model.json", "--size", "4KiB"], 2, "is no model of flashlab model fit"),
         (

@@ -42,7 +42,7 @@ fn less_over_provisioning_costs_write_amplification() {
     // Each point is a run, and its profile repeats it.
     let ran = directory.flashlab(&["report", "a"]);
     assert_eq!(ran.code, Some(2), "{ran}");
-    assert!(ran.err.contains("contains a sweep: give one of its runs"), "{ran}");
+    assert!(ran.err.contains("is a sweep, made by `"), "{ran}");
     directory.succeeds(&["report", "a/point-001"]);
     let again =
         ["run", "rw.toml", "sim:./a/point-002.toml", "--state", "steady", "--repetitions", "1", "--csv"];

@@ -140,7 +140,7 @@ fn manifests_that_are_damaged() {
     let [report, resume] = manifest_with(|_| "{\n  \"version\": 1,\n  \"flashlab\": \"0.".to_owned());
     insta::assert_snapshot!(report, @"flashlab: run/manifest.json: EOF while parsing a string at line 3 column 17");
     assert_eq!(report, resume);
-    insta::assert_snapshot!(manifest_with(|text| text.replace("\"version\": 1", "\"version\": 99"))[0], @"flashlab: run/manifest.json: has version 99, and this program reads version 1: read it with flashlab 0.1.0, which wrote it");
+    insta::assert_snapshot!(manifest_with(|text| text.replace("\"version\": 2", "\"version\": 99"))[0], @"flashlab: run/manifest.json: has version 99, and this program reads version 2: read it with flashlab 0.1.0, which wrote it");
     let [report, resume] = manifest_with(|text| text.replace("io_count = 200", "io_cuont = 200"));
     insta::assert_snapshot!(report, @"flashlab: run/manifest.json: plan 1:9: unknown key `io_cuont`: did you mean `io_count`?");
     assert_eq!(report, resume);
@@ -256,13 +256,13 @@ fn a_run_with_other_things_than_files() {
     }
     insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @r"
     exit 2
-    flashlab: run/samples/run-00001-00001.parquet: it is a pipe and not a file: remove it, or put the run's own file back
+    flashlab: run/samples/run-00001-00001.parquet: files.jsonl does not list it: it does not belong to this run; remove it, or restore the folder
     ");
     fs::remove_file(&pipe).unwrap();
     fs::create_dir(&pipe).unwrap();
     insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @r"
     exit 2
-    flashlab: run/samples/run-00001-00001.parquet: Is a directory (os error 21): remove it, or put the run's own file back
+    flashlab: run/samples/run-00001-00001.parquet: files.jsonl does not list it: it does not belong to this run; remove it, or restore the folder
     ");
     fs::remove_dir(&pipe).unwrap();
     fs::write(directory.path("run/manifest.json"), b"{\xff}").unwrap();
@@ -278,6 +278,6 @@ fn a_run_without_its_samples() {
     fs::remove_dir_all(directory.path("run/samples")).unwrap();
     insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @r"
     exit 2
-    flashlab: cannot read run/samples: No such file or directory (os error 2)
+    flashlab: run/samples/run-00001-00000.parquet: is missing, and files.jsonl lists it; restore it, or measure again
     ");
 }

@@ -11,7 +11,7 @@ use flashlab_bench::{
 };
 use flashlab_device::Device;
 use flashlab_plan::Plan;
-use flashlab_samples::{MANIFEST_VERSION, RunFolder, Sample};
+use flashlab_samples::{FolderKind, MANIFEST_VERSION, RunFolder, Sample};
 use flashlab_sim::Profile;
 use tempfile::TempDir;
 
@@ -44,6 +44,7 @@ impl Lab {
         };
         let manifest = BenchManifest {
             version: MANIFEST_VERSION,
+            kind: FolderKind::Bench,
             flashlab: "0.1.0".to_owned(),
             command: Vec::new(),
             started: "2026-01-01T00:00:00Z".to_owned(),
@@ -55,7 +56,7 @@ impl Lab {
             warnings: Vec::new(),
             overhead_ns_per_io: None,
             clock_ns_per_reading: None,
-            run_lines: None,
+            finished: None,
         };
         let temporary = tempfile::tempdir().unwrap();
         Lab { directory: temporary.path().to_owned(), _temporary: temporary, profile, manifest }
@@ -87,7 +88,7 @@ impl Lab {
     /// The folder; created if it does not exist.
     pub fn folder(&self) -> RunFolder {
         match self.path().exists() {
-            true => RunFolder::open::<Settings>(&self.path()).unwrap().0,
+            true => RunFolder::open_unverified::<Settings>(&self.path(), &[FolderKind::Bench]).unwrap().0,
             false => RunFolder::create(&self.path(), &self.manifest).unwrap(),
         }
     }

@@ -106,7 +106,7 @@ impl MeasuredRuns {
     pub fn read(path: &Path) -> Result<MeasuredRuns, ModelError> {
         let (folder, manifest, _) = open_run(path)?;
         let records: Vec<RunRecord> = flashlab_bench::records(&folder)?;
-        let index = folder.segment_index()?;
+        let index = folder.segment_index();
         let (mut runs, mut samples) = (Vec::new(), Vec::new());
         for record in records.into_iter().filter(|record| record.ended.is_some()) {
             let name = format!("{}: run {}", path.display(), record.run);
@@ -114,8 +114,15 @@ impl MeasuredRuns {
             let Some(experiment) = plan.experiments.pop() else {
                 return Err(ModelError::Input(format!("{name} has no pattern: the file is damaged")));
             };
+            let processes = experiment.pattern.parallel_degree;
             let (mut ios, mut counted, mut served) = (Vec::new(), Vec::new(), Vec::new());
+            let mut stranger = None;
             index.each_sample(record.run, |sample| {
+                // A number from a file is a length here: it is one that the pattern has.
+                if sample.process >= processes {
+                    stranger = Some(sample.process);
+                    return;
+                }
                 if sample.errno == 0 {
                     served.push(*sample);
                 }
@@ -128,6 +135,12 @@ impl MeasuredRuns {
                     counted.push((sample.process, sample.position, sample.response().0));
                 }
             })?;
+            if let Some(process) = stranger {
+                return Err(ModelError::Input(format!(
+                    "{name} has samples of process {process}, and its pattern has {processes} processes: its samples are \
+                     damaged or those of another run; restore the folder"
+                )));
+            }
             counted.sort_unstable();
             served.sort_by_key(|sample| (sample.submitted, sample.process, sample.position));
             samples.push(served);

@@ -10,7 +10,7 @@ use flashlab_model::{
     RunPoint, TuneSurroundings, TuneTarget, WorkloadRequest, read_model, run_points, tune,
 };
 use flashlab_plan::{Plan, Space};
-use flashlab_samples::{MANIFEST_VERSION, Manifest, RunFolder};
+use flashlab_samples::{FolderKind, MANIFEST_VERSION, Manifest, RunFolder};
 use flashlab_sim::Profile;
 use flashlab_sim::profile::ThroughputClass;
 
@@ -40,6 +40,7 @@ fn measured(device: &mut dyn Device, plans: &[Plan]) -> Vec<RunPoint> {
     };
     let manifest: BenchManifest = Manifest {
         version: MANIFEST_VERSION,
+        kind: FolderKind::Bench,
         flashlab: "test".to_owned(),
         command: Vec::new(),
         started: "2026-01-01T00:00:00Z".to_owned(),
@@ -51,7 +52,7 @@ fn measured(device: &mut dyn Device, plans: &[Plan]) -> Vec<RunPoint> {
         warnings: Vec::new(),
         overhead_ns_per_io: None,
         clock_ns_per_reading: None,
-        run_lines: None,
+        finished: None,
     };
     let path = directory.path().join("run");
     let folder = RunFolder::create(&path, &manifest).unwrap();

@@ -41,7 +41,7 @@ fn a_full_disk_ends_the_run_and_what_was_written_stays() {
         }
     };
     let folder = folder(&directory.path().join("run"));
-    let mut recording = Recording::start(&folder.samples());
+    let mut recording = Recording::start(&folder);
     let samples = |seed| random_reads(Bytes::gib(64), 10_000_000, Seed(seed));
 
     let mut lanes = recording.start_run(1, 1).unwrap();

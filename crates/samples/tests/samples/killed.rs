@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use flashlab_base::{Bytes, Nanos, Seed};
-use flashlab_samples::{Recording, RunFolder, Sample};
+use flashlab_samples::{FolderKind, Recording, RunFolder, Sample};
 
 use crate::synthetic::{folder, random_reads, read, record};
 
@@ -27,7 +27,7 @@ fn paced(sample: Sample, begin: Instant) -> Sample {
 fn records_until_it_is_killed() {
     let Some(path) = std::env::var_os(CHILD) else { return };
     let folder = folder(path.as_ref());
-    let mut recording = Recording::start(&folder.samples());
+    let mut recording = Recording::start(&folder);
     let mut lanes = recording.start_run(1, 1).unwrap();
     let begin = Instant::now();
     for sample in random_reads(Bytes::gib(64), u64::MAX, SEED) {
@@ -67,8 +67,8 @@ fn a_killed_process_leaves_all_but_its_last_second() {
     child.wait().unwrap();
     assert!(at > SECONDS * 1_000_000_000, "the child ended by itself after {recorded} samples");
 
-    let (folder, _) = RunFolder::open::<String>(&path).unwrap();
-    for aside in folder.rename_torn_segments().unwrap() {
+    let (folder, _) = RunFolder::open::<String>(&path, FolderKind::ALL).unwrap();
+    for aside in folder.set_aside().unwrap() {
         println!("set aside {}: {}", aside.path.display(), aside.reason);
     }
     let found = read(&folder, 1);
@@ -90,18 +90,26 @@ fn torn_segments_are_set_aside_with_a_reason() {
     let directory = tempfile::tempdir().unwrap();
     let folder = folder(&directory.path().join("run"));
     record(&folder, 1, random_reads(Bytes::gib(1), 5000, Seed(1)));
-    let whole = std::fs::read(&folder.segments(1).unwrap()[0]).unwrap();
+    let whole = std::fs::read(&folder.segments(1)[0]).unwrap();
     let samples = folder.samples();
+    record(&folder, 2, random_reads(Bytes::gib(1), 10, Seed(2)));
+    record(&folder, 3, random_reads(Bytes::gib(1), 10, Seed(3)));
+    let listed = |run: u32| folder.segments(run).remove(0);
+    std::fs::write(listed(2), &whole[..whole.len() / 2]).unwrap();
+    std::fs::remove_file(listed(3)).unwrap();
     std::fs::write(samples.join("run-00001-00001.part"), &whole[..whole.len() / 2]).unwrap();
     std::fs::write(samples.join("run-00001-00002.parquet"), &whole[..whole.len() / 2]).unwrap();
     std::fs::write(samples.join("run-00001-00003.parquet"), vec![0; whole.len()]).unwrap();
     std::fs::write(samples.join("run-00001-00004.parquet"), "").unwrap();
 
-    let mut aside = folder.rename_torn_segments().unwrap();
+    let mut aside = folder.set_aside().unwrap();
     aside.sort_by(|a, b| a.path.cmp(&b.path));
     let names: Vec<_> = aside.iter().map(|aside| aside.path.file_name().unwrap().to_str().unwrap()).collect();
-    assert_eq!(names, (1..=4).map(|number| format!("run-00001-0000{number}.torn")).collect::<Vec<_>>());
+    let torn = (1..=4).map(|number| format!("run-00001-0000{number}.torn"));
+    let others = ["run-00002-00000.torn", "run-00003-00000.parquet"].map(str::to_owned);
+    assert_eq!(names, torn.chain(others).collect::<Vec<_>>());
     assert!(aside.iter().all(|aside| !aside.reason.is_empty()));
     assert_eq!(read(&folder, 1).len(), 5000, "the whole segment stays");
-    assert_eq!(folder.rename_torn_segments().unwrap(), []);
+    assert!(folder.segments(2).is_empty() && folder.segments(3).is_empty());
+    assert_eq!(folder.set_aside().unwrap(), []);
 }

@@ -1,7 +1,7 @@
 //! Recording from several threads, over many segments and runs.
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
-use flashlab_samples::{Column, Recording, RunFolder, Sample};
+use flashlab_samples::{Column, FolderKind, Recording, RunFolder, Sample};
 
 use crate::synthetic::{folder, manifest, mixed_ios, random_reads, read, record};
 
@@ -12,7 +12,7 @@ fn every_sample_of_every_process_is_read_back_in_its_order() {
     const EACH: u64 = 400_000;
     let directory = tempfile::tempdir().unwrap();
     let folder = folder(&directory.path().join("run"));
-    let mut recording = Recording::start(&folder.samples());
+    let mut recording = Recording::start(&folder);
     for run in 1..=2 {
         let seed = move |process| Seed(u64::from(100 * run + process));
         let lanes = recording.start_run(run, PROCESSES).unwrap();
@@ -28,7 +28,7 @@ fn every_sample_of_every_process_is_read_back_in_its_order() {
         // In a different order than they were started.
         let lanes = measuring.into_iter().rev().map(|thread| thread.join().unwrap()).collect();
         recording.finish_run(lanes).unwrap();
-        assert!(folder.segments(run).unwrap().len() > 1);
+        assert!(folder.segments(run).len() > 1);
 
         let mut expected: Vec<_> =
             (0..PROCESSES).map(|process| mixed_ios(process, EACH, seed(process))).collect();
@@ -39,8 +39,8 @@ fn every_sample_of_every_process_is_read_back_in_its_order() {
             .unwrap();
         assert!(expected.iter_mut().all(|samples| samples.next().is_none()));
     }
-    assert_eq!(folder.last_run().unwrap(), Some(2));
-    assert_eq!(folder.rename_torn_segments().unwrap(), []);
+    assert_eq!(folder.last_run(), Some(2));
+    assert_eq!(folder.set_aside().unwrap(), []);
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn the_same_samples_give_the_same_files() {
     let files = |name: &str| {
         let folder = folder(&directory.path().join(name));
         record(&folder, 1, random_reads(Bytes::gib(1), 100_000, Seed(2)));
-        let segments = folder.segments(1).unwrap();
+        let segments = folder.segments(1);
         assert!(segments.len() > 1);
         segments.iter().map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>()
     };
@@ -73,7 +73,7 @@ fn an_open_loop_that_lags_behind_makes_no_more_files_than_another() {
         errno: 0,
     });
     record(&folder, 1, late);
-    let segments = folder.segments(1).unwrap().len();
+    let segments = folder.segments(1).len();
     assert!((2..=20).contains(&segments), "{segments}");
 }
 
@@ -81,7 +81,7 @@ fn an_open_loop_that_lags_behind_makes_no_more_files_than_another() {
 fn a_long_run_in_virtual_time_is_one_file() {
     let directory = tempfile::tempdir().unwrap();
     let folder = folder(&directory.path().join("run"));
-    let mut recording = Recording::start_virtual(&folder.samples());
+    let mut recording = Recording::start_virtual(&folder);
     let mut lanes = recording.start_run(1, 1).unwrap();
     // Writes of half a second each, for more than an hour.
     let slow = |(position, sample): (usize, Sample)| {
@@ -97,14 +97,14 @@ fn a_long_run_in_virtual_time_is_one_file() {
     samples.iter().for_each(|sample| assert!(lanes[0].record(sample).is_continue()));
     assert_eq!(recording.finish_run(lanes).unwrap(), 0, "nothing to wait for");
     assert_eq!(read(&folder, 1), samples);
-    assert_eq!(folder.segments(1).unwrap().len(), 1);
+    assert_eq!(folder.segments(1).len(), 1);
 }
 
 #[test]
 fn a_finished_run_is_whole_even_when_it_was_short() {
     let directory = tempfile::tempdir().unwrap();
     let folder = folder(&directory.path().join("run"));
-    let mut recording = Recording::start(&folder.samples());
+    let mut recording = Recording::start(&folder);
     for run in 0..20 {
         let samples: Vec<Sample> = mixed_ios(0, u64::from(run), Seed(1)).collect();
         let mut lanes = recording.start_run(run, 1).unwrap();
@@ -119,7 +119,7 @@ fn samples_of_a_run_that_is_not_finished_are_written_when_the_recording_ends() {
     let directory = tempfile::tempdir().unwrap();
     let folder = folder(&directory.path().join("run"));
     let samples: Vec<Sample> = random_reads(Bytes::gib(1), 100_000, Seed(3)).collect();
-    let mut recording = Recording::start(&folder.samples());
+    let mut recording = Recording::start(&folder);
     let mut lanes = recording.start_run(1, 1).unwrap();
     samples.iter().for_each(|sample| assert!(lanes[0].record(sample).is_continue()));
     drop(recording);
@@ -155,19 +155,20 @@ fn segments_are_ordered_by_number_and_other_files_are_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let folder = folder(&directory.path().join("run"));
     for name in [
-        "run-00001-99999.parquet",
         "run-00001-100000.parquet",
+        "run-00001-99999.parquet",
         "run-100000-00000.parquet",
         "run-00001-00000.torn",
         "run-00001-x.parquet",
         "notes.txt",
     ] {
-        std::fs::write(folder.samples().join(name), "").unwrap();
+        folder.write_plan(&format!("samples/{name}"), "").unwrap();
     }
-    let names: Vec<_> = folder.segments(1).unwrap();
+    std::fs::write(folder.samples().join("run-00001-00007.parquet"), "not listed").unwrap();
+    let names: Vec<_> = folder.segments(1);
     let names: Vec<_> = names.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
     assert_eq!(names, ["run-00001-99999.parquet", "run-00001-100000.parquet"]);
-    assert_eq!(folder.last_run().unwrap(), Some(100_000));
+    assert_eq!(folder.last_run(), Some(100_000));
 }
 
 #[test]
@@ -175,11 +176,11 @@ fn the_manifest_is_read_back_and_a_folder_is_never_overwritten() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run");
     folder(&path);
-    let (_, found) = RunFolder::open::<String>(&path).unwrap();
+    let (_, found) = RunFolder::open::<String>(&path, FolderKind::ALL).unwrap();
     assert_eq!(found, manifest());
     let error = RunFolder::create(&path, &manifest()).unwrap_err().to_string();
     assert!(error.contains("flashlab resume"), "{error}");
-    let error = RunFolder::open::<String>(directory.path()).unwrap_err().to_string();
+    let error = RunFolder::open::<String>(directory.path(), FolderKind::ALL).unwrap_err().to_string();
     assert!(error.contains("contains no run"), "{error}");
 }
 
@@ -189,7 +190,7 @@ fn another_version_is_refused_by_its_number() {
     let path = directory.path().join("run");
     folder(&path);
     std::fs::write(path.join("manifest.json"), r#"{"version": 7, "other": "fields"}"#).unwrap();
-    let error = RunFolder::open::<String>(&path).unwrap_err().to_string();
+    let error = RunFolder::open::<String>(&path, FolderKind::ALL).unwrap_err().to_string();
     assert!(error.contains("version 7") && error.contains("manifest.json"), "{error}");
 }
 
@@ -215,9 +216,12 @@ fn a_torn_line_is_left_out_and_then_replaced() {
 #[test]
 fn only_one_measures_into_a_folder_at_a_time() {
     let directory = tempfile::tempdir().unwrap();
-    let folder = folder(&directory.path().join("run"));
-    let lock = folder.lock().unwrap();
-    assert!(folder.lock().unwrap_err().to_string().contains("another flashlab is measuring into it"));
-    drop(lock);
-    folder.lock().unwrap();
+    let path = directory.path().join("run");
+    let folder = folder(&path);
+    let (mut other, _) = RunFolder::open::<String>(&path, FolderKind::ALL).unwrap();
+    assert!(RunFolder::is_in_use(&path));
+    assert!(other.lock().unwrap_err().to_string().contains("another flashlab is measuring into it"));
+    drop(folder);
+    assert!(!RunFolder::is_in_use(&path));
+    other.lock().unwrap();
 }

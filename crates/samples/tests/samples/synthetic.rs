@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use flashlab_base::{Bytes, Identity, Mode, Nanos, Prng, Seed};
-use flashlab_samples::{MANIFEST_VERSION, Manifest, Recording, RunFolder, Sample};
+use flashlab_samples::{FolderKind, MANIFEST_VERSION, Manifest, Recording, RunFolder, Sample};
 
 /// Samples of a closed loop: random 4 KiB reads over `space`, one after the other. Each takes about 60 us
 /// with log-normal jitter, with a short time of the program between them.
@@ -67,6 +67,7 @@ pub fn folder(path: &Path) -> RunFolder {
 pub fn manifest() -> Manifest<String> {
     Manifest {
         version: MANIFEST_VERSION,
+        kind: FolderKind::Bench,
         flashlab: "0.1.0".to_owned(),
         command: vec!["flashlab".to_owned(), "bench".to_owned()],
         started: "2026-01-01T00:00:00Z".to_owned(),
@@ -78,13 +79,13 @@ pub fn manifest() -> Manifest<String> {
         warnings: Vec::new(),
         overhead_ns_per_io: Some(40.5),
         clock_ns_per_reading: None,
-        run_lines: None,
+        finished: None,
     }
 }
 
 /// Records the samples of a run of one process.
 pub fn record(folder: &RunFolder, run: u32, samples: impl Iterator<Item = Sample>) {
-    let mut recording = Recording::start(&folder.samples());
+    let mut recording = Recording::start(folder);
     let mut lanes = recording.start_run(run, 1).expect("the writer has just begun");
     for sample in samples {
         assert!(lanes[0].record(&sample).is_continue());

@@ -31,7 +31,7 @@ impl Recorder {
         devices: u32,
     ) -> Result<Recorder> {
         let folder = recordings::create(output, identity, consent, target, command)?;
-        let recording = Recording::start(&folder.samples());
+        let recording = Recording::start(&folder);
         Ok(Recorder { folder, recording, lanes: Vec::new(), devices, runs: 0, failure: None, is_full: false })
     }
 

@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use flashlab_base::Target;
 use flashlab_em::Machine;
+use flashlab_samples::RecordingSettings;
 
 use super::machine::OpenMachine;
 use super::options::{Algorithm, AlgorithmOptions};
@@ -78,6 +79,7 @@ impl RunExperiment {
         }
         let document = show::document(&outcome);
         folder_of_run.write_json("em.json", &document)?;
+        folder_of_run.finish::<RecordingSettings>()?;
         match self.json.json {
             true => output::json(&document),
             false => output::text(&show::text(&outcome, &name, &folder)),

@@ -8,11 +8,13 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use flashlab_base::{Bytes, Identity, Target};
+use flashlab_bench::Settings;
 use flashlab_model::{
     CHECK_FILLS, CheckSummary, DeviceModel, Extraction, GoalVerdict, ModelCheck, SizeStep, run_points,
 };
 use flashlab_plan::Plan;
 use flashlab_report::units;
+use flashlab_samples::FolderKind;
 
 use crate::arguments::TableOptions;
 use crate::verbs::model::measuring::MeasuringOptions;
@@ -43,9 +45,12 @@ impl Check {
         let model = source::model(&self.model)?;
         let is_simulated = self.target.as_ref().is_some_and(Target::is_simulated);
         let repetitions = if is_simulated { 1 } else { REPETITIONS };
-        let mut measuring = self
-            .measuring
-            .begin(self.target.as_ref(), repetitions, |extraction| plans(&model, is_simulated, extraction))?;
+        let mut measuring = self.measuring.begin(
+            FolderKind::ModelCheck,
+            self.target.as_ref(),
+            repetitions,
+            |extraction| plans(&model, is_simulated, extraction),
+        )?;
         let plans = plans(&model, is_simulated, &measuring.extraction);
         measuring.run(&plans)?;
         let without_fills = match model.filled {
@@ -64,6 +69,7 @@ impl Check {
             tell!("warning: {other}");
         }
         folder.write_json(DOCUMENT, &report)?;
+        folder.finish::<Settings>()?;
         let place = folder.path().join(DOCUMENT).display().to_string();
         if self.table.is_for_a_program() {
             tell!("document: {place}");

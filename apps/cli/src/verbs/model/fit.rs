@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use flashlab_base::Target;
+use flashlab_bench::Settings;
 use flashlab_model::{DeviceModel, Extraction, FILLS, ModelDocument, RunPoint, run_points, run_points_after};
 use flashlab_plan::Plan;
-use flashlab_samples::RunFolder;
+use flashlab_samples::{FolderKind, RunFolder};
 
 use crate::arguments::JsonOption;
 use crate::verbs::model::measuring::{Measuring, MeasuringOptions};
@@ -42,33 +43,41 @@ impl Fit {
                 true => path.clone(),
                 false => PathBuf::from("."),
             });
-            return self.conclude(&model, &folder);
+            let (document, page) = write(&model, &folder)?;
+            return self.print(&model, &document, &folder, &page);
         }
         let target: Option<Target> = self.target.as_deref().map(target::parsed).transpose()?;
-        let mut measuring = self.measuring.begin(target.as_ref(), 1, all_plans)?;
+        let mut measuring = self.measuring.begin(FolderKind::ModelFit, target.as_ref(), 1, all_plans)?;
         let folder = measure(&mut measuring)?;
         let identity = measuring.measurement.identity().clone();
         measuring.end()?;
         let model = source::fit(identity, folder.path().display().to_string(), run_points(folder.path())?)?;
-        self.conclude(&model, folder.path())
+        let (document, page) = write(&model, folder.path())?;
+        folder.finish::<Settings>()?;
+        self.print(&model, &document, folder.path(), &page)
     }
 
-    fn conclude(&self, model: &DeviceModel, folder: &Path) -> Result<()> {
-        let document = ModelDocument::of(model);
-        std::fs::create_dir_all(folder)?;
-        let page = folder.join(PAGE);
-        files::check_output(&page, files::Output::Page)?;
-        files::check_output(&folder.join(source::DOCUMENT), files::Output::Model)?;
-        flashlab_samples::write_json(folder, source::DOCUMENT, &document)?;
-        files::write_output(&page, files::Output::Page, show::page(model, &document))?;
+    fn print(&self, model: &DeviceModel, document: &ModelDocument, folder: &Path, page: &Path) -> Result<()> {
         if self.json.json {
             tell!("report: {}", page.display());
-            return output::json(&document);
+            return output::json(document);
         }
         let model_file = folder.join(source::DOCUMENT);
-        let text = show::terminal(model, &document);
+        let text = show::terminal(model, document);
         output::text(&format!("{text}\nModel: {}\nReport: {}\n", model_file.display(), page.display()))
     }
+}
+
+/// Writes the model's document and its page into a folder.
+fn write(model: &DeviceModel, folder: &Path) -> Result<(ModelDocument, PathBuf)> {
+    let document = ModelDocument::of(model);
+    std::fs::create_dir_all(folder)?;
+    let page = folder.join(PAGE);
+    files::check_output(&page, files::Output::Page)?;
+    files::check_output(&folder.join(source::DOCUMENT), files::Output::Model)?;
+    flashlab_samples::write_sealed(folder, source::DOCUMENT, &document)?;
+    files::write_output(&page, files::Output::Page, show::page(model, &document))?;
+    Ok((document, page))
 }
 
 /// Everything that may be measured.

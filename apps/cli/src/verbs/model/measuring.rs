@@ -11,6 +11,7 @@ use flashlab_device::Device;
 use flashlab_host::ScratchFile;
 use flashlab_model::{Extraction, RunLength};
 use flashlab_plan::{Plan, Space};
+use flashlab_samples::FolderKind;
 
 use crate::arguments::{EngineChoice, TargetOptions};
 use crate::exit::Usage;
@@ -55,6 +56,7 @@ impl MeasuringOptions {
     /// Opens the target, or makes a scratch file. `plans` are all that may be run, for what is announced.
     pub fn begin(
         &self,
+        kind: FolderKind,
         target: Option<&Target>,
         repetitions: u32,
         plans: impl Fn(&Extraction) -> Vec<Plan>,
@@ -134,7 +136,7 @@ impl MeasuringOptions {
         let prepared = scratch.as_ref().map_or(Bytes::ZERO, |_| settings.target_size);
         let nothing = Selection::of_plans(Vec::new());
         let measurement =
-            Measurement::begin(&mut opened, nothing, settings, prepared, self.on.output.as_deref())?;
+            Measurement::begin(kind, &mut opened, nothing, settings, prepared, self.on.output.as_deref())?;
         Ok(Measuring { extraction, measurement, opened, target: target.cloned(), scratch })
     }
 }

@@ -7,15 +7,19 @@ use flashlab_base::Identity;
 use flashlab_input::InputKind;
 use flashlab_model::{DeviceModel, MODEL_VERSION, ModelSource, RunPoint, fio_points, read_model, run_points};
 use flashlab_samples::RunFolder;
-use serde::de::IgnoredAny;
 
 use crate::exit::Usage;
+use crate::run_folder;
 
 /// The document in a run's folder.
 pub const DOCUMENT: &str = "model.json";
 
 /// The model of a document, of a folder with one, of a run, or of what fio wrote.
 pub fn model(path: &Path) -> Result<DeviceModel> {
+    // The folder of a model of fio's output has no manifest.
+    if path.join("manifest.json").exists() {
+        run_folder::check_finished(path)?;
+    }
     let document = if path.is_dir() { path.join(DOCUMENT) } else { path.to_owned() };
     if !document.is_file() {
         return fitted(path);
@@ -39,8 +43,8 @@ pub fn fitted(path: &Path) -> Result<DeviceModel> {
             Identity { target: name.clone(), kind: "measured by fio".to_owned(), ..Identity::default() };
         return fit(identity, name.clone(), fio_points(&text, &name)?);
     }
-    // The settings are those of bench, run or infer.
-    let (_, manifest) = RunFolder::open::<IgnoredAny>(path)?;
+    let manifest = RunFolder::any_manifest(path)?;
+    run_folder::require_finished(&manifest, path)?;
     fit(manifest.identity, name, run_points(path)?)
 }
 

@@ -6,19 +6,21 @@ use anyhow::{Result, bail};
 use clap::Args;
 use flashlab_analysis::{TwinDifference, inference::Inference};
 use flashlab_model::twin::{MeasuredRuns, TwinCandidate, TwinFit, compare_with_profile, fit_twin};
+use flashlab_samples::RunFolder;
+use flashlab_samples::seal::TOML;
 use serde::Serialize;
 
 use crate::arguments::JsonOption;
 use crate::exit::Usage;
-use crate::inference::folder::{self, INFERENCE};
-use crate::{files, output};
+use crate::inference::folder;
+use crate::{files, output, run_folder};
 
 /// Make a simulated device of a measured one: the simplest model that reproduces the run
 #[derive(Args)]
 pub struct Twin {
     /// The folder of a run of bench
     run: PathBuf,
-    /// The folder of a run of infer on the same device; RUN itself if it has one, too
+    /// The folder of a run of infer on the same device
     #[arg(long, value_name = "DIR")]
     inference: Option<PathBuf>,
     /// The profile's file
@@ -51,6 +53,7 @@ impl Twin {
         }
         files::check_output(&self.output, files::Output::Profile)?;
         let known = self.known()?;
+        run_folder::require_finished(&RunFolder::any_manifest(&self.run)?, &self.run)?;
         let measured = MeasuredRuns::read(&self.run)?;
         if let Some(known) = known.as_ref().filter(|known| known.capacity != measured.capacity) {
             bail!(Usage(format!(
@@ -63,7 +66,7 @@ impl Twin {
         tell!("fitting: this takes a minute or two");
         let fit = fit_twin(&measured, known.as_ref())?;
         let difference = compare_with_profile(&measured, &fit.profile)?;
-        files::write_output(&self.output, files::Output::Profile, fit.profile.to_toml())?;
+        files::write_output(&self.output, files::Output::Profile, TOML.sealed(&fit.profile.to_toml()))?;
         let profile = self.output.display().to_string();
         if self.json.json {
             let TwinFit { model, candidates, .. } = &fit;
@@ -85,12 +88,7 @@ impl Twin {
     }
 
     fn known(&self) -> Result<Option<Inference>> {
-        let place = match &self.inference {
-            Some(place) => place,
-            None if self.run.join(INFERENCE).exists() => &self.run,
-            None => return Ok(None),
-        };
-        Ok(Some(folder::open(place)?.2))
+        self.inference.as_ref().map(|place| Ok(folder::open(place)?.2)).transpose()
     }
 }
 

@@ -7,12 +7,13 @@ use anyhow::{Result, bail};
 use clap::Args;
 use flashlab_analysis::TwinDifference;
 use flashlab_model::twin::{MeasuredRuns, compare_runs, compare_with_profile};
+use flashlab_samples::RunFolder;
 use flashlab_sim::Profile;
 use serde::Serialize;
 
 use crate::arguments::JsonOption;
 use crate::exit::Usage;
-use crate::{files, output};
+use crate::{files, output, run_folder};
 
 /// Say how far a twin is from its device, by micro-benchmark, and draw both over each other
 #[derive(Args)]
@@ -45,11 +46,16 @@ impl TwinCheck {
     }
 }
 
+fn finished_runs(run: &Path) -> Result<MeasuredRuns> {
+    run_folder::require_finished(&RunFolder::any_manifest(run)?, run)?;
+    Ok(MeasuredRuns::read(run)?)
+}
+
 /// Compares a run with its twin.
 pub fn check(run: &Path, twin: &Path, page: &Path, json: bool) -> Result<()> {
-    let device = MeasuredRuns::read(run)?;
+    let device = finished_runs(run)?;
     let (name, difference) = if twin.is_dir() {
-        let twin = MeasuredRuns::read(twin)?;
+        let twin = finished_runs(twin)?;
         (twin.target.clone(), compare_runs(from_ref(&device), from_ref(&twin)))
     } else {
         let file = twin.display().to_string();

@@ -1,7 +1,6 @@
 //! `flashlab repair create`.
 
-use std::fs::OpenOptions;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -14,6 +13,7 @@ use super::inferred_geometry::{Choice, InferredGeometry, PAGE, SEGMENT};
 use super::opened;
 use crate::arguments::{self, ConsentOptions};
 use crate::exit::Usage;
+use crate::files::NewFile;
 use crate::output;
 use crate::target::{By, Candidate};
 
@@ -71,13 +71,12 @@ impl Create {
         }
         let inferred = self.from.as_deref().map(InferredGeometry::open).transpose()?;
         let (page, segment, mut choices) = self.geometry(inferred.as_ref())?;
-        let is_new = self.make_file()?;
-        let made = self.create((page, segment), is_new);
-        if made.is_err() && is_new {
-            // A file that holds no volume helps nobody.
-            let _ = std::fs::remove_file(&self.volume);
-        }
-        let (layout, uuid) = made?;
+        let new = self.make_file()?;
+        let is_new = new.is_some();
+        let (layout, uuid) =
+            self.create(new.as_ref().map_or(self.volume.as_path(), NewFile::part), (page, segment), is_new)?;
+        // A file that holds no volume yet does not have the name.
+        new.map_or(Ok(()), NewFile::finish)?;
         if let Some(inferred) = inferred {
             let default = default_policy(&layout);
             choices.push(inferred.policy((default.name(), default.log_count())));
@@ -113,20 +112,20 @@ impl Create {
         output::text(&text)
     }
 
-    /// Makes the file if it is asked for. Whether it did.
-    fn make_file(&self) -> Result<bool> {
-        let Some(size) = self.size else { return Ok(false) };
+    /// Makes the file if it is asked for.
+    fn make_file(&self) -> Result<Option<NewFile>> {
+        let Some(size) = self.size else { return Ok(None) };
         let name = self.volume.display();
-        let file = OpenOptions::new().write(true).create_new(true).open(&self.volume).map_err(|error| {
-            Usage(format!("cannot make {name}: {error}; --size is for a file that does not exist yet"))
-        })?;
-        let sized = file.set_len(size.0);
-        if sized.is_err() {
-            let _ = std::fs::remove_file(&self.volume);
+        if self.volume.symlink_metadata().is_ok() {
+            bail!(Usage(format!(
+                "{name} exists, and --size is for a file that does not exist yet: give another name, or leave --size out"
+            )));
         }
-        sized.map(|()| true).with_context(|| {
+        let new = NewFile::begin(&self.volume)?;
+        new.file().set_len(size.0).with_context(|| {
             format!("cannot make {name} {size} large: choose a smaller --size, or another file system")
-        })
+        })?;
+        Ok(Some(new))
     }
 
     /// What becomes of a file that is larger than its file system can hold. `None`: it has space.
@@ -164,8 +163,13 @@ impl Create {
         Ok((page, segment, choices))
     }
 
-    fn create(&self, (page, segment): (Bytes, Bytes), is_new: bool) -> Result<(VolumeLayout, VolumeUuid)> {
-        let text = self.volume.to_str().context(Usage("the path is no text in UTF-8".to_owned()))?;
+    fn create(
+        &self,
+        volume: &Path,
+        (page, segment): (Bytes, Bytes),
+        is_new: bool,
+    ) -> Result<(VolumeLayout, VolumeUuid)> {
+        let text = volume.to_str().context(Usage("the path is no text in UTF-8".to_owned()))?;
         let target = crate::target::parsed(text)?;
         let consent =
             ConsentOptions { overwrite_file: self.consent.overwrite_file || is_new, ..self.consent.clone() };
@@ -176,7 +180,7 @@ impl Create {
             )));
         };
         let consent = By::consent(by, path, &inspection)?;
-        let device = opened::for_writing(&self.volume, consent)?;
+        let device = opened::for_writing(volume, consent)?;
         let options = self.options(device.geometry().capacity, page, segment)?;
         let uuid = random_uuid()?;
         Ok((Volume::create(device, uuid, options)?, uuid))

@@ -1,0 +1,393 @@
+//! The folders that verbs make: loss in them is never other figures in silence, and what was killed says that it is unfinished.
+//!
+//! Each file of each kind of folder is removed, copied under the next name, truncated, and changed in one bit. Then each verb that
+//! reads the folder refuses it with the name of a file, or prints what it prints for the whole folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use flashlab_base::{Prng, Seed};
+use flashlab_bench::Settings;
+use flashlab_samples::seal::LINE;
+use flashlab_samples::{FolderKind, RunFolder};
+
+use crate::file_arguments::end_in_time;
+use crate::support::{Directory, LONG_RUNS, Ran, SHORT_RUNS, SMALL_PROFILE};
+
+/// Sweeps and fits of this profile end in a moment.
+const FIT: &[&str] = &[
+    "model",
+    "fit",
+    "sim:./small.toml",
+    "--zones",
+    "1",
+    "--depth-max",
+    "2",
+    "--read-only",
+    "--output",
+    "fitted",
+];
+const INFER: &[&str] =
+    &["infer", "sim:./small.toml", "--only", "read_cost_per_io,read_page_size", "--output", "inferred"];
+
+fn directory() -> Directory {
+    let directory = Directory::new();
+    directory.write("small.toml", SMALL_PROFILE);
+    directory.write("short.toml", SHORT_RUNS);
+    directory
+}
+
+/// Segments of a folder that are damaged.
+const SEGMENTS: usize = 2;
+
+/// What happens to a file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Damage {
+    Removed,
+    Doubled,
+    Truncated,
+    Flipped,
+}
+
+/// A name for a copy that a reader would take for one more file of the same kind; `None` if there is none.
+fn next_name(file: &Path) -> Option<PathBuf> {
+    let name = file.file_name()?.to_str()?;
+    let next = match name.strip_prefix("runs-") {
+        Some(_) => "runs-90000-90001.parquet".to_owned(),
+        None if name.ends_with(".parquet") => format!("{}-00077.parquet", name.rsplit_once('-')?.0),
+        None if name.ends_with(".toml") => format!("99-{}", name.split_once('-')?.1),
+        None => return None,
+    };
+    Some(file.with_file_name(next))
+}
+
+/// All files in this folder and in those within it.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> =
+        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect();
+    files.sort();
+    files
+}
+
+fn is_segment(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "parquet")
+}
+
+/// Damages each file of a folder in each way, and runs each verb that reads the folder. Pages and documents that are computed
+/// from others are left out.
+fn damage_each(directory: &Directory, folder: &str, seed: Seed, verbs: &[&[&str]]) {
+    let ran = |verb: &[&str]| {
+        let _ = fs::remove_dir_all(directory.path("made"));
+        directory.flashlab(verb)
+    };
+    let whole: Vec<Ran> = verbs.iter().map(|verb| ran(verb)).collect();
+    assert!(whole.iter().all(|ran| ran.code == Some(0)), "{}", whole[0]);
+    let computed =
+        ["summary.json", "traces.json", "report.html", "report.txt", "model.html", "em.json", "check.json"];
+    let is_read = |file: &PathBuf| !computed.iter().any(|name| file.ends_with(name));
+    let mut prng = Prng::new(seed);
+    let mut refused = 0;
+    // Segments are alike: some of them are enough.
+    let (mut segments, mut damaged): (Vec<PathBuf>, Vec<PathBuf>) =
+        files(&directory.path(folder)).into_iter().filter(is_read).partition(|file| is_segment(file));
+    let place = prng.below((segments.len() - SEGMENTS.min(segments.len())) as u64 + 1) as usize;
+    damaged.extend(segments.drain(..).skip(place).take(SEGMENTS));
+    for file in damaged {
+        let intact = fs::read(&file).unwrap();
+        for damage in [Damage::Removed, Damage::Doubled, Damage::Truncated, Damage::Flipped] {
+            let mut copy = None;
+            match damage {
+                Damage::Removed => fs::remove_file(&file).unwrap(),
+                Damage::Doubled => {
+                    copy = next_name(&file);
+                    let Some(copy) = &copy else { continue };
+                    fs::write(copy, &intact).unwrap();
+                }
+                Damage::Truncated => {
+                    fs::write(&file, &intact[..prng.below(intact.len() as u64) as usize]).unwrap();
+                }
+                Damage::Flipped => {
+                    let mut flipped = intact.clone();
+                    flipped[prng.below(intact.len() as u64) as usize] ^= 1 << prng.below(8);
+                    fs::write(&file, flipped).unwrap();
+                }
+            }
+            let named = copy.as_deref().unwrap_or(&file).file_name().unwrap().to_str().unwrap().to_owned();
+            for (verb, before) in verbs.iter().zip(&whole) {
+                let ran = ran(verb);
+                let context = || format!("{damage:?} {} {seed:?}: {verb:?}\n{ran}", file.display());
+                match ran.code {
+                    Some(0) => assert_eq!(ran.out, before.out, "{}", context()),
+                    Some(1 | 2) => {
+                        refused += 1;
+                        assert!(ran.err.contains(&named), "{}", context());
+                    }
+                    _ => panic!("{}", context()),
+                }
+                assert!(!is_segment(&file) || ran.code == Some(2), "{}", context());
+            }
+            if let Some(copy) = copy {
+                fs::remove_file(copy).unwrap();
+            }
+            fs::write(&file, &intact).unwrap();
+        }
+    }
+    assert!(refused >= 8 * verbs.len(), "{refused} were refused");
+}
+
+/// Removes each segment, and copies it under the next name: a verb that takes long refuses both before it begins.
+fn lose_segments(directory: &Directory, folder: &str, verb: &[&str]) {
+    for segment in files(&directory.path(folder)).iter().filter(|file| is_segment(file)) {
+        let aside = directory.path("aside");
+        fs::rename(segment, &aside).unwrap();
+        let missing = directory.flashlab(verb);
+        fs::rename(&aside, segment).unwrap();
+        let copy = next_name(segment).unwrap();
+        fs::copy(segment, &copy).unwrap();
+        let doubled = directory.flashlab(verb);
+        fs::remove_file(&copy).unwrap();
+        let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+        assert!(missing.code == Some(2) && missing.err.contains(&name(segment)), "{missing}");
+        assert!(doubled.code == Some(2) && doubled.err.contains(&name(&copy)), "{doubled}");
+    }
+}
+
+#[test]
+fn loss_in_a_run() {
+    let directory = directory();
+    directory.succeeds(&["run", "short.toml", "sim:zeus", "--quick", "--output", "run"]);
+    directory.succeeds(&["run", "short.toml", "sim:zeus", "--quick", "--seed", "2", "--output", "other"]);
+    damage_each(
+        &directory,
+        "run",
+        Seed(1),
+        &[
+            &["report", "run", "--json"],
+            &["compare", "run", "other", "--json"],
+            &["sim", "run", "sim:zeus", "--trace", "run", "--json"],
+            &["report", "run", "other", "--json"],
+        ],
+    );
+    lose_segments(&directory, "run", &["model", "twin", "run", "--output", "twin.toml"]);
+}
+
+#[test]
+fn loss_in_a_fit_and_in_its_model() {
+    let directory = directory();
+    directory.succeeds(FIT);
+    damage_each(
+        &directory,
+        "fitted",
+        Seed(2),
+        &[
+            &["model", "fit", "fitted", "--json", "--output", "made"],
+            &["model", "tune", "fitted", "--for", "postgresql"],
+        ],
+    );
+    // The document alone.
+    let document = directory.path("fitted/model.json");
+    let intact = fs::read(&document).unwrap();
+    let tune = ["model", "tune", "fitted/model.json", "--for", "postgresql"];
+    let whole = directory.succeeds(&tune).out;
+    let mut prng = Prng::new(Seed(3));
+    let mut refused = 0;
+    for _ in 0..60 {
+        let mut flipped = intact.clone();
+        let place = prng.below(intact.len() as u64) as usize;
+        flipped[place] ^= 1 << prng.below(8);
+        fs::write(&document, flipped).unwrap();
+        let ran = directory.flashlab(&tune);
+        refused += u32::from(ran.code == Some(2));
+        assert!(ran.code == Some(2) || ran.out == whole, "byte {place}: {ran}");
+    }
+    assert!(refused > 50, "{refused}");
+}
+
+#[test]
+fn loss_in_an_inference() {
+    let directory = directory();
+    directory.succeeds(INFER);
+    damage_each(
+        &directory,
+        "inferred",
+        Seed(4),
+        &[
+            &["report", "inferred", "--json"],
+            &["resume", "inferred", "--json"],
+            &["sim", "run", "sim:./small.toml", "--trace", "inferred", "--json"],
+        ],
+    );
+    lose_segments(&directory, "inferred", &["infer", "--replay", "inferred", "--output", "made"]);
+}
+
+#[test]
+fn loss_in_recordings() {
+    let directory = directory();
+    directory.succeeds(&["sim", "run", "sim:./small.toml", "--plan", "short.toml", "--output", "recorded"]);
+    let replayed: &[&str] = &["sim", "run", "sim:./small.toml", "--trace", "recorded", "--json"];
+    damage_each(&directory, "recorded", Seed(5), &[&["report", "recorded", "--json"], replayed]);
+    let machine = ["--memory", "1MiB", "--elements", "100000"];
+    directory.succeeds(
+        &[&["em", "run", "scan", "sim:./small.toml", "--output", "scanned"][..], &machine].concat(),
+    );
+    damage_each(&directory, "scanned", Seed(6), &[&["report", "scanned", "--json"]]);
+}
+
+/// A number in a file of samples is no length: a verb refuses it, and takes no memory for it.
+#[test]
+fn a_process_that_no_pattern_has() {
+    let directory = directory();
+    directory.succeeds(&["run", "short.toml", "sim:zeus", "--quick", "--output", "run"]);
+    let folder = directory.path("run");
+    let (mut folder, _) = RunFolder::open::<Settings>(&folder, &[FolderKind::Bench]).unwrap();
+    folder.lock().unwrap();
+    let mut samples = Vec::new();
+    folder.each_sample(1, |sample| samples.push(*sample)).unwrap();
+    samples.last_mut().unwrap().process = i32::MAX as u32;
+    folder.remove_samples(1).unwrap();
+    folder.write_short_runs(&[(1, samples)]).unwrap();
+    folder.finish::<Settings>().unwrap();
+    drop(folder);
+    for (verb, code) in [
+        ("model twin run --output twin.toml", 2),
+        ("model twin-check run run --output page.html", 2),
+        ("model fit run --output made", 2),
+        ("report run", 0),
+        ("compare run run", 2),
+        ("sim run sim:zeus --trace run", 0),
+    ] {
+        let words: Vec<String> = verb.split(' ').map(str::to_owned).collect();
+        let ran = end_in_time(&directory, &words);
+        assert_eq!(ran.code, Some(code), "{verb}: {ran}");
+        assert!(!verb.contains("twin") || ran.err.contains("process 2147483647"), "{ran}");
+    }
+}
+
+/// A list of files that names a file outside of its folder is refused, and that file stays.
+#[test]
+fn a_list_that_leads_out_of_the_folder() {
+    let directory = directory();
+    directory.write("long.toml", LONG_RUNS.replace("400ms", "2000s"));
+    directory
+        .start(&["run", "long.toml", "sim:./small.toml", "--output", "run"])
+        .until_runs("run", 1)
+        .signal("KILL");
+    directory.write("precious", "precious");
+    let list = directory.path("run/files.jsonl");
+    let intact = fs::read_to_string(&list).unwrap();
+    for named in ["../precious", "precious", "samples/../../precious", "", "samples", "manifest.json"] {
+        let line = LINE.sealed(&format!(r#"{{"file":"{named}","bytes":1,"content_crc32":"00000000"}}"#));
+        fs::write(&list, format!("{intact}{line}\n")).unwrap();
+        let ran = directory.flashlab(&["resume", "run"]);
+        assert!(ran.code == Some(2) && ran.err.contains("is no file of this folder"), "{named}: {ran}");
+        assert_eq!(fs::read(directory.path("precious")).unwrap(), b"precious");
+    }
+}
+
+/// Whether a verb says that the folder is unfinished, in a refusal or in a warning.
+fn says_unfinished(directory: &Directory, verb: &[&str], code: i32) {
+    let ran = directory.flashlab(verb);
+    assert_eq!(ran.code, Some(code), "{verb:?}: {ran}");
+    assert!((ran.err + &ran.out).contains("unfinished"), "{verb:?}");
+}
+
+#[test]
+fn a_killed_fit_is_refused_by_those_who_would_predict_from_a_part_of_it() {
+    let directory = directory();
+    let mut prng = Prng::new(Seed(7));
+    for _ in 0..2 {
+        let _ = fs::remove_dir_all(directory.path("fitted"));
+        let count = 2 + prng.below(12) as usize;
+        directory.start(FIT).until_runs("fitted", count).signal("KILL");
+        says_unfinished(&directory, &["model", "fit", "fitted", "--output", "made"], 2);
+        says_unfinished(&directory, &["model", "tune", "fitted", "--for", "postgresql"], 2);
+        says_unfinished(&directory, &["model", "twin", "fitted", "--output", "twin.toml"], 2);
+        says_unfinished(&directory, &["sim", "run", "sim:./small.toml", "--trace", "fitted"], 2);
+        says_unfinished(&directory, &["report", "fitted"], 0);
+        let resumed = directory.flashlab(&["resume", "fitted"]);
+        assert!(resumed.code == Some(2) && resumed.err.contains("run its command again"), "{resumed}");
+    }
+    directory.succeeds(&[
+        "model",
+        "fit",
+        "sim:./small.toml",
+        "--zones",
+        "1",
+        "--depth-max",
+        "2",
+        "--read-only",
+    ]);
+}
+
+#[test]
+fn a_killed_sweep_is_continued_by_the_same_command() {
+    let directory = directory();
+    directory.write("long.toml", LONG_RUNS.replace("400ms", "20s"));
+    let sweep = |output| {
+        let sets = ["--set", "throughput.random_read.b_us_per_kb=1.0,2.0,3.0,4.0", "--plan", "long.toml"];
+        [&["sweep", "sim:./small.toml", "--output", output, "--json"][..], &sets].concat()
+    };
+    let straight = directory.succeeds(&sweep("straight"));
+    directory.start(&sweep("sweep")).until("1 of 4 are done").signal("KILL");
+    says_unfinished(&directory, &["report", "sweep"], 2);
+    let other = [&sweep("sweep")[..], &["--seed", "7"]].concat();
+    let refused = directory.flashlab(&other);
+    assert!(refused.code == Some(2) && refused.err.contains("of another sweep"), "{refused}");
+    let continued = directory.succeeds(&sweep("sweep"));
+    assert!(continued.err.contains("continuing the sweep in sweep"), "{continued}");
+    assert_eq!(continued.out, straight.out);
+    let again = directory.flashlab(&sweep("sweep"));
+    assert!(again.code == Some(2) && again.err.contains("already exists"), "{again}");
+}
+
+#[test]
+fn a_killed_inference_and_killed_recordings_say_so() {
+    let directory = directory();
+    directory.start(&["infer", "sim:./small.toml", "--output", "inferred"]).until("group 4").signal("KILL");
+    says_unfinished(&directory, &["report", "inferred"], 0);
+    says_unfinished(&directory, &["infer", "--replay", "inferred", "--output", "made"], 2);
+    says_unfinished(&directory, &["model", "fit", "inferred", "--output", "made"], 2);
+    directory.succeeds(&["resume", "inferred"]);
+    let report = directory.succeeds(&["report", "inferred"]);
+    assert!(!(report.err + &report.out).contains("unfinished"));
+
+    directory.write("long.toml", LONG_RUNS.replace("400ms", "2000s"));
+    directory
+        .start(&["sim", "run", "sim:./small.toml", "--plan", "long.toml", "--output", "recorded"])
+        .until_runs("recorded", 2)
+        .signal("KILL");
+    says_unfinished(&directory, &["report", "recorded"], 0);
+    says_unfinished(&directory, &["sim", "run", "sim:./small.toml", "--trace", "recorded"], 2);
+    let resumed = directory.flashlab(&["resume", "recorded"]);
+    assert!(resumed.code == Some(2) && resumed.err.contains("run its command again"), "{resumed}");
+}
+
+#[test]
+fn the_next_start_names_what_a_kill_left() {
+    let directory = directory();
+    directory.write("long.toml", LONG_RUNS.replace("400ms", "2000s"));
+    let run = ["sim", "run", "sim:./small.toml", "--plan", "long.toml", "--output", "flashlab-runs/killed"];
+    directory.start(&run).until_runs("flashlab-runs/killed", 1).signal("KILL");
+    // No process has this number: it is above the kernel's limit.
+    directory.write("comparison.html.99999999.part", "half");
+    let ran = directory.succeeds(&["run", "short.toml", "sim:./small.toml", "--quick"]);
+    assert!(ran.err.contains("flashlab-runs/killed is unfinished: "), "{ran}");
+    directory.succeeds(&["run", "short.toml", "sim:./small.toml", "--quick", "--output", "one"]);
+    directory.succeeds(&[
+        "run",
+        "short.toml",
+        "sim:./small.toml",
+        "--quick",
+        "--seed",
+        "2",
+        "--output",
+        "two",
+    ]);
+    let ran = directory.succeeds(&["compare", "one", "two"]);
+    assert!(ran.err.contains("comparison.html.99999999.part was left by a flashlab"), "{ran}");
+    directory.write("volume.99999999.part", "half");
+    let ran = directory.succeeds(&["repair", "create", "volume", "--size", "16MiB", "--segment", "256KiB"]);
+    assert!(ran.err.contains("volume.99999999.part was left by a flashlab"), "{ran}");
+    assert!(!directory.names().iter().any(|name| name.ends_with(".part") && !name.contains("99999999")));
+}
