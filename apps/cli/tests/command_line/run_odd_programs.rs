@@ -1,6 +1,7 @@
 //! `flashlab repair run`: programs of unusual kinds, copies that are killed, and what is refused with advice.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
@@ -91,22 +92,22 @@ fn a_program_that_forks_on_and_on_is_named_and_two_signals_end_its_files() {
     let script = run.place.path("chain.sh");
     // At most 400 generations of some 20 ms each.
     let text = format!(
-        "[ $1 -gt 400 ] && exit; [ -e {0} ] || exit; sleep 0.02; trap '' TERM; setsid sh {script} $(($1 + 1)) & exit",
+        "trap '' TERM; [ $1 -gt 400 ] && exit; [ -e {0} ] || exit; sleep 0.02; setsid sh {script} $(($1 + 1)) & exit",
         run.place.path("goes on")
     );
     fs::write(&script, text).unwrap();
     fs::write(run.place.path("goes on"), "").unwrap();
     let mut command = run.command(&["m"], &["sh", &script, "1"]);
-    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(800));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let mut until =
+        |text: &str| assert!(said.any(|line| line.contains(text)), "it ended and did not say `{text}`");
+    until("its files are served to what it left behind");
     send(&child, "TERM");
-    std::thread::sleep(Duration::from_millis(400));
+    until("the signal was passed on");
     send(&child, "TERM");
-    let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("its files are served to what it left behind"), "{said}");
-    assert!(said.contains("the files were in use"), "{said}");
+    until("the files were in use");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
     fs::remove_file(run.place.path("goes on")).unwrap();
     let begun = Instant::now();
     while !processes_with(&script).is_empty() && begun.elapsed() < Duration::from_secs(60) {

@@ -65,9 +65,10 @@ fn one(given: &Path) -> Result<ManagedDirectory> {
         }
         _ => (given, Vec::new()),
     };
-    let path = match directory.canonicalize() {
-        Ok(path) if path.is_dir() => path,
-        Ok(_) => bail!(Usage(format!(
+    let found = directory.canonicalize().and_then(|path| Ok((fs::metadata(&path)?.is_dir(), path)));
+    let path = match found {
+        Ok((true, path)) => path,
+        Ok((false, _)) => bail!(Usage(format!(
             "--files {name}: it is no directory; name its directory, or a pattern, such as '{name}*', because programs make \
              files in addition to it"
         ))),
