@@ -6,7 +6,7 @@
 //!
 //! # Method
 //! - `file`: what is known of a file. `catalogue`: what is in memory; `change`: what can change; `log`: the changes on the volume.
-//! - `budget`: how much of its log a catalogue may take.
+//! - `places`: where the logs and the data lie. `budget`: how much of its log a catalogue may take.
 //! - `extents` and `space`: which pages a file has, and which no file has.
 //! - `growth`: pages for files that grow. `times` and `extended`: the times and extended attributes of files.
 //! - `reading`: the catalogue is read from its log, also where that is damaged; `salvage`: files of a damaged volume are copied out.
@@ -32,6 +32,7 @@ mod growth;
 mod links;
 mod log;
 mod names;
+mod places;
 mod reading;
 mod salvage;
 mod shrinking;
@@ -55,7 +56,7 @@ use space::Space;
 pub use extended::SetExtended;
 pub use file::{FileAttributes, FileId, FileKind, FileStatus, FilesUsage};
 pub use links::LINK_PERMISSIONS;
-pub(crate) use log::FilesLayout;
+pub(crate) use places::FilesLayout;
 pub(crate) use salvage::check_files;
 pub use salvage::{FilesCheck, SalvagedEntry, SalvagedFiles, SalvagedRanges};
 pub(crate) use times::RECORDED_AT_ONCE;

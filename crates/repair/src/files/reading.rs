@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use super::catalogue::Catalogue;
 use super::change::Change;
 use super::file::{FileId, FileKind};
-use super::log::{FilesLayout, HEADER_MAGIC, LOG_PAGES_MAX, LOG_PAGES_MIN, PAGE_HEADER, PAGE_MAGIC};
+use super::places::{FilesLayout, HEADER_MAGIC, LOG_PAGES_MAX, LOG_PAGES_MIN, PAGE_HEADER, PAGE_MAGIC};
 use super::space::Space;
 use crate::error::RepairError;
 use crate::format::{Decoder, FILES_VERSION};

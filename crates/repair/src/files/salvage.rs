@@ -16,7 +16,7 @@ use flashlab_device::Device;
 use super::catalogue::{Catalogue, Node};
 use super::extents::VolumePages;
 use super::file::{FileId, FileKind, FileStatus};
-use super::log::FilesLayout;
+use super::places::FilesLayout;
 use super::reading::{self, HeaderOfLog, ReadPage, ReadTo, damaged, is_name};
 use crate::dump::{PageRange, add};
 use crate::error::RepairError;
