@@ -16,7 +16,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::process::CommandExt;
@@ -26,8 +26,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use flashlab_export::LoopDevice;
 use flashlab_export::fuse::{FILE, unmount_abandoned};
+use flashlab_export::{LoopDevice, random_name};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// The caretaker process, as its server sees it. When this is dropped, the caretaker cleans up.
@@ -128,13 +128,8 @@ fn remove_disk(mount: &Path) {
     }
 }
 
+/// Other users may look for the disk in it. Nobody can guess its name, and make another file of that name first.
 fn make_directory() -> io::Result<PathBuf> {
-    let own = std::path::absolute(env::temp_dir())?.join(format!("flashlab-{}", std::process::id()));
-    // A killed server with the same process number may have left its directory.
-    let others = (2..1000).map(|number| own.with_extension(number.to_string()));
-    let free = std::iter::once(own.clone())
-        .chain(others)
-        .map(|directory| fs::create_dir(&directory).map(|()| directory))
-        .find(|made| !matches!(made, Err(error) if error.kind() == ErrorKind::AlreadyExists));
-    free.unwrap_or_else(|| Err(ErrorKind::AlreadyExists.into()))
+    let directory = std::path::absolute(env::temp_dir())?.join(format!("flashlab-{}", random_name()?));
+    fs::create_dir(&directory).map(|()| directory)
 }

@@ -170,7 +170,6 @@ fn of_repair(error: &RepairError) -> u8 {
         | RepairError::NoSuperblock
         | RepairError::OtherVersion(_)
         | RepairError::OtherFilesVersion(_)
-        | RepairError::Truncated { .. }
         | RepairError::Options(_)
         | RepairError::Memory { .. }
         | RepairError::OutOfRange(_) => WRONG_INPUT,

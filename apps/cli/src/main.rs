@@ -32,6 +32,7 @@ mod recordings;
 mod run_folder;
 mod scratch;
 mod selection;
+mod served_paths;
 mod target;
 mod trace_replay;
 mod traces;

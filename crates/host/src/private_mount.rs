@@ -43,8 +43,14 @@ pub fn enter_mount_namespace() -> Result<(), HostError> {
 /// A user namespace in which this user and its group have the numbers that they have outside, with a mount namespace.
 fn enter_user_namespace() -> Result<(), HostError> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
-    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)
-        .map_err(|error| failed("make a user namespace with", "unshare", error))?;
+    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).map_err(|error| {
+        // Linux's word for a limit that is reached, also for one of 0.
+        let error = match error.kind() {
+            io::ErrorKind::StorageFull => io::Error::other("no more are allowed (user.max_user_namespaces)"),
+            _ => error,
+        };
+        failed("make a user namespace with", "unshare", error)
+    })?;
     let files = [
         ("/proc/self/setgroups", "deny".to_owned()),
         ("/proc/self/uid_map", format!("{user} {user} 1")),

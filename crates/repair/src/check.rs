@@ -4,6 +4,7 @@
 //! 1. Recovery reads superblocks, the image of the map, checkpoints and the newest records, and finds what is damaged there.
 //! 2. Each page of the map is read and verified against its record's header, segment by segment.
 //! 3. Two logical pages in one place are found by their positions.
+//! 4. If the volume has files, the changes in the pages of their catalogue are applied, as a mount does it.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ use flashlab_device::Device;
 use crate::counters::VolumeCounters;
 use crate::device_io::{DeviceIo, ReadRange};
 use crate::error::RepairError;
+use crate::files::{FilesCheck, FilesLayout, check_files};
 use crate::format::record::page_checksum;
 use crate::format::superblock::Superblock;
 use crate::header_cache::KnownHeader;
@@ -58,6 +60,8 @@ pub struct CheckReport {
     pub right_pages: u64,
     /// Pages that are not.
     pub damaged: Vec<DamagedPage>,
+    /// What the catalogue of files says; `None`: there are no files.
+    pub files: Option<FilesCheck>,
     /// Where copies of the superblock are damaged. A crash can leave two so, which the next mounts write again.
     pub damaged_superblocks: Vec<u64>,
 }
@@ -84,6 +88,7 @@ pub fn check<D: Device>(device: D, progress: &mut dyn FnMut(u64)) -> Result<Chec
         summary: summary(&recovered),
         right_pages: 0,
         damaged: Vec::new(),
+        files: None,
         damaged_superblocks: damaged_copies(&mut io, &recovered.superblock),
     };
     // In the order of the device: each header is read once, and reads are sequential.
@@ -120,7 +125,39 @@ pub fn check<D: Device>(device: D, progress: &mut dyn FnMut(u64)) -> Result<Chec
         }
         progress(looked_at as u64 + 1);
     }
+    let options = &recovered.superblock.layout.options;
+    let layout = FilesLayout::of(options.page.0, options.logical_pages);
+    let seed = recovered.superblock.uuid.seed();
+    let mut read = |page, bytes: &mut [u8]| read_page(&mut io, &recovered, page, bytes);
+    report.files = check_files(&mut read, layout, seed);
     Ok(report)
+}
+
+/// Reads a page as a mounted volume does.
+fn read_page<D: Device>(
+    io: &mut DeviceIo<D>,
+    recovered: &Recovered,
+    page: u64,
+    bytes: &mut [u8],
+) -> Result<(), RepairError> {
+    let Some(location) = recovered.map.get(page) else {
+        bytes.fill(0);
+        return Ok(());
+    };
+    let layout = &recovered.superblock.layout;
+    let offset = layout.offset(location.position);
+    let wrong = |why: &str| RepairError::Damaged { what: "a page", offset, why: why.to_owned() };
+    let Some(header) = read_header(io, recovered, location) else {
+        return Err(wrong(&format!("page {page} of the volume: the header of its record is damaged")));
+    };
+    let mut data = [ReadRange::new(offset, layout.options.page)];
+    io.read(&mut data)?;
+    let found = page_checksum(recovered.superblock.uuid.seed(), page, header.sequence(), data[0].bytes());
+    if header.checksum(location.distance, page) != Some(found) {
+        return Err(wrong(&format!("page {page} of the volume: its checksum is not that of this page")));
+    }
+    bytes.copy_from_slice(&data[0].bytes()[..bytes.len()]);
+    Ok(())
 }
 
 fn read_header<D: Device>(

@@ -58,6 +58,18 @@ pub enum RepairError {
         /// What does not fit.
         why: String,
     },
+    /// The catalogue of files is not what was written there.
+    #[error(
+        "{what} at byte {offset} of the volume is damaged: {why}; `flashlab repair dump --files` copies out the files that can be read"
+    )]
+    DamagedFiles {
+        /// Which part of it.
+        what: &'static str,
+        /// Where that begins in the volume.
+        offset: u64,
+        /// What does not fit.
+        why: String,
+    },
     /// The device failed an IO.
     #[error("cannot {action} {size} at byte {offset} of the device: {error}")]
     Io {

@@ -6,9 +6,10 @@
 //!
 //! # Method
 //! - `file`: what is known of a file. `catalogue`: what is in memory; `change`: what can change; `log`: the changes on the volume.
-//! - `budget`: how much of its log a catalogue may take.
+//! - `places`: where the logs and the data lie. `budget`: how much of its log a catalogue may take.
 //! - `extents` and `space`: which pages a file has, and which no file has.
 //! - `growth`: pages for files that grow. `times` and `extended`: the times and extended attributes of files.
+//! - `reading`: the catalogue is read from its log, also where that is damaged; `salvage`: files of a damaged volume are copied out.
 //! - `links`: symbolic links. `names`: files are made, renamed and removed. `data`: they are read and written.
 //! - `shrinking`: they are moved away from the end of a volume that becomes smaller.
 //!
@@ -31,6 +32,9 @@ mod growth;
 mod links;
 mod log;
 mod names;
+mod places;
+mod reading;
+mod salvage;
 mod shrinking;
 mod space;
 mod times;
@@ -46,12 +50,15 @@ use crate::volume::Volume;
 use catalogue::{Catalogue, Node};
 use change::Change;
 use extents::VolumePages;
-use log::{CatalogueLog, FilesLayout, damaged};
+use log::CatalogueLog;
 use space::Space;
 
 pub use extended::SetExtended;
 pub use file::{FileAttributes, FileId, FileKind, FileStatus, FilesUsage};
 pub use links::LINK_PERMISSIONS;
+pub(crate) use places::FilesLayout;
+pub(crate) use salvage::check_files;
+pub use salvage::{FilesCheck, SalvagedEntry, SalvagedFiles, SalvagedRanges};
 pub(crate) use times::RECORDED_AT_ONCE;
 
 /// What a file takes in the catalogue: itself, its size, an extent, and a name of 24 bytes.
@@ -78,25 +85,32 @@ impl<D: Device> Files<D> {
     /// # Errors
     /// When the volume holds something else, the catalogue is damaged or the device fails.
     pub fn open(mut volume: Volume<D>) -> Result<Files<D>, RepairError> {
-        let mut loaded = CatalogueLog::load(&mut volume);
-        if matches!(loaded, Ok(None)) && volume.mapped_pages() > 0 {
-            loaded = Err(RepairError::NoFiles);
-        }
-        if matches!(loaded, Err(RepairError::NoFiles)) {
+        let loaded = Files::load(&mut volume);
+        if loaded.is_err() {
             // It was only looked at: a volume that was closed in order stays so, as far as its device lets it.
             let _ = volume.finish();
         }
-        let (log, catalogue) = match loaded? {
-            Some(loaded) => loaded,
-            None => CatalogueLog::make(&mut volume)?,
-        };
+        let (log, catalogue, space) = loaded?;
         let layout = log.layout();
-        let space = used_space(layout, &catalogue)?;
         let (opens, changed, windows) = Default::default();
         let mut files = Files { volume, layout, log, catalogue, space, opens, changed, windows };
         files.remove_nameless()?;
         files.discard_free()?;
         Ok(files)
+    }
+
+    /// Reads the catalogue, or makes an empty one on a volume that was never written.
+    fn load(volume: &mut Volume<D>) -> Result<(CatalogueLog, Catalogue, Space), RepairError> {
+        let (log, catalogue) = match CatalogueLog::load(volume)? {
+            Some(loaded) => loaded,
+            None if volume.mapped_pages() > 0 => return Err(RepairError::NoFiles),
+            None => CatalogueLog::make(volume)?,
+        };
+        let (space, faults) = reading::space_and_faults(&catalogue, log.layout());
+        match faults.into_iter().next() {
+            Some(fault) => Err(fault),
+            None => Ok((log, catalogue, space)),
+        }
     }
 
     /// Whether a file has a page on the volume for this page of it.
@@ -214,27 +228,11 @@ impl<D: Device> Files<D> {
     }
 }
 
-/// The free space that a catalogue leaves.
-fn used_space(layout: FilesLayout, catalogue: &Catalogue) -> Result<Space, RepairError> {
-    let mut space = Space::new(layout.data(), layout.pages - layout.data());
-    for (_, node) in catalogue.nodes() {
-        for (_, pages) in node.extents.iter() {
-            if !space.take(pages) {
-                let at = pages.first.saturating_mul(layout.page);
-                return Err(damaged(
-                    "the catalogue of files",
-                    at,
-                    "a file has a page that another file has, or that lies behind the end of the volume",
-                ));
-            }
-        }
-    }
-    Ok(space)
-}
-
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tests_log;
 #[cfg(test)]
 mod tests_posix;
+#[cfg(test)]
+mod tests_salvage;

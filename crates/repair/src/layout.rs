@@ -76,7 +76,7 @@ impl VolumeLayout {
         let LayoutOptions { capacity, page, segment, logical_pages, checkpoint_interval } = options;
         let wrong = |text: String| Err(RepairError::Options(text));
         if !page.0.is_power_of_two() || !(Bytes::kib(4)..=Bytes::kib(64)).contains(&page) {
-            return wrong(format!("the page is {page}: it has to be 4, 8, 16, 32 or 64 KiB"));
+            return wrong(format!("the page is {} bytes: it has to be 4, 8, 16, 32 or 64 KiB", page.0));
         }
         if segment.0 < 4 * page.0 || !segment.is_multiple_of(page) || segment > INTERVAL_MAX {
             return wrong(format!(

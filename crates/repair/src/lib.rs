@@ -43,6 +43,7 @@ mod policy;
 mod policy_run;
 mod recovery;
 mod ring;
+mod salvaged;
 mod seeded_bug;
 mod segment_table;
 mod sepbit;
@@ -65,11 +66,12 @@ pub use check::{CheckReport, DamagedPage, VolumeSummary, check, summarize};
 pub use concurrent_files::ConcurrentFiles;
 pub use cost_benefit::CostBenefit;
 pub use counters::VolumeCounters;
-pub use dump::{DumpMap, DumpReport, PageRange, dump};
+pub use dump::{DumpReport, PageRange, dump};
 pub use error::{FileRefusal, RepairError};
 pub use exerciser::{ExerciseFailure, ExerciseReport, exercise};
 pub use files::{
-    FileAttributes, FileId, FileKind, FileStatus, Files, FilesUsage, LINK_PERMISSIONS, SetExtended,
+    FileAttributes, FileId, FileKind, FileStatus, Files, FilesCheck, FilesUsage, LINK_PERMISSIONS,
+    SalvagedEntry, SalvagedFiles, SalvagedRanges, SetExtended,
 };
 pub use format::superblock::Superblock;
 pub use format::{FILES_VERSION, VERSION, VolumeUuid};
@@ -81,6 +83,7 @@ pub use placer::{PlacedPages, PlacementMark, Placer, Watermarks};
 pub use policies::{DEFAULT_POLICY, MakePolicy, POLICIES, default_policy, policy_named};
 pub use policy::{PageCopy, PageWrite, Policy};
 pub use policy_run::{AfterMove, PolicyRun, PolicyRunSetup, SimulatedGeometry};
+pub use salvaged::DumpMap;
 pub use seeded_bug::SeededBug;
 pub use segment_table::{LogId, LogSize, Segment, SegmentId, SegmentState, SegmentTable, Slot};
 pub use sepbit::SepBit;

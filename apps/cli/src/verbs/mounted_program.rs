@@ -16,17 +16,21 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use flashlab_export::fuse::FILES_NAME;
 use flashlab_export::merged::MERGED_NAME;
 use flashlab_host::{enter_mount_namespace, mount_fuse, mount_subtrees};
+use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use super::repair::copy_in::NewDirectory;
 use super::repair::managed::{ManagedDirectory, managed_directories};
 use super::repair::passed;
 use crate::exit::{Refused, Usage};
+use crate::interrupt::is_hangup_ignored;
 
 /// Become the program of `repair run`: started by it
 #[derive(Args)]
@@ -60,9 +64,15 @@ impl MountedProgram {
             // Whoever started this has said why.
             std::process::exit(1);
         }
+        // The program has none of these handlers: a new program begins without those of the old one.
+        let ends = Arc::new(AtomicBool::new(false));
+        let hangup = (!is_hangup_ignored()).then_some(SIGHUP);
+        for signal in [SIGTERM].into_iter().chain(hangup) {
+            signal_hook::flag::register(signal, Arc::clone(&ends)).context("cannot listen to signals")?;
+        }
         let mut subtrees = Vec::new();
         for (index, (directory, beneath)) in managed.iter().zip(beneath).enumerate() {
-            NewDirectory { volume: mounted, directory, beneath }.prepare(self.copy_in)?;
+            NewDirectory { volume: mounted, directory, beneath, ends: &ends }.prepare(self.copy_in)?;
             let inside = match directory.is_whole() {
                 true => directory.on_volume().to_owned(),
                 false => PathBuf::from(format!("{MERGED_NAME}{index}")),
@@ -79,6 +89,9 @@ impl MountedProgram {
                 ))
             })?;
         }
+        if ends.load(Ordering::Relaxed) {
+            bail!("a signal ended it before the program began");
+        }
         let error = Command::new(&self.command[0]).args(&self.command[1..]).exec();
         bail!(Usage(format!("cannot start {}: {error}", Path::new(&self.command[0]).display())))
     }
@@ -86,10 +99,18 @@ impl MountedProgram {
 
 /// Why there is no private mount here, and what to do.
 fn not_possible(error: flashlab_host::HostError) -> Refused {
+    let advice = match Path::new("/dev/fuse").exists() {
+        true => "run it as root, or use `flashlab repair mount`",
+        // A mount for all processes needs it as well.
+        false => {
+            "there is no /dev/fuse: load the driver with `modprobe fuse`, or give the container the device (`docker run --device \
+             /dev/fuse`)"
+        }
+    };
     Refused(format!(
         "{error}: `repair run` mounts with FUSE where only the program sees it, for which it needs /dev/fuse, and root or user \
-         namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns=0); run it as root, or use \
-         `flashlab repair mount`; nothing was started"
+         namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns=0); {advice}; nothing was \
+         started"
     ))
 }
 

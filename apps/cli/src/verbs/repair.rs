@@ -2,6 +2,7 @@
 
 mod check;
 pub mod copy_in;
+mod copy_out;
 mod counters_status;
 mod create;
 mod dump;

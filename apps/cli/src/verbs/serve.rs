@@ -24,6 +24,7 @@ use crate::daemon::Background;
 use crate::exit::Usage;
 use crate::nbd::{self, Served};
 use crate::output;
+use crate::served_paths::advice_on_directory;
 use crate::transport_latency;
 
 /// Serve a simulated device as a live disk
@@ -356,8 +357,10 @@ fn no_ublk(error: std::io::Error, recover: Option<u32>) -> anyhow::Error {
 /// Refuses a directory whose files or mounts the new mount would hide.
 pub fn empty(directory: &Path) -> Result<PathBuf> {
     let name = directory.display();
-    let mut entries = std::fs::read_dir(directory)
-        .map_err(|error| Usage(format!("cannot mount on {name}: {error}; give an empty directory")))?;
+    let mut entries = std::fs::read_dir(directory).map_err(|error| {
+        let advice = advice_on_directory(&error);
+        Usage(format!("cannot mount on {name}: {error}; give an empty directory{advice}"))
+    })?;
     if entries.next().is_some() {
         bail!(Usage(format!("cannot mount on {name}: it is not empty, or a disk is mounted there already")));
     }

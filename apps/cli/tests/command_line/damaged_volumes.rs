@@ -1,7 +1,9 @@
 //! Damaged volumes of `flashlab repair`: what is shown is right, or the volume is refused and `dump` says what is missing.
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -52,7 +54,7 @@ impl Volume {
     /// Mounts its files for this work, and closes it. `false`: not possible here.
     fn with_files(&self, work: impl FnOnce(&Path)) -> bool {
         let mount = self.directory.path("mounted");
-        fs::create_dir(&mount).unwrap();
+        fs::create_dir_all(&mount).unwrap();
         let mut command = self.directory.command(&["repair", "mount", &self.path, mount.to_str().unwrap()]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         if first_line(&mut child, &["FUSE needs"]).is_none() {
@@ -232,6 +234,105 @@ fn a_dump_of_a_truncated_volume_lists_what_is_missing() {
     assert_eq!(listed.len() as u64, missing + older);
     let text = volume.directory.flashlab(&["repair", "dump", &volume.path, "-o", "as text"]);
     assert!(text.code == Some(1) && text.out.contains(" are missing\n"), "{}", text.out);
+}
+
+/// What lies in a folder: paths, and what each is.
+fn tree(folder: &Path) -> BTreeMap<PathBuf, (u32, u64, i64, Vec<u8>)> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![folder.to_owned()];
+    while let Some(path) = left.pop() {
+        let status = fs::symlink_metadata(&path).unwrap();
+        let content = match status.file_type() {
+            kind if kind.is_dir() => {
+                left.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+                Vec::new()
+            }
+            kind if kind.is_symlink() => fs::read_link(&path).unwrap().into_os_string().into_vec(),
+            _ => fs::read(&path).unwrap(),
+        };
+        let links = if status.is_dir() { 0 } else { status.nlink() };
+        let path = path.strip_prefix(folder).unwrap().to_owned();
+        found.insert(path, (status.mode(), links, status.mtime(), content));
+    }
+    found
+}
+
+/// The content of the file with this number.
+fn numbered(number: u64) -> Vec<u8> {
+    pattern(number, 20_000 + 999 * number as usize)
+}
+
+#[test]
+fn files_are_copied_out_of_a_volume_and_what_is_damaged_is_listed() {
+    let volume = Volume::new();
+    let mut expected = BTreeMap::new();
+    let is_possible = volume.with_files(|mount| {
+        fs::create_dir(mount.join("folder")).unwrap();
+        for number in 0..40 {
+            fs::write(mount.join(format!("folder/file {number}")), numbered(number)).unwrap();
+        }
+        fs::hard_link(mount.join("folder/file 3"), mount.join("other name")).unwrap();
+        std::os::unix::fs::symlink("folder/file 4", mount.join("link")).unwrap();
+        fs::set_permissions(mount.join("folder/file 5"), fs::Permissions::from_mode(0o640)).unwrap();
+        fs::set_permissions(mount.join("folder"), fs::Permissions::from_mode(0o750)).unwrap();
+        expected = tree(mount);
+    });
+    if !is_possible {
+        return;
+    }
+    let out = volume.directory.path("out");
+    let dump = |name: &str| {
+        let ran = volume.directory.flashlab(&["repair", "dump", &volume.path, "--files", name, "--json"]);
+        (ran.code, ran.out, ran.err)
+    };
+    let (code, printed, err) = dump("out");
+    assert_eq!((code, &json(&printed)["files"]), (Some(0), &Value::from(40)), "{err}");
+    assert!(tree(&out) == expected, "{:?}", tree(&out).keys());
+    let (code, _, err) = dump("out");
+    assert!(code == Some(2) && err.contains("choose another folder"), "{err}");
+    assert!(tree(&out) == expected, "nothing is overwritten");
+    let (code, printed, _) = volume.check();
+    assert_eq!((code, &json(&printed)["files"]["files"]), (Some(0), &Value::from(42)));
+
+    // A page of a file's data is damaged: it alone is missing.
+    let intact = fs::read(&volume.path).unwrap();
+    let page = &numbered(7)[PAGE..2 * PAGE];
+    let at = intact.chunks(PAGE).position(|found| found == page).unwrap() * PAGE;
+    let file = OpenOptions::new().write(true).open(&volume.path).unwrap();
+    file.write_all_at(&[0x5a; PAGE], at as u64).unwrap();
+    let (code, printed, err) = dump("damaged data");
+    assert!(code == Some(1) && err.contains("1 files or directories are not as they were"), "{err}");
+    let incomplete = &json(&printed)["incomplete"];
+    assert_eq!(incomplete[0]["path"], "folder/file 7");
+    assert_eq!(incomplete[0]["missing"][0], serde_json::json!({ "offset": PAGE, "length": PAGE }));
+    let mut left = expected.clone();
+    left.get_mut(Path::new("folder/file 7")).unwrap().3[PAGE..2 * PAGE].fill(0);
+    assert!(tree(&volume.directory.path("damaged data")) == left);
+    file.write_all_at(&intact[at..at + PAGE], at as u64).unwrap();
+
+    // So is each page of the catalogue that counts: a check finds it, a mount is refused and leaves the volume closed in order.
+    let pages = (0..intact.len()).step_by(PAGE).filter(|&at| intact[at..].starts_with(b"FLCATLOG"));
+    let mut found = 0;
+    for at in pages {
+        file.write_all_at(&[intact[at + 40] ^ 1], at as u64 + 40).unwrap();
+        let (code, printed, err) = volume.check();
+        if code == Some(1) {
+            found += 1;
+            assert!(err.contains("the catalogue of the files"), "{err}");
+            assert!(!json(&printed)["files"]["faults"].as_array().unwrap().is_empty(), "{printed}");
+            let folder = format!("damaged catalogue {found}");
+            let (code, printed, err) = dump(&folder);
+            assert!(code == Some(1) && err.contains("the catalogue of its files is damaged"), "{err}");
+            assert!(json(&printed)["files"].as_u64() > Some(0), "{printed}");
+            let ran = volume.directory.flashlab(&["repair", "mount", &volume.path, "mounted"]);
+            assert!(ran.code == Some(1), "{}", ran.err);
+            let status = volume.directory.succeeds(&["repair", "status", &volume.path, "--json"]);
+            assert_eq!(json(&status.out)["is_clean"], true, "{}", status.out);
+            file.write_all_at(&intact, 0).unwrap();
+        }
+        file.write_all_at(&[intact[at + 40]], at as u64 + 40).unwrap();
+    }
+    assert!(found > 0, "no page of the catalogue counts");
 }
 
 #[test]

@@ -33,6 +33,7 @@ mod recorded_inferences;
 mod repair;
 mod replay;
 mod run_databases;
+mod run_odd_programs;
 mod run_programs;
 mod saved_states;
 mod serve;

@@ -17,48 +17,43 @@ use crate::locks::lock;
 /// A directory's content as it was when it was opened: numbers, kinds and names.
 pub(super) type Listing = Vec<(u64, FileType, Vec<u8>)>;
 
+/// What is open, by the numbers that the kernel has for it.
+pub(super) struct Opened<T> {
+    next: AtomicU64,
+    open: Mutex<BTreeMap<u64, Arc<T>>>,
+}
+
+impl<T> Default for Opened<T> {
+    fn default() -> Self {
+        Opened { next: AtomicU64::new(1), open: Mutex::default() }
+    }
+}
+
+impl<T> Opened<T> {
+    pub(super) fn add(&self, opened: T) -> FileHandle {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        lock(&self.open).insert(number, Arc::new(opened));
+        FileHandle(number)
+    }
+
+    pub(super) fn get(&self, handle: FileHandle) -> Result<Arc<T>, Errno> {
+        lock(&self.open).get(&handle.0).cloned().ok_or(Errno::BADF)
+    }
+
+    pub(super) fn close(&self, handle: FileHandle) {
+        lock(&self.open).remove(&handle.0);
+    }
+}
+
 #[derive(Default)]
 pub(super) struct OpenBeneath {
-    next: AtomicU64,
-    files: Mutex<BTreeMap<u64, Arc<File>>>,
-    listings: Mutex<BTreeMap<u64, Arc<Listing>>>,
+    pub(super) files: Opened<File>,
+    pub(super) listings: Opened<Listing>,
 }
 
 impl OpenBeneath {
-    fn number(&self) -> u64 {
-        self.next.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    pub(super) fn add_file(&self, file: File) -> FileHandle {
-        let number = self.number();
-        lock(&self.files).insert(number, Arc::new(file));
-        FileHandle(number)
-    }
-
-    pub(super) fn file(&self, handle: FileHandle) -> Result<Arc<File>, Errno> {
-        lock(&self.files).get(&handle.0).cloned().ok_or(Errno::BADF)
-    }
-
-    pub(super) fn close_file(&self, handle: FileHandle) {
-        lock(&self.files).remove(&handle.0);
-    }
-
-    pub(super) fn add_listing(&self, listing: Listing) -> FileHandle {
-        let number = self.number();
-        lock(&self.listings).insert(number, Arc::new(listing));
-        FileHandle(number)
-    }
-
-    pub(super) fn listing(&self, handle: FileHandle) -> Result<Arc<Listing>, Errno> {
-        lock(&self.listings).get(&handle.0).cloned().ok_or(Errno::BADF)
-    }
-
-    pub(super) fn close_listing(&self, handle: FileHandle) {
-        lock(&self.listings).remove(&handle.0);
-    }
-
     pub(super) fn read(&self, handle: FileHandle, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
-        let file = self.file(handle)?;
+        let file = self.files.get(handle)?;
         let mut data = vec![0; size as usize];
         let mut length = 0;
         while length < data.len() {
@@ -74,12 +69,12 @@ impl OpenBeneath {
     }
 
     pub(super) fn write(&self, handle: FileHandle, offset: u64, data: &[u8]) -> Result<(), Errno> {
-        self.file(handle)?.write_all_at(data, offset).map_err(|error| errno(&error))
+        self.files.get(handle)?.write_all_at(data, offset).map_err(|error| errno(&error))
     }
 
     /// Writes where the file ends now, which may be later than the kernel knows.
     pub(super) fn append(&self, handle: FileHandle, mut data: &[u8]) -> Result<(), Errno> {
-        let file = self.file(handle)?;
+        let file = self.files.get(handle)?;
         while !data.is_empty() {
             match pwritev2(&*file, &[IoSlice::new(data)], 0, ReadWriteFlags::APPEND) {
                 Ok(0) => return Err(Errno::IO),
@@ -92,7 +87,7 @@ impl OpenBeneath {
     }
 
     pub(super) fn sync(&self, handle: FileHandle, data_only: bool) -> Result<(), Errno> {
-        let file = self.file(handle)?;
+        let file = self.files.get(handle)?;
         if data_only { rustix::fs::fdatasync(&*file) } else { rustix::fs::fsync(&*file) }
     }
 
@@ -104,7 +99,7 @@ impl OpenBeneath {
         mode: i32,
     ) -> Result<(), Errno> {
         let mode = FallocateFlags::from_bits_retain(mode as u32);
-        rustix::fs::fallocate(&*self.file(handle)?, mode, offset, length)
+        rustix::fs::fallocate(&*self.files.get(handle)?, mode, offset, length)
     }
 
     /// The next data or hole.
@@ -115,7 +110,7 @@ impl OpenBeneath {
             SEEK_HOLE => SeekFrom::Hole(offset),
             _ => return Err(Errno::INVAL),
         };
-        Ok(rustix::fs::seek(&*self.file(handle)?, to)? as i64)
+        Ok(rustix::fs::seek(&*self.files.get(handle)?, to)? as i64)
     }
 }
 
@@ -132,7 +127,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let open = OpenBeneath::default();
-        let handle = open.add_file(File::create(&path).unwrap());
+        let handle = open.files.add(File::create(&path).unwrap());
         open.append(handle, b"in ").unwrap();
         std::io::Write::write_all(&mut File::options().append(true).open(&path).unwrap(), b"out ").unwrap();
         open.append(handle, b"in").unwrap();

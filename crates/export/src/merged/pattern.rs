@@ -1,8 +1,13 @@
 //! Patterns of names.
 
 /// Whether a name matches a pattern, byte for byte: `*` is anything; `?` is one byte; `[abc]`, `[a-z]` and `[!a]` are one of those
-/// bytes, or none of them; a backslash makes the byte behind it ordinary.
+/// bytes, or none of them; a backslash makes the byte behind it ordinary. As in a shell, a name that begins with a dot matches only a
+/// pattern that does, and `.` and `..` match none.
 pub fn name_matches(pattern: &[u8], name: &[u8]) -> bool {
+    let is_hidden = name.first() == Some(&b'.') && !pattern.starts_with(b".") && !pattern.starts_with(b"\\.");
+    if is_hidden || matches!(name, b"." | b"..") {
+        return false;
+    }
     let (mut pattern_at, mut name_at) = (0, 0);
     // Behind the last star, and how much of the name it takes.
     let mut star: Option<(usize, usize)> = None;
@@ -69,12 +74,25 @@ mod tests {
             ("a\\*", "a*"),
             ("*", ""),
             ("[]a]", "]"),
+            (".*", ".a"),
+            ("\\.a", ".a"),
+            ("a*", "a.b"),
         ] {
             assert!(matches(pattern, name), "{pattern} {name}");
         }
-        for (pattern, name) in
-            [("*.db", "a.db-wal"), ("a\\*", "ab"), ("[a", "a"), ("[!a]", "a"), ("", "a"), ("a?", "a")]
-        {
+        for (pattern, name) in [
+            ("*.db", "a.db-wal"),
+            ("a\\*", "ab"),
+            ("[a", "a"),
+            ("[!a]", "a"),
+            ("", "a"),
+            ("a?", "a"),
+            ("*", ".a"),
+            ("?a", ".a"),
+            ("[.]a", ".a"),
+            (".*", "."),
+            (".*", ".."),
+        ] {
             assert!(!matches(pattern, name), "{pattern} {name}");
         }
     }

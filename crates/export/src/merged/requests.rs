@@ -87,7 +87,7 @@ impl Filesystem for MergedFiles {
         };
         let set = || {
             if let Some(size) = size {
-                let opened = file.map(|file| self.open.file(file)).transpose()?;
+                let opened = file.map(|file| self.open.files.get(file)).transpose()?;
                 match opened {
                     Some(opened) => rustix::fs::ftruncate(&*opened, size)?,
                     None => rustix::fs::ftruncate(self.beneath.open(number, WRITE_ONLY)?, size)?,
@@ -185,7 +185,7 @@ impl Filesystem for MergedFiles {
             Side::Beneath(parent) => {
                 match self.beneath.create(Caller::of(request), parent, name, mode, flags) {
                     Ok((number, status, file)) => {
-                        let (attributes, handle) = (attr_of(number, &status), self.open.add_file(file));
+                        let (attributes, handle) = (attr_of(number, &status), self.open.files.add(file));
                         reply.created(&NOT_KEPT, &attributes, Generation(0), handle, FopenFlags::empty());
                     }
                     Err(error) => reply.error(fuse_errno(error)),
@@ -245,7 +245,7 @@ impl Filesystem for MergedFiles {
         match self.side(node) {
             Side::Volume(node) => self.volume.open(request, node, flags, reply),
             Side::Beneath(number) => match self.beneath.open(number, flags.0) {
-                Ok(file) => reply.opened(self.open.add_file(file), FopenFlags::empty()),
+                Ok(file) => reply.opened(self.open.files.add(file), FopenFlags::empty()),
                 Err(error) => reply.error(fuse_errno(error)),
             },
         }
@@ -313,7 +313,7 @@ impl Filesystem for MergedFiles {
         match self.side(node) {
             Side::Volume(node) => self.volume.release(request, node, file, flags, owner, flush, reply),
             Side::Beneath(_) => {
-                self.open.close_file(file);
+                self.open.files.close(file);
                 reply.ok();
             }
         }
@@ -408,7 +408,7 @@ impl Filesystem for MergedFiles {
             Named::Merged(merged) => self.list_merged(merged),
         };
         match listing {
-            Ok(listing) => reply.opened(self.open.add_listing(listing), FopenFlags::empty()),
+            Ok(listing) => reply.opened(self.open.listings.add(listing), FopenFlags::empty()),
             Err(error) => reply.error(fuse_errno(error)),
         }
     }
@@ -424,7 +424,7 @@ impl Filesystem for MergedFiles {
         if let Named::On(Side::Volume(node)) = self.named(node) {
             return self.volume.readdir(request, node, file, offset, reply);
         }
-        match self.open.listing(file) {
+        match self.open.listings.get(file) {
             Ok(listing) => {
                 for (index, (number, kind, name)) in listing.iter().enumerate().skip(offset as usize) {
                     if reply.add(INodeNo(*number), index as u64 + 1, *kind, OsStr::from_bytes(name)) {
@@ -448,7 +448,7 @@ impl Filesystem for MergedFiles {
         if let Named::On(Side::Volume(node)) = self.named(node) {
             return self.volume.releasedir(request, node, file, flags, reply);
         }
-        self.open.close_listing(file);
+        self.open.listings.close(file);
         reply.ok();
     }
 

@@ -6,11 +6,7 @@ use flashlab_base::{Bytes, Prng, Seed};
 
 use super::*;
 use crate::files::{FileAttributes, FileKind};
-use crate::format::VolumeUuid;
-use crate::layout::LayoutOptions;
-use crate::shared::memory::{CAPACITY, SharedMemory};
-use crate::single_log::SingleLog;
-use crate::volume::MountOptions;
+use crate::shared::memory::{SharedMemory, new_volume, open_volume};
 
 const PAGE: usize = 4096;
 const FILES: u64 = 4;
@@ -20,21 +16,11 @@ const PAGES: u64 = 480;
 const HOLES: u64 = 5;
 
 fn open(device: SharedMemory) -> Files<SharedMemory> {
-    let volume = Volume::open(device, MountOptions::default(), |_| Box::new(SingleLog::Greedy)).unwrap();
-    Files::open(volume).unwrap()
+    Files::open(open_volume(device)).unwrap()
 }
 
 fn new_files() -> Files<SharedMemory> {
-    let options = LayoutOptions {
-        capacity: CAPACITY,
-        page: Bytes(PAGE as u64),
-        segment: Bytes::kib(256),
-        logical_pages: 2400,
-        checkpoint_interval: Bytes::mib(1),
-    };
-    let device = SharedMemory::new();
-    Volume::create(device.handle(), VolumeUuid([7; 16]), options).unwrap();
-    open(device)
+    Files::open(new_volume()).unwrap()
 }
 
 /// A file that one thread changes. Each page has a version, which the thread announces before it begins, and after it was acknowledged.

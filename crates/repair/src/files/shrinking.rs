@@ -14,7 +14,7 @@ use flashlab_device::Device;
 use super::change::{self, Change};
 use super::extents::VolumePages;
 use super::file::FileId;
-use super::log::holds_files;
+use super::reading::holds_files;
 use super::{Files, FilesLayout};
 use crate::error::{FileRefusal, RepairError};
 use crate::volume::Volume;
@@ -28,7 +28,8 @@ impl<D: Device> Files<D> {
     /// # Errors
     /// When the device fails.
     pub fn are_on(volume: &mut Volume<D>) -> Result<bool, RepairError> {
-        holds_files(volume)
+        let layout = FilesLayout::new(volume);
+        Ok(holds_files(&mut |page, bytes| volume.read(page * layout.page, bytes), layout))
     }
 
     /// Moves files so that none has a page at or behind `end`, and makes that durable. Returns how much was moved. The volume may be

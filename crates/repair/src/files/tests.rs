@@ -349,7 +349,7 @@ fn a_catalogue_that_others_wrote_is_refused_or_used_and_nothing_panics() {
                 use_everything(&mut files);
                 let _ = Files::open(self::volume(files.abandon()));
             }
-            Err(RepairError::Damaged { .. }) => refused += 1,
+            Err(RepairError::DamagedFiles { .. }) => refused += 1,
             Err(other) => panic!("seed {seed}: {other}"),
         }
     }

@@ -6,7 +6,31 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use flashlab_base::{Bytes, Identity, Nanos};
 use flashlab_device::{Completion, DataHandling, Device, Geometry, IoError, Operation, Parallel, Request};
 
-pub(crate) const CAPACITY: Bytes = Bytes::mib(16);
+use crate::format::VolumeUuid;
+use crate::layout::LayoutOptions;
+use crate::single_log::SingleLog;
+use crate::volume::{MountOptions, Volume};
+
+const CAPACITY: Bytes = Bytes::mib(16);
+
+/// Opens the volume on a device.
+pub(crate) fn open_volume(device: SharedMemory) -> Volume<SharedMemory> {
+    Volume::open(device, MountOptions::default(), |_| Box::new(SingleLog::Greedy)).unwrap()
+}
+
+/// A new volume of 2400 pages in segments that are packed soon.
+pub(crate) fn new_volume() -> Volume<SharedMemory> {
+    let options = LayoutOptions {
+        capacity: CAPACITY,
+        page: Bytes::kib(4),
+        segment: Bytes::kib(256),
+        logical_pages: 2400,
+        checkpoint_interval: Bytes::mib(1),
+    };
+    let device = SharedMemory::new();
+    Volume::create(device.handle(), VolumeUuid([7; 16]), options).unwrap();
+    open_volume(device)
+}
 
 /// A device in memory; all handles on it share the content.
 pub(crate) struct SharedMemory {

@@ -2,32 +2,15 @@
 
 use std::sync::atomic::Ordering;
 
-use flashlab_base::{Bytes, Prng, Seed};
+use flashlab_base::{Prng, Seed};
 
 use super::*;
-use crate::format::VolumeUuid;
-use crate::layout::{LayoutOptions, VolumeLayout};
-use crate::shared::memory::{CAPACITY, SharedMemory};
-use crate::single_log::SingleLog;
-use crate::volume::MountOptions;
+use crate::shared::memory::{self, SharedMemory, open_volume};
 
 const PAGE: usize = 4096;
 
-fn open(device: SharedMemory) -> Volume<SharedMemory> {
-    Volume::open(device, MountOptions::default(), |_: &VolumeLayout| Box::new(SingleLog::Greedy)).unwrap()
-}
-
 fn new_volume() -> SharedVolume<SharedMemory> {
-    let options = LayoutOptions {
-        capacity: CAPACITY,
-        page: Bytes(PAGE as u64),
-        segment: Bytes::kib(256),
-        logical_pages: 2400,
-        checkpoint_interval: Bytes::mib(1),
-    };
-    let device = SharedMemory::new();
-    Volume::create(device.handle(), VolumeUuid([7; 16]), options).unwrap();
-    SharedVolume::new(open(device))
+    SharedVolume::new(memory::new_volume())
 }
 
 /// A page that says which it is and how often it was written.
@@ -82,7 +65,7 @@ fn threads_read_what_they_wrote_while_packing_moves_it_and_it_survives() {
     // The power fails. Everything was flushed.
     let device = volume.with(|volume| volume.device().handle());
     drop(volume);
-    let mut volume = open(device);
+    let mut volume = open_volume(device);
     let mut read = vec![0; PAGE];
     for (thread, versions) in (0..).zip(&versions) {
         for (at, &version) in (0..).zip(versions) {

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use flashlab_repair::check;
+use flashlab_repair::{FilesCheck, check};
 use serde::Serialize;
 
 use super::opened;
 use super::status::VolumeStatus;
 use crate::output;
 
-/// Verify every structure and every page of a volume that is not being served
+/// Verify every structure, every page and the catalogue of files of a volume that is not being served
 ///
 /// It only reads. Exit code 1: something is damaged.
 #[derive(Args)]
@@ -28,7 +28,17 @@ struct Checked {
     right_pages: u64,
     damaged: Vec<Damaged>,
     damaged_superblocks: Vec<u64>,
+    /// Absent: the volume holds no files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<CheckedFiles>,
     volume: VolumeStatus,
+}
+
+/// What the catalogue says.
+#[derive(Serialize)]
+struct CheckedFiles {
+    files: u64,
+    faults: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -51,6 +61,8 @@ impl Check {
         let damaged = report.damaged.len();
         let superblocks = report.damaged_superblocks.len();
         let volume = VolumeStatus::of(&report.summary);
+        let files = report.files;
+        let faults = files.as_ref().map_or(0, |files| files.faults.len());
         if self.json {
             let pages = report.damaged.into_iter();
             output::json(&Checked {
@@ -63,6 +75,7 @@ impl Check {
                     })
                     .collect(),
                 damaged_superblocks: report.damaged_superblocks,
+                files: files.map(|FilesCheck { files, faults }| CheckedFiles { files, faults }),
                 volume,
             })?;
         } else {
@@ -74,7 +87,23 @@ impl Check {
                 text += &format!("the copy of the superblock at byte {offset} of the device is damaged\n");
             }
             text += &format!("{} pages are right, {damaged} are damaged\n", report.right_pages);
+            if let Some(files) = &files {
+                for fault in files.faults.iter().take(PRINTED) {
+                    text += &format!("{fault}\n");
+                }
+                text += &format!(
+                    "the catalogue has {} files and directories, and {faults} faults\n",
+                    files.files
+                );
+            }
             output::text(&text)?;
+        }
+        if faults > 0 {
+            bail!(
+                "the catalogue of the files of {} is damaged: they cannot be mounted; `flashlab repair dump --files` copies out \
+                 those that can be read",
+                self.volume.display()
+            );
         }
         match damaged {
             0 if superblocks > CRASHED_COPIES => bail!(

@@ -9,11 +9,15 @@
 //! - If it ends at any moment, the program that starts next sees nothing of the copy, or all of it.
 //! - Nothing beneath is changed.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -22,6 +26,8 @@ use crate::exit::Refused;
 
 /// What the name of a copy ends with while it is made.
 const UNFINISHED: &str = ".flashlab-copying";
+/// Attributes with access control lists.
+const ACCESS_LIST: &str = "system.posix_acl_";
 /// What it ends with when it is complete.
 const COMPLETE: &str = ".flashlab-copied";
 
@@ -33,6 +39,8 @@ pub struct NewDirectory<'a> {
     pub directory: &'a ManagedDirectory,
     /// The directory beneath.
     pub beneath: File,
+    /// Set when a signal ends the copy.
+    pub ends: &'a AtomicBool,
 }
 
 impl NewDirectory<'_> {
@@ -81,6 +89,37 @@ impl NewDirectory<'_> {
         made.sync_all()
     }
 
+    /// Refuses access control lists, without which other users might get more rights; names attributes that are not copied.
+    fn look_at_attributes(&self, names: &[OsString]) -> Result<()> {
+        let mut left_out = BTreeMap::new();
+        let mut left: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+        while let Some(path) = left.pop() {
+            if path.is_dir() && !path.is_symlink() {
+                let entries =
+                    fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
+                left.extend(entries.filter_map(Result::ok).map(|entry| entry.path()));
+            }
+            for name in other_attributes(&path) {
+                let shown = self.directory.path.join(&path);
+                if name.starts_with(ACCESS_LIST) {
+                    bail!(Refused(format!(
+                        "{} has an access control list, which files of a volume cannot have: remove it with `setfacl -b` and set its \
+                         permissions; nothing was copied",
+                        shown.display()
+                    )));
+                }
+                left_out.entry(name).or_insert(shown);
+            }
+        }
+        for (name, path) in left_out {
+            tell!(
+                "the attribute {name} is not copied, because files of a volume cannot have it: {}, ...",
+                path.display()
+            );
+        }
+        Ok(())
+    }
+
     fn copy_in(&self) -> Result<()> {
         let name = self.directory.path.display();
         rustix::process::fchdir(&self.beneath).with_context(|| format!("cannot enter {name}"))?;
@@ -109,10 +148,11 @@ impl NewDirectory<'_> {
                 )));
             }
         }
+        self.look_at_attributes(&names)?;
         let unfinished = self.path(UNFINISHED);
         let failed = || format!("cannot copy {name} to the volume; nothing of it is there");
         fs::create_dir(&unfinished).with_context(failed)?;
-        let copied = copy(&names, &unfinished).and_then(|()| {
+        let copied = copy(&names, &unfinished, self.ends).and_then(|()| {
             File::open(&unfinished)?.sync_all()?;
             Ok(fs::rename(&unfinished, self.path(COMPLETE))?)
         });
@@ -146,16 +186,45 @@ fn special_file(path: &Path) -> Result<Option<PathBuf>> {
     Ok((!kind.is_file() && !kind.is_symlink()).then(|| path.to_owned()))
 }
 
+/// The extended attributes of a file that files of a volume cannot have, except for SELinux's, which each file system gives anew.
+fn other_attributes(path: &Path) -> Vec<String> {
+    const NAMES_BYTES_MAX: usize = 64 << 10;
+    let mut names = vec![0; NAMES_BYTES_MAX];
+    // A file system without attributes has none.
+    let Ok(length) = rustix::fs::llistxattr(path, names.as_mut_slice()) else { return Vec::new() };
+    let names =
+        names[..length].split(|&byte| byte == 0).map(|name| String::from_utf8_lossy(name).into_owned());
+    names
+        .filter(|name| !name.is_empty() && !name.starts_with("user.") && name != "security.selinux")
+        .collect()
+}
+
 /// Copies these files of the current directory, with owners, permissions, times, holes and links.
-fn copy(names: &[OsString], to: &Path) -> Result<()> {
+fn copy(names: &[OsString], to: &Path, ends: &AtomicBool) -> Result<()> {
+    /// How often the end of `cp` is looked for.
+    const LOOK: Duration = Duration::from_millis(5);
     /// With names of 255 bytes about 1 MiB; the arguments of a program may have 2 MiB. A hard link is one within them.
     const NAMES_MAX: usize = 4000;
     for names in names.chunks(NAMES_MAX) {
         let mut command = Command::new("cp");
         command.args(["-a", "--sparse=always", "--"]).args(names).arg(to).stdin(Stdio::null());
-        let output = command.output().context("cannot run cp")?;
-        if !output.status.success() {
-            bail!("cp: {}", String::from_utf8_lossy(&output.stderr).trim());
+        let mut process = command.stderr(Stdio::piped()).spawn().context("cannot run cp")?;
+        let messages =
+            process.stderr.take().map(|messages| std::thread::spawn(|| io::read_to_string(messages)));
+        let status = loop {
+            if let Some(status) = process.try_wait().context("cannot wait for cp")? {
+                break status;
+            }
+            if ends.load(Ordering::Relaxed) {
+                let _ = process.kill();
+                let _ = process.wait();
+                bail!("a signal ended it");
+            }
+            std::thread::sleep(LOOK);
+        };
+        if !status.success() {
+            let messages = messages.and_then(|messages| messages.join().ok()?.ok()).unwrap_or_default();
+            bail!("cp: {}", messages.trim());
         }
     }
     Ok(())

@@ -9,22 +9,27 @@ use clap::Args;
 use flashlab_repair::{DumpMap, DumpReport, PageRange, dump};
 use serde::Serialize;
 
+use super::copy_out::copy_out;
 use super::opened;
 use crate::files::NewFile;
 use crate::output;
 
-/// Copy the data out of a volume, also of one that cannot be opened
+/// Copy the data or the files out of a volume, also of one that cannot be opened
 ///
 /// It needs one copy of the superblock. Of each page the version that the map names is taken, or the newest one with the right checksum. The
-/// image gets its name when it is complete. Exit code 1: pages are missing or older than the map says, or the newest map cannot be read, so
-/// that nobody knows what is missing.
+/// image gets its name when it is complete. With --files the files of `repair mount` and `repair run` are copied to a new folder, as far as
+/// their catalogue can be read. Exit code 1: pages, files or parts of them are missing or older than the map says, or the newest map cannot be
+/// read, so that nobody knows what is missing.
 #[derive(Args)]
 pub struct Dump {
     /// A block device, or a regular file
     volume: PathBuf,
     /// The image to make: a sparse file as large as the volume
-    #[arg(long, short)]
-    output: PathBuf,
+    #[arg(long, short, required_unless_present = "files")]
+    output: Option<PathBuf>,
+    /// The folder to make for the files of the volume
+    #[arg(long, value_name = "FOLDER", conflicts_with = "output")]
+    files: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -59,9 +64,13 @@ const PRINTED: usize = 10;
 impl Dump {
     /// Copies it out.
     pub fn run(self) -> Result<()> {
-        let name = self.output.display();
+        if let Some(folder) = &self.files {
+            return copy_out(&self.volume, folder, self.json);
+        }
+        let output = self.output.as_deref().context("an image or a folder is given")?;
+        let name = output.display();
         let device = opened::for_reading(&self.volume)?;
-        let image = NewFile::begin(&self.output)?;
+        let image = NewFile::begin(output)?;
         let report = dump(device, |offset, page| -> Result<()> {
             image.file().write_all_at(page, offset).with_context(|| format!("cannot write {name}"))
         })?;

@@ -49,7 +49,16 @@ impl Erase {
         erase(opened::of_volume(&self.volume)?)?;
         match self.json {
             true => output::json(&Erased { uuid }),
-            false => output::text(&format!("volume {uuid} is no longer on {name}\n")),
+            false => {
+                let hint = match self.volume.is_file() {
+                    // What else is in the file is the user's.
+                    true => {
+                        "; to make another one in this file, give `repair create` --overwrite-file, or remove it"
+                    }
+                    false => "",
+                };
+                output::text(&format!("volume {uuid} is no longer on {name}{hint}\n"))
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ use anyhow::{Result, bail};
 use flashlab_export::merged::name_matches;
 
 use crate::exit::{Refused, Usage};
+use crate::served_paths::advice_on_directory;
 
 /// What begins a pattern.
 const SPECIAL: &[u8] = b"*?[";
@@ -64,9 +65,10 @@ fn one(given: &Path) -> Result<ManagedDirectory> {
         }
         _ => (given, Vec::new()),
     };
-    let path = match directory.canonicalize() {
-        Ok(path) if path.is_dir() => path,
-        Ok(_) => bail!(Usage(format!(
+    let found = directory.canonicalize().and_then(|path| Ok((fs::metadata(&path)?.is_dir(), path)));
+    let path = match found {
+        Ok((true, path)) => path,
+        Ok((false, _)) => bail!(Usage(format!(
             "--files {name}: it is no directory; name its directory, or a pattern, such as '{name}*', because programs make \
              files in addition to it"
         ))),
@@ -74,7 +76,10 @@ fn one(given: &Path) -> Result<ManagedDirectory> {
             "--files {name}: {}: {error}; only the last name may be a pattern",
             directory.display()
         ))),
-        Err(error) => bail!(Usage(format!("--files {name}: {error}; name a directory, and make it first"))),
+        Err(error) => bail!(Usage(format!(
+            "--files {name}: {error}; name a directory, and make it first{}",
+            advice_on_directory(&error)
+        ))),
     };
     if path == Path::new("/") {
         bail!(Usage(format!("--files {name}: programs need what is there; name a directory in it")));

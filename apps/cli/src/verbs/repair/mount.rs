@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use flashlab_export::SharedFiles;
 use flashlab_export::files_fuse::mount_files;
 use flashlab_export::fuse::{FuseMount, is_dead_mount_of_files};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -14,6 +15,7 @@ use signal_hook::iterator::Signals;
 use super::open_files::{control, open_files, work_while_idle};
 use super::volume_options::VolumeOptions;
 use crate::daemon::Background;
+use crate::served_paths::check_control;
 use crate::verbs::serve::{empty, ready};
 
 /// How often the server looks for signals, and whether the directory is still mounted.
@@ -41,6 +43,7 @@ pub struct MountFiles {
 impl MountFiles {
     /// Serves the files until a signal comes or the directory is unmounted.
     pub fn run(self) -> Result<()> {
+        check_control(self.control.as_deref())?;
         if let Some(path) = dead_mount(&self.directory) {
             tell!("the server of the files on {} was killed: its mount is replaced", path.display());
         }
@@ -53,8 +56,16 @@ impl MountFiles {
         // Before anything is made that a signal would leave behind.
         let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
         let files = open_files(&self.volume, &self.options)?;
-        let _control = control(&files, self.control.as_deref())?;
-        let mount = mount_files(files.clone(), &directory).with_context(|| {
+        let served = self.serve_files(&files, &directory, &mut signals);
+        // Also if it could not be mounted.
+        let finished =
+            files.shut_down().context("the volume was not closed in order; the next mount recovers it");
+        served.and(finished)
+    }
+
+    fn serve_files(&self, files: &SharedFiles, directory: &Path, signals: &mut Signals) -> Result<()> {
+        let _control = control(files, self.control.as_deref())?;
+        let mount = mount_files(files.clone(), directory).with_context(|| {
             format!(
                 "cannot mount on {}: it has to be a directory of yours, and FUSE needs /dev/fuse and root or the program \
                  fusermount3",
@@ -62,20 +73,17 @@ impl MountFiles {
             )
         })?;
         let ends = AtomicBool::new(false);
-        let served = std::thread::scope(|scope| {
-            scope.spawn(|| work_while_idle(&files, &ends));
-            let served = ready(self.json, &directory, self.control.as_deref()).and_then(|()| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| work_while_idle(&self.volume, files, &ends));
+            let served = ready(self.json, directory, self.control.as_deref()).and_then(|()| {
                 while signals.pending().next().is_none() && mount.is_mounted() {
                     std::thread::sleep(LOOK);
                 }
-                close(mount, &mut signals)
+                close(mount, signals)
             });
             ends.store(true, Ordering::Relaxed);
             served
-        });
-        let finished =
-            files.shut_down().context("the volume was not closed in order; the next mount recovers it");
-        served.and(finished)
+        })
     }
 }
 

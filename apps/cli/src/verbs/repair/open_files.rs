@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::served_status::ServedVolumeStatus;
 use super::volume_options::VolumeOptions;
+use crate::served_paths::no_control_socket;
 
 /// Opens the files of a volume. A new volume gets an empty directory, which belongs to this user.
 pub fn open_files(volume: &Path, options: &VolumeOptions) -> Result<SharedFiles> {
@@ -37,7 +38,7 @@ fn give_root_to_user(files: &mut Files<Box<dyn Device + Send>>) -> Result<()> {
 pub fn control(files: &SharedFiles, path: Option<&Path>) -> Result<Option<ControlServer>> {
     let Some(path) = path else { return Ok(None) };
     let listening = ControlServer::listen(path, Arc::new(ControlledFiles(files.clone())));
-    listening.map(Some).with_context(|| format!("cannot make the control socket {}", path.display()))
+    Ok(listening.map(Some).map_err(|error| no_control_socket(path, &error))?)
 }
 
 /// Files as what a control socket controls.
@@ -59,7 +60,7 @@ impl Controlled for ControlledFiles {
 }
 
 /// Packs and discards between the programs' IOs, and makes durable what no program syncs.
-pub fn work_while_idle(files: &SharedFiles, ends: &AtomicBool) {
+pub fn work_while_idle(volume: &Path, files: &SharedFiles, ends: &AtomicBool) {
     const PAUSE: Duration = Duration::from_millis(20);
     let mut writeback = Some(Writeback::new(Instant::now()));
     while !ends.load(Ordering::Relaxed) {
@@ -67,7 +68,10 @@ pub fn work_while_idle(files: &SharedFiles, ends: &AtomicBool) {
             && due.is_due(files.is_dirty(), files.calls(), Instant::now())
             && let Err(error) = files.write_back()
         {
-            tell!("the files cannot be written, and each sync fails from now on: {error}");
+            tell!(
+                "the files cannot be written to the volume {}, and each sync fails from now on: {error}",
+                volume.display()
+            );
             writeback = None;
         }
         if !files.work_while_idle() {

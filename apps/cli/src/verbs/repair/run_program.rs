@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -29,9 +30,10 @@ use super::managed::{ManagedDirectory, managed_directories};
 use super::open_files::{control, open_files, work_while_idle};
 use super::program::MountedProgram;
 use super::volume_options::VolumeOptions;
-use crate::exit::Refused;
+use crate::exit::{Refused, Usage};
 use crate::files::{Output, check_output, write_output};
 use crate::interrupt::is_hangup_ignored;
+use crate::served_paths::check_control;
 
 /// How often signals and the end of the program are looked for.
 const LOOK: Duration = Duration::from_millis(20);
@@ -73,7 +75,9 @@ impl RunProgram {
         if !self.copy_in && !self.hide {
             managed.iter().try_for_each(ManagedDirectory::refuse_hidden)?;
         }
+        check_control(self.control.as_deref())?;
         if let Some(report) = &self.report {
+            refuse_report_within(report, &managed)?;
             check_output(report, Output::Counts)?;
         }
         let hangup = (!is_hangup_ignored()).then_some(SIGHUP);
@@ -86,26 +90,39 @@ impl RunProgram {
         let beneath: Vec<Beneath> = managed.iter().map(Beneath::of).collect::<Result<_>>()?;
         let files = open_files(&self.volume, &self.options)?;
         managed.iter().for_each(|directory| tell_what_is_not_shown(directory, &files));
-        let control = control(&files, self.control.as_deref())?;
         let counts = Arc::new(FileCounts::default());
-        let session = serve_files(files.clone(), merged(&managed)?, device, Arc::clone(&counts))
-            .context("cannot serve the files")?;
-        let ends = AtomicBool::new(false);
-        let ended = std::thread::scope(|scope| {
-            scope.spawn(|| work_while_idle(&files, &ends));
-            let ended = wait(program, &session, &beneath, &mut signals);
-            ends.store(true, Ordering::Relaxed);
-            ended
+        let ended = self.serve(&files, &managed, device, &counts, |session| {
+            Served { program, session, beneath: &beneath, gone: None, is_asked: false }.wait(&mut signals)
         });
+        // Also if it could not be served.
         let finished =
             files.shut_down().context("the volume was not closed in order; the next mount recovers it");
         beneath.iter().for_each(Beneath::tell_what_is_new);
         let code = ended?;
         finished?;
         self.report(&counts)?;
-        // What `exit` does not drop.
-        drop(control);
         std::process::exit(code)
+    }
+
+    /// Serves the files to the program until `wait` returns.
+    fn serve(
+        &self,
+        files: &SharedFiles,
+        managed: &[ManagedDirectory],
+        device: OwnedFd,
+        counts: &Arc<FileCounts>,
+        wait: impl FnOnce(&FuseSession) -> Result<i32>,
+    ) -> Result<i32> {
+        let _control = control(files, self.control.as_deref())?;
+        let session = serve_files(files.clone(), merged(managed)?, device, Arc::clone(counts))
+            .context("cannot serve the files")?;
+        let ends = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| work_while_idle(&self.volume, files, &ends));
+            let ended = wait(&session);
+            ends.store(true, Ordering::Relaxed);
+            ended
+        })
     }
 
     /// The arguments of `mounted-program`.
@@ -129,15 +146,35 @@ impl RunProgram {
     }
 }
 
+/// The directory among whose files a path lies, if it is one of these.
+fn directory_of<'a>(path: &Path, managed: &'a [ManagedDirectory]) -> Option<&'a ManagedDirectory> {
+    managed.iter().find(|directory| match path.strip_prefix(&directory.path) {
+        Ok(within) => within.iter().next().is_some_and(|name| directory.has(name)),
+        Err(_) => false,
+    })
+}
+
+/// The report is written beneath, where nobody who looks at the files sees it.
+fn refuse_report_within(report: &Path, managed: &[ManagedDirectory]) -> Result<()> {
+    let parent = report.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A folder that cannot be found is refused when the file is made.
+    let (Ok(parent), Some(name)) = (parent.canonicalize(), report.file_name()) else { return Ok(()) };
+    match directory_of(&parent.join(name), managed) {
+        None => Ok(()),
+        Some(directory) => bail!(Usage(format!(
+            "--report {}: it lies among the files of {} that live on the volume, and would be written to the directory beneath: \
+             name a file in another folder",
+            report.display(),
+            directory.path.display()
+        ))),
+    }
+}
+
 /// The volume cannot lie among the files that it contains.
 fn refuse_volume_within(volume: &Path, managed: &[ManagedDirectory]) -> Result<()> {
     // A volume that cannot be found is refused when it is opened.
     let Ok(path) = volume.canonicalize() else { return Ok(()) };
-    let contains = |directory: &&ManagedDirectory| match path.strip_prefix(&directory.path) {
-        Ok(within) => within.iter().next().is_some_and(|name| directory.has(name)),
-        Err(_) => false,
-    };
-    match managed.iter().find(contains) {
+    match directory_of(&path, managed) {
         None => Ok(()),
         Some(directory) => bail!(Refused(format!(
             "the volume {} lies among the files of {} that shall live on it: move it to another directory, or name its files by a \
@@ -171,11 +208,14 @@ fn tell_what_is_not_shown(directory: &ManagedDirectory, files: &SharedFiles) {
     if let Some(mut names) = names(directory.on_volume()) {
         names.retain(|name| !directory.has(name));
         if let Some(first) = names.first() {
-            let (count, first) = (names.len(), directory.path.join(first));
-            tell!(
-                "{count} files on the volume are not shown, because no pattern names them: {}, ...",
-                first.display()
-            );
+            let first = directory.path.join(first);
+            match names.len() {
+                1 => tell!("{} on the volume is not shown, because no pattern names it", first.display()),
+                count => tell!(
+                    "{count} files on the volume are not shown, because no pattern names them: {}, ...",
+                    first.display()
+                ),
+            }
         }
         return;
     }
@@ -230,68 +270,90 @@ fn identity(directory: &Path) -> io::Result<(u64, u64)> {
     fs::metadata(directory).map(|found| (found.dev(), found.ino()))
 }
 
-/// Lets the program begin, and waits for the end of all processes that use the files. Returns the program's exit code.
-fn wait(
-    mut program: MountedProgram,
-    session: &FuseSession,
-    beneath: &[Beneath<'_>],
-    signals: &mut Signals,
-) -> Result<i32> {
-    program.begin()?;
-    let mut looks_since_end = 0_u32;
-    let mut is_asked = false;
-    let mut gone: Option<String> = None;
-    loop {
-        let code = program.ended()?;
-        if gone.is_none() {
-            gone = beneath
-                .iter()
-                .find(|beneath| beneath.is_gone())
-                .map(|beneath| beneath.directory.path.display().to_string());
-            if let Some(path) = &gone {
-                tell!(
-                    "another program removed or renamed {path}: what is written to that path from now on is not on the volume, so the \
-                     programs that use it are asked to end"
-                );
-                program.signal(Signal::TERM);
-                program.signal_others(Signal::TERM);
+/// A program whose files are served.
+struct Served<'a> {
+    program: MountedProgram,
+    session: &'a FuseSession,
+    beneath: &'a [Beneath<'a>],
+    /// The directory that another program removed or renamed.
+    gone: Option<String>,
+    /// Whether a signal was passed on to what the program left behind.
+    is_asked: bool,
+}
+
+impl Served<'_> {
+    /// Lets the program begin, and waits for the end of all processes that use the files. Returns the program's exit code.
+    fn wait(mut self, signals: &mut Signals) -> Result<i32> {
+        self.program.begin()?;
+        let mut looks_since_end = 0_u32;
+        loop {
+            let code = self.program.ended()?;
+            self.look_for_removed_directories();
+            if let Some(code) = code {
+                if self.session.has_ended() {
+                    return self.verdict(code);
+                }
+                looks_since_end = looks_since_end.saturating_add(1);
+                if looks_since_end == LOOKS_UNTIL_NAMED {
+                    tell!(
+                        "the program has ended; its files are served to what it left behind: {}",
+                        left_behind(&self.program)
+                    );
+                }
             }
+            if let Some(signal) = signals.pending().next() {
+                self.pass_on(signal, code.is_some())?;
+            }
+            std::thread::sleep(LOOK);
         }
-        if let Some(code) = code {
-            match &gone {
-                Some(path) if session.has_ended() => bail!(
-                    "{path} was removed or renamed while its files were in use: what was synced before is on the volume, and what \
-                     programs wrote to that path afterwards is not"
-                ),
-                None if session.has_ended() => return Ok(code),
-                _ => {}
-            }
-            looks_since_end = looks_since_end.saturating_add(1);
-            if looks_since_end == LOOKS_UNTIL_NAMED {
-                tell!(
-                    "the program has ended; its files are served to what it left behind: {}",
-                    left_behind(&program)
-                );
-            }
+    }
+
+    /// Asks the programs to end if the directory of their files is gone.
+    fn look_for_removed_directories(&mut self) {
+        if self.gone.is_some() {
+            return;
         }
-        match signals.pending().next() {
-            None => {}
-            Some(_) if code.is_some() && is_asked => {
-                bail!(
-                    "the files were in use: what their users have not synced may be lost: {}",
-                    left_behind(&program)
-                )
-            }
-            Some(signal) if code.is_some() => {
-                is_asked = true;
-                program.signal_others(passed_on(signal));
-                tell!("the signal was passed on, and a second one ends the files: {}", left_behind(&program));
+        let Some(gone) = self.beneath.iter().find(|beneath| beneath.is_gone()) else { return };
+        let path = gone.directory.path.display().to_string();
+        tell!(
+            "another program removed or renamed {path}: what is written to that path from now on is not on the volume, so the \
+             programs that use it are asked to end"
+        );
+        self.program.signal(Signal::TERM);
+        self.program.signal_others(Signal::TERM);
+        self.gone = Some(path);
+    }
+
+    fn verdict(self, code: i32) -> Result<i32> {
+        match self.gone {
+            Some(path) => bail!(
+                "{path} was removed or renamed while its files were in use: what was synced before is on the volume, and what \
+                 programs wrote to that path afterwards is not"
+            ),
+            None => Ok(code),
+        }
+    }
+
+    /// Passes a signal on. When the program has ended, the first one is for what it left behind, and the second one ends the files.
+    fn pass_on(&mut self, signal: i32, has_ended: bool) -> Result<()> {
+        match signal {
+            _ if has_ended && self.is_asked => bail!(
+                "the files were in use: what their users have not synced may be lost: {}",
+                left_behind(&self.program)
+            ),
+            _ if has_ended => {
+                self.is_asked = true;
+                self.program.signal_others(passed_on(signal));
+                tell!(
+                    "the signal was passed on, and a second one ends the files: {}",
+                    left_behind(&self.program)
+                );
             }
             // A terminal sends its own SIGINT to the program.
-            Some(SIGINT) => {}
-            Some(signal) => program.signal(passed_on(signal)),
+            SIGINT => {}
+            signal => self.program.signal(passed_on(signal)),
         }
-        std::thread::sleep(LOOK);
+        Ok(())
     }
 }
 

@@ -20,6 +20,7 @@ use crate::caretaker::Caretaker;
 use crate::daemon::Background;
 use crate::exit::Refused;
 use crate::nbd::{self, Served};
+use crate::served_paths::{check_control, no_control_socket};
 use crate::verbs::serve::{Front, Transport, ready};
 
 /// Serve a volume as a block device or a file, until a signal comes
@@ -80,6 +81,7 @@ impl ConcurrentDevice for ServedVolume {
 impl ServeVolume {
     /// Serves the volume until a signal comes.
     pub fn run(self) -> Result<()> {
+        check_control(self.control.as_deref())?;
         self.background.or_serve(|| self.serve())
     }
 
@@ -88,29 +90,35 @@ impl ServeVolume {
         // Before anything is made that a signal would leave behind.
         let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
         let volume = self.without_files(self.options.open(&self.volume)?)?;
-        let mut caretaker = Caretaker::start()?;
         let volume = Arc::new(SharedVolume::new(volume));
-        let disk = Arc::new(LiveDisk::concurrent(Box::new(ServedVolume(Arc::clone(&volume)))));
+        let served = self.serve_disk(&volume, &mut signals);
+        // Also if it could not be served.
+        let finished =
+            volume.finish().context("the volume was not closed in order; the next mount recovers it");
+        served.and(finished)
+    }
+
+    fn serve_disk(&self, volume: &Arc<Shared>, signals: &mut Signals) -> Result<()> {
+        let mut caretaker = Caretaker::start()?;
+        let disk = Arc::new(LiveDisk::concurrent(Box::new(ServedVolume(Arc::clone(volume)))));
         let control = self.control.clone().unwrap_or_else(|| caretaker.directory().join("control"));
         let server = ControlServer::listen(&control, disk.clone())
-            .with_context(|| format!("cannot make the control socket {}", control.display()))?;
+            .map_err(|error| no_control_socket(&control, &error))?;
         let transport = Transport::open(&self.front, None, &disk, &mut caretaker)?;
         let ends = AtomicBool::new(false);
         let served = std::thread::scope(|scope| {
-            scope.spawn(|| work(&volume, &ends));
+            scope.spawn(|| work(volume, &ends));
             let ready = |path: &Path| ready(self.json, path, Some(&control));
             let served = match self.front.nbd() {
-                Some(socket) => nbd::serve(socket, Served::File(&transport.path()), &mut signals, ready),
-                None => ready(&transport.path()).and_then(|()| transport.wait(&mut signals, &[])),
+                Some(socket) => nbd::serve(socket, Served::File(&transport.path()), signals, ready),
+                None => ready(&transport.path()).and_then(|()| transport.wait(signals, &[])),
             };
             ends.store(true, Ordering::Relaxed);
             served
         });
-        let closed = transport.close(&mut signals);
+        let closed = transport.close(signals);
         drop(server);
-        let finished =
-            volume.finish().context("the volume was not closed in order; the next mount recovers it");
-        closed.and(served).and(finished)
+        closed.and(served)
     }
 }
 
