@@ -1,8 +1,10 @@
 //! The kernel's `io.cost.model` and `io.cost.qos`, and the entry of systemd's hwdb.
 
 use flashlab_analysis::decide::ranks::Interval;
+use flashlab_base::Identity;
 use flashlab_sim::profile::ThroughputClass;
 
+use super::escape::hwdb_pattern;
 use super::report::{TuneReport, TuneSurroundings, TuneTarget, TunedValue};
 use super::values::{bandwidth, ends, saturated_rate};
 use crate::device_model::DeviceModel;
@@ -19,18 +21,26 @@ pub(super) fn report(model: &DeviceModel, surroundings: &TuneSurroundings) -> Tu
     let device = surroundings.device_number.as_deref().unwrap_or("MAJOR:MINOR");
     let Some(cost) = cost(model, &mut report, device) else { return report };
     let Some(qos) = qos(model, &mut report, device) else { return report };
-    let identity = &model.fitted_to.identity;
-    let (name, firmware) = (
-        identity.model.as_deref().unwrap_or("*").trim(),
-        identity.firmware.as_deref().map_or("*", str::trim),
-    );
     report.text = format!(
-        "# {MODEL_FILE}\n{}\n# {QOS_FILE}\n{}\n# /etc/udev/hwdb.d/90-flashlab-iocost.hwdb, then: systemd-hwdb update && udevadm trigger\n\
-         block::name:{name}:fwrev:{firmware}:\n  IOCOST_SOLUTIONS=flashlab\n  IOCOST_MODEL_FLASHLAB={cost}\n  IOCOST_QOS_FLASHLAB={qos}\n",
+        "# {MODEL_FILE}\n{}\n# {QOS_FILE}\n{}\n{}",
         cost.kernel_line(device),
         qos.kernel_line(device),
+        hwdb_entry(&model.fitted_to.identity, &cost, &qos),
     );
     report
+}
+
+/// The entry by which systemd sets both for each disk of this model. A disk without a name has none: its entry would match every
+/// disk.
+fn hwdb_entry(identity: &Identity, cost: &IoCostModel, qos: &IoCostQos) -> String {
+    let Some(name) = identity.model.as_deref().and_then(hwdb_pattern) else {
+        return "# no entry for systemd's hwdb: the disk reports no model\n".to_owned();
+    };
+    let firmware = identity.firmware.as_deref().and_then(hwdb_pattern).unwrap_or_else(|| "*".to_owned());
+    format!(
+        "# /etc/udev/hwdb.d/90-flashlab-iocost.hwdb, then: systemd-hwdb update && udevadm trigger\n\
+         block::name:{name}:fwrev:{firmware}:\n  IOCOST_SOLUTIONS=flashlab\n  IOCOST_MODEL_FLASHLAB={cost}\n  IOCOST_QOS_FLASHLAB={qos}\n"
+    )
 }
 
 fn cost(model: &DeviceModel, report: &mut TuneReport, device: &str) -> Option<IoCostModel> {
