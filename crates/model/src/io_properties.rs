@@ -7,7 +7,7 @@
 use std::fmt;
 
 use crate::ModelError;
-use crate::tune::yaml_text;
+use crate::escape::yaml_text;
 
 /// The figures of one disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,6 +20,7 @@ mod device_model;
 mod distances;
 mod document;
 mod error;
+mod escape;
 mod external_memory;
 mod extraction;
 mod fill;
@@ -75,7 +76,4 @@ pub use run_points::{RunPoint, Workload, run_points, run_points_after};
 pub use scatter::Scatter;
 pub use seek::{SeekLine, SeekRequest};
 pub use seek_model::SeekModel;
-pub use tune::{
-    RefusedValue, TuneReport, TuneSurroundings, TuneTarget, TunedValue, hwdb_pattern, random_page_cost, tune,
-    yaml_text,
-};
+pub use tune::{RefusedValue, TuneReport, TuneSurroundings, TuneTarget, TunedValue, random_page_cost, tune};

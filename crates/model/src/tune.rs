@@ -4,7 +4,6 @@
 //! is refused with the reason: better no setting than one that looks measured. Where nothing can be set, there is no value either.
 
 mod ceph;
-mod escape;
 mod fio;
 mod io_cost;
 mod postgresql;
@@ -14,7 +13,6 @@ mod scylla;
 mod sim;
 mod values;
 
-pub use escape::{hwdb_pattern, yaml_text};
 pub use postgresql::random_page_cost;
 
 pub use report::{RefusedValue, TuneReport, TuneSurroundings, TuneTarget, TunedValue};

@@ -249,3 +249,51 @@ fn rocksdb_opens_a_database_with_its_options() {
     assert_eq!(values.len(), 2, "{settings}");
     assert!(values.iter().all(|line| used.contains(&format!("\n{line}\n"))), "{settings}\n{used}");
 }
+
+/// What the calls of this name returned, or asked for as their argument before the last.
+fn lengths(trace: &str, call: &str) -> Vec<u64> {
+    let is_call =
+        |line: &&str| line.contains(&format!("{call}(")) || line.contains(&format!("{call} resumed>"));
+    let length = |line: &str| line.rsplit_once(") = ")?.0.rsplit(", ").find_map(|word| word.parse().ok());
+    // The arguments end with the offset and flags, or with the length and the offset.
+    match call {
+        "pread64" => {
+            let read = |line: &str| line.rsplit_once(" = ")?.1.parse().ok();
+            trace.lines().filter(is_call).filter_map(read).collect()
+        }
+        _ => trace.lines().filter(is_call).filter_map(length).collect(),
+    }
+}
+
+#[test]
+fn rocksdb_compacts_with_reads_and_syncs_of_these_sizes() {
+    if program("sh", &["-c", "command -v db_bench"]).is_err() {
+        return skip(Need::Rocksdb, "db_bench of rocksdb-tools is not installed");
+    }
+    if program("strace", &["true"]).is_err() {
+        return skip(Need::Strace, "strace is not installed, or may not trace");
+    }
+    let directory = Directory::new();
+    let settings = tuned(&directory, "rocksdb", &[]);
+    let value = |name: &str| -> u64 {
+        let line = settings.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='));
+        line.unwrap_or_else(|| panic!("no {name} in {settings}")).parse().unwrap()
+    };
+    let (readahead, sync) = (value("compaction_readahead_size"), value("bytes_per_sync"));
+    let (options, database, trace) =
+        (directory.path("settings"), directory.path("db"), directory.path("trace"));
+    let [options, path] = [("options_file", &options), ("db", &database)]
+        .map(|(name, path)| format!("--{name}={}", path.display()));
+    let fill = ["--benchmarks=fillrandom", "--num=40000", "--value_size=1000"];
+    program("db_bench", &[&[options.as_str(), &path], &fill[..]].concat()).unwrap();
+    let traced = ["-f", "-e", "trace=pread64,sync_file_range", "-o", trace.to_str().unwrap(), "db_bench"];
+    let compact = ["--benchmarks=compact", "--use_existing_db=1"];
+    program("strace", &[&traced[..], &[options.as_str(), &path], &compact[..]].concat()).unwrap();
+    let trace = fs::read_to_string(trace).unwrap();
+    let reads = lengths(&trace, "pread64");
+    assert_eq!(reads.iter().max(), Some(&readahead), "{settings}");
+    assert!(reads.iter().filter(|read| **read == readahead).count() >= 5, "{reads:?}");
+    let syncs: Vec<u64> =
+        lengths(&trace, "sync_file_range").into_iter().filter(|length| *length > 0).collect();
+    assert!(!syncs.is_empty() && syncs.iter().all(|length| *length >= sync), "{syncs:?} {sync}");
+}

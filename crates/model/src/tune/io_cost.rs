@@ -4,11 +4,12 @@ use flashlab_analysis::decide::ranks::Interval;
 use flashlab_base::Identity;
 use flashlab_sim::profile::ThroughputClass;
 
-use super::escape::hwdb_pattern;
 use super::report::{TuneReport, TuneSurroundings, TuneTarget, TunedValue};
 use super::values::{bandwidth, ends, saturated_rate};
 use crate::device_model::DeviceModel;
+use crate::escape::hwdb_pattern;
 use crate::io_cost::{IoCostModel, IoCostQos};
+use crate::run_points::RunPoint;
 
 /// Where the kernel reads them.
 const MODEL_FILE: &str = "/sys/fs/cgroup/io.cost.model";
@@ -137,10 +138,11 @@ fn qos(model: &DeviceModel, report: &mut TuneReport, device: &str) -> Option<IoC
     Some(qos)
 }
 
-/// The throughput of the slowest run relative to the median of the runs of the same requests; the kernel takes from 1 %.
+/// The throughput of the slowest run relative to the median of the runs of the same requests; the kernel takes from 1 %. A run that
+/// other IO or heat disturbed says nothing of the disk.
 fn slowest_share(model: &DeviceModel) -> f64 {
-    let points = &model.fitted_to.points;
-    let share = |point: &crate::run_points::RunPoint| {
+    let points: Vec<&RunPoint> = model.fitted_to.points.iter().filter(|point| !point.is_disturbed).collect();
+    let share = |point: &&RunPoint| {
         let same = points.iter().filter(|other| {
             other.workload.class == point.workload.class
                 && other.workload.size == point.workload.size

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 ///
 /// A line of hwdb ends at its line break, and at `#`. `*`, `?` and `[` are wildcards, and a backslash does not protect them: the
 /// index compares it as it is. So `?` stands for each of these, and `*` for what is no printable ASCII.
-pub fn hwdb_pattern(name: &str) -> Option<String> {
+pub(crate) fn hwdb_pattern(name: &str) -> Option<String> {
     let mut pattern = String::with_capacity(name.len());
     for c in name.trim().chars() {
         match c {
@@ -25,7 +25,7 @@ pub fn hwdb_pattern(name: &str) -> Option<String> {
 
 /// A text as a scalar of YAML: plain if it is an ordinary path, else between double quotes with the escapes of JSON, which YAML
 /// 1.2 has as well (section 5.7).
-pub fn yaml_text(text: &str) -> String {
+pub(crate) fn yaml_text(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
     if text.starts_with('/') && text.chars().all(is_plain) {
         return text.to_owned();
