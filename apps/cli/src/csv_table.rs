@@ -28,7 +28,8 @@ fn text(rows: &Value) -> Result<String> {
         return Ok(String::new());
     }
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(&columns)?;
+    // The names of a map's fields may come from outside, as those of a device's health log do.
+    writer.write_record(columns.iter().map(|name| guarded(name)))?;
     for row in &rows {
         writer.write_record(columns.iter().map(|&name| row.get(name).map_or(String::new(), cell)))?;
     }
@@ -57,16 +58,76 @@ fn cell(value: &Value) -> String {
     }
 }
 
+/// What begins a formula, as it is and in the wide form of East Asian keyboards, which spreadsheets take for the same.
+const FORMULA: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+
 /// A text that a spreadsheet shows and does not compute: a text that begins as a formula gets an apostrophe, as
-/// OWASP's page on CSV injection says. Numbers are no texts, so a negative one stays as it is.
+/// OWASP's page on CSV injection says, also behind characters that a spreadsheet skips. Numbers are no texts, so a negative one stays
+/// as it is.
 fn guarded(text: &str) -> String {
-    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.len() > 1;
+    let begun = text.trim_start_matches(|c: char| c.is_whitespace() || c.is_control() || c == '\u{feff}');
+    let is_formula = begun.starts_with(FORMULA) && text.chars().count() > 1;
     if is_formula { format!("'{text}") } else { text.to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// Texts with what CSV and spreadsheets give a meaning to.
+    fn hostile_text() -> impl Strategy<Value = String> {
+        let part = prop_oneof![
+            any::<char>().prop_map(String::from),
+            proptest::sample::select(vec![
+                "=",
+                "+",
+                "-",
+                "@",
+                "\u{ff1d}",
+                "\t",
+                "\r",
+                "\n",
+                "\0",
+                "\u{feff}",
+                "\"",
+                "\"\"",
+                ",",
+                ";",
+                "|",
+                "'",
+                " ",
+                "1",
+                "=cmd|' /C calc'!A0",
+                "HYPERLINK(\"http://x\")",
+            ])
+            .prop_map(str::to_owned),
+        ];
+        proptest::collection::vec(part, 0..8).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn every_text_is_one_cell_and_no_formula(texts in proptest::collection::vec(hostile_text(), 1..4), name in hostile_text()) {
+            let mut row = Map::new();
+            row.insert(format!("{name}."), Value::String(texts[0].clone()));
+            row.insert("list".to_owned(), Value::from(texts.clone()));
+            row.insert("n".to_owned(), Value::from(-1));
+            let printed = text(&Value::from(vec![row])).unwrap();
+            let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(printed.as_bytes());
+            let records: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+            prop_assert_eq!(records.iter().map(csv::StringRecord::len).collect::<Vec<_>>(), [3, 3]);
+            for cell in records[0].iter().chain(records[1].iter().take(2)) {
+                let shown = cell.trim_start_matches(|c: char| c.is_whitespace() || c.is_control() || c == '\u{feff}');
+                prop_assert!(!shown.starts_with(FORMULA) || cell.chars().count() == 1, "{cell:?}");
+            }
+            // Nothing of the text is lost: only an apostrophe is put in front of it.
+            let marked = format!("'{}", texts[0]);
+            prop_assert!(records[1][0] == texts[0] || records[1][0] == marked);
+            prop_assert_eq!(&records[1][2], "-1");
+        }
+    }
 
     #[test]
     fn a_text_is_no_formula() {

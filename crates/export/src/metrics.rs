@@ -2,6 +2,8 @@
 //!
 //! # Invariants
 //! - every name begins with `flashlab_`, carries its unit, and ends with `_total` if it is a counter.
+//! - names, labels and helps are part of the program (`&'static str`): no text from outside is in a metric, because the library
+//!   writes labels without escapes.
 
 use std::fmt;
 
@@ -72,8 +74,8 @@ impl Collector for StatusMetrics {
 /// A counter for each class of IOs.
 fn counter(
     encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
+    name: &'static str,
+    help: &'static str,
     classes: &[ClassSummary],
     value: fn(&ClassSummary) -> u64,
 ) -> fmt::Result {
@@ -86,8 +88,8 @@ fn counter(
 /// A gauge in seconds for each class of IOs and percentile.
 fn percentiles(
     encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
+    name: &'static str,
+    help: &'static str,
     classes: &[ClassSummary],
     value: fn(&ClassSummary) -> Percentiles,
 ) -> fmt::Result {
@@ -104,8 +106,8 @@ fn percentiles(
 
 fn gauge(
     encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
+    name: &'static str,
+    help: &'static str,
     unit: Option<Unit>,
     value: f64,
 ) -> fmt::Result {
@@ -114,7 +116,7 @@ fn gauge(
 
 fn labelled<const COUNT: usize>(
     family: &mut MetricEncoder<'_>,
-    labels: &[(&str, &str); COUNT],
+    labels: &[(&'static str, &'static str); COUNT],
     metric: &impl EncodeMetric,
 ) -> fmt::Result {
     metric.encode(family.encode_family(labels)?)

@@ -20,6 +20,7 @@ mod device_model;
 mod distances;
 mod document;
 mod error;
+mod escape;
 mod external_memory;
 mod extraction;
 mod fill;

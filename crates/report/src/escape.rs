@@ -1,6 +1,6 @@
-//! Makes outside bytes safe in a page, in addition to maud's escaping.
+//! Makes texts from outside safe in a page, in XML, in Markdown and on a terminal. One function a format.
 //!
-//! maud makes every text safe as markup. Two dangers are left: characters that HTML forbids or that change
+//! maud makes every text safe as markup. Two dangers are left in a page: characters that HTML forbids or that change
 //! the order of the text around them, and JSON that ends its `<script>` element.
 
 use maud::{Markup, html};
@@ -81,6 +81,18 @@ pub fn markdown(text: &str) -> String {
     escaped.replace("://", "&#58;//").replace("www.", "www&#46;").replace("WWW.", "WWW&#46;")
 }
 
+/// `text` for code between back-ticks in a cell of a table of Markdown: a bar would end the cell, even in code, and a back-tick the
+/// code.
+pub fn markdown_code(text: &str) -> String {
+    printable(text).replace('|', "\\|").replace('`', "'")
+}
+
+/// `text` for an element or attribute of XML 1.0, before maud escapes it. XML forbids control characters and two others, even
+/// escaped, and a reader refuses the whole file for one of them.
+pub fn xml(text: &str) -> String {
+    printable(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
+}
+
 /// Whether `c` changes the direction of the text after it.
 pub fn is_direction_override(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -96,6 +108,99 @@ pub fn json<T: Serialize>(value: &T) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use proptest::prelude::*;
+
+    /// Texts with what the formats give a meaning to.
+    pub(crate) fn hostile_text() -> impl Strategy<Value = String> {
+        let part = prop_oneof![
+            any::<char>().prop_map(String::from),
+            proptest::sample::select(vec![
+                "\n",
+                "\r",
+                "\0",
+                "\u{1b}[2J",
+                "\u{9b}",
+                "\u{202e}",
+                "\u{fffe}",
+                "\u{ffff}",
+                "<",
+                ">",
+                "&",
+                "]]>",
+                "<!--",
+                "-->",
+                "</testcase>",
+                "</script>",
+                "&lt;",
+                "\"",
+                "'",
+                "`",
+                "``",
+                "|",
+                "\\",
+                "\\|",
+                "[x](y)",
+                "![x](y)",
+                "@someone",
+                "#1",
+                "*",
+                "_",
+                "~",
+                "http://x",
+                "www.x.y",
+                " ",
+                "a",
+            ])
+            .prop_map(str::to_owned),
+        ];
+        proptest::collection::vec(part, 0..12).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn a_text_is_one_line_of_a_terminal(text in hostile_text()) {
+            let shown = printable(&text);
+            prop_assert!(!shown.contains(|c: char| c.is_control() || is_direction_override(c)), "{shown:?}");
+            prop_assert_eq!(shown.chars().count(), text.chars().count());
+        }
+
+        #[test]
+        fn a_text_is_no_markup_of_markdown(text in hostile_text()) {
+            let shown = markdown(&text);
+            prop_assert!(!shown.contains(['\n', '<', '@']) && !shown.contains("://"), "{shown:?}");
+            let mut escaped = false;
+            for c in shown.chars() {
+                prop_assert!(escaped || !"`*_[]|~".contains(c), "{c} in {shown:?}");
+                escaped = c == '\\' && !escaped;
+            }
+            let code = markdown_code(&text);
+            prop_assert!(!code.contains(['\n', '`']), "{code:?}");
+            prop_assert!(code.replace("\\|", "").chars().all(|c| c != '|'), "{code:?}");
+        }
+
+        #[test]
+        fn a_text_is_one_text_of_xml(text in hostile_text()) {
+            let written = maud::html! { (xml(&text)) }.into_string();
+            // The characters of XML 1.0, section 2.2, and no markup among them.
+            let is_allowed = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
+            prop_assert!(written.chars().all(is_allowed) && !written.contains(['<', '>']), "{written:?}");
+            let entities = ["&amp;", "&lt;", "&gt;", "&quot;"];
+            for (at, _) in written.match_indices('&') {
+                prop_assert!(entities.iter().any(|entity| written[at..].starts_with(entity)), "{written:?}");
+            }
+            let read = entities.iter().zip(["&", "<", ">", "\""]).rev();
+            let read = read.fold(written.clone(), |read, (entity, c)| read.replace(entity, c));
+            prop_assert_eq!(read, xml(&text));
+        }
+
+        #[test]
+        fn a_text_is_one_value_in_a_script(text in hostile_text()) {
+            let shown = json(&text);
+            prop_assert!(!shown.contains(['<', '>', '&', '\n']), "{shown:?}");
+            prop_assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), text);
+        }
+    }
 
     #[test]
     fn a_command_in_back_ticks_is_code() {

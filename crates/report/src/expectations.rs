@@ -6,7 +6,7 @@ use flashlab_analysis::inference::Verdict;
 use flashlab_analysis::{Evidence, FigureUnit, Judgement, Outcome};
 use maud::{Markup, html};
 
-use crate::escape::{markdown, printable};
+use crate::escape::{markdown, markdown_code, xml};
 use crate::units;
 use crate::writer::{BOLD, GREEN, Layout, RED, Writer, YELLOW};
 
@@ -41,15 +41,15 @@ pub fn judgement_sentence(judgement: &Judgement) -> String {
 pub fn expectations_junit(suite: &str, judgements: &[Judgement], doubts: &[String]) -> String {
     let count = |outcome| judgements.iter().filter(|judgement| judgement.outcome == outcome).count();
     let (failures, errors) = (count(Outcome::NotMet), count(Outcome::CannotBeTold));
-    let suite = printable(suite);
+    let suite = xml(suite);
     let body = html! {
         testsuites tests=(judgements.len()) failures=(failures) errors=(errors) {
             testsuite name=(suite) tests=(judgements.len()) failures=(failures) errors=(errors) {
                 @for judgement in judgements {
-                    testcase classname=(suite) name=(printable(&named(judgement))) { (case(judgement)) }
+                    testcase classname=(suite) name=(xml(&named(judgement))) { (case(judgement)) }
                 }
                 @if !doubts.is_empty() {
-                    system-out { @for doubt in doubts { (printable(doubt)) "\n" } }
+                    system-out { @for doubt in doubts { (xml(doubt)) "\n" } }
                 }
             }
         }
@@ -59,7 +59,7 @@ pub fn expectations_junit(suite: &str, judgements: &[Judgement], doubts: &[Strin
 
 /// The content of a test case.
 fn case(judgement: &Judgement) -> Markup {
-    let message = printable(&evidence_words(judgement));
+    let message = xml(&evidence_words(judgement));
     match judgement.outcome {
         Outcome::Met => html! { system-out { (message) } },
         Outcome::NotMet => html! { failure message=(message) { (message) } },
@@ -70,8 +70,6 @@ fn case(judgement: &Judgement) -> Markup {
 /// The judgements as a table in Markdown under a heading, for `$GITHUB_STEP_SUMMARY`.
 /// `doubts` as above, in a list below the table.
 pub fn expectations_markdown(suite: &str, judgements: &[Judgement], doubts: &[String]) -> String {
-    // In a table a bar ends the cell, even in code. In code, only the back-tick has another meaning.
-    let code = |text: &str| printable(text).replace('|', "\\|").replace('`', "'");
     let cell = markdown;
     let row = |judgement: &Judgement| {
         let sign = match judgement.outcome {
@@ -81,7 +79,7 @@ pub fn expectations_markdown(suite: &str, judgements: &[Judgement], doubts: &[St
         };
         let outcome = outcome_words(judgement.outcome);
         let evidence = cell(&evidence_words(judgement));
-        format!("| {sign} {outcome} | `{}` | {evidence} |\n", code(&named(judgement)))
+        format!("| {sign} {outcome} | `{}` | {evidence} |\n", markdown_code(&named(judgement)))
     };
     let rows: String = judgements.iter().map(row).collect();
     let suite = cell(suite);

@@ -662,11 +662,17 @@ fn of_model_tune() {
       <RUN>  A run, the folder of flashlab model fit, or its model.json
 
     Options:
-          --for <NAME>              For what: io-cost, scylla, postgresql, rocksdb, fio, sim
+          --for <NAME>              For what: io-cost, scylla, postgresql, rocksdb, ceph, fio, sim
           --device <MAJOR:MINOR>    The number of the block device in the lines of io-cost, as 259:0
           --mountpoint <DIR>        Where the disk is mounted, for scylla
           --largest-request <SIZE>  The largest IO that the kernel passes on in one piece
                                     (max_sectors_kb), for rocksdb; the run's if not given
+          --read-ahead <SIZE>       The kernel's read-ahead of the disk (read_ahead_kb), for postgresql;
+                                    128 KiB if not given
+          --cached <SHARE>          The share of a database's random reads that a cache answers, from 0
+                                    to 1, for postgresql; 0.9 if not given, as in PostgreSQL's manual
+          --published <FILE>        A published io_properties.yaml or set of instance types: says which
+                                    of its figures repeat another one, for scylla
       -o, --output <FILE>           Write the settings to this file
           --json                    Print one JSON document
           --csv                     Print the table as CSV

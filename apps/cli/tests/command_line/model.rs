@@ -88,6 +88,24 @@ fn a_device_gives_its_parameters_back_and_other_software_gets_its_settings() {
     let refused = "not set: effective_io_concurrency, maintenance_io_concurrency: ";
     assert!(postgresql.out.starts_with(refused), "{postgresql}");
     assert_eq!(postgresql.out.matches("the disk is no function of the depth").count(), 1, "{postgresql}");
+    // 204 us for a random read of 8 KiB, and 14 us for 8 KiB of one of 128 KiB.
+    let cold = ["model", "tune", "fitted", "--for", "postgresql", "--cached", "0", "--json"];
+    let cost = json(&directory.succeeds(&cold).out)["values"][0]["value"].as_str().unwrap().to_owned();
+    assert!((cost.parse::<f64>().unwrap() / (208.0 / (228.0 / 16.0)) - 1.0).abs() < 0.02, "{cost}");
+    assert!(postgresql.out.contains("\nrandom_page_cost = 1.46 ("), "{postgresql}");
+    let wrong = directory.flashlab(&["model", "tune", "fitted", "--for", "postgresql", "--cached", "90"]);
+    assert!(wrong.code == Some(2) && wrong.err.contains("a share is a number from 0 to 1"), "{wrong}");
+
+    // Where nothing is set, no value is printed: not those of the reads where the writes are missing.
+    let reads = ["model", "fit", "sim:./small.toml", "--read-only", "--zones", "1", "--output", "reads"];
+    directory.succeeds(&reads);
+    for more in [&[][..], &["--json"], &["--csv"]] {
+        let refused = directory.flashlab(&[&["model", "tune", "reads", "--for", "io-cost"], more].concat());
+        assert_eq!(refused.code, Some(2), "{refused}");
+        assert!(refused.err.contains("nothing is set for io-cost: "), "{refused}");
+        let values = refused.out.contains("rbps = ") || refused.out.contains("\"effect\"");
+        assert!(!values && !refused.out.contains("rbps,"), "{refused}");
+    }
 }
 
 #[test]

@@ -166,6 +166,70 @@ fn scylla_has_the_fields_that_iotune_writes() {
 }
 
 #[test]
+fn published_sets_that_repeat_a_figure_are_marked() {
+    let directory = Directory::new();
+    tuned(&directory, "scylla", &[]);
+    // Two of Azure's sizes in scylla-machine-image.
+    let published = "Standard_L8s_v3:\n  disks:\n  - read_iops: 894399\n    read_bandwidth: 3740749056\n    write_iops: 607182\n    \
+                     write_bandwidth: 2494925312\nStandard_L8s_v4:\n  disks:\n  - read_iops: 549031\n    read_bandwidth: 2993360384\n    \
+                     write_iops: 219651\n    write_bandwidth: 1498326912\n";
+    directory.write("published.yaml", published);
+    let tune = ["model", "tune", "fitted", "--for", "scylla", "--published", "published.yaml"];
+    let ran = directory.succeeds(&tune);
+    assert_eq!(ran.out.matches("doubtful: ").count(), 1, "{ran}");
+    let doubt = "doubtful: Standard_L8s_v3: write_bandwidth 2494925312 is write_iops 607182 x 4 KiB";
+    assert!(ran.out.contains(doubt), "{ran}");
+    assert!(ran.err.contains("published.yaml: 2 sets, 1 doubtful figures"), "{ran}");
+    directory.write("published.yaml", "disks: []\n");
+    let ran = directory.flashlab(&tune);
+    assert!(ran.code == Some(2) && ran.err.contains("has no set of read_iops"), "{ran}");
+}
+
+/// A file of ceph.conf's form: sections, and options with numbers.
+#[test]
+fn ceph_has_options_that_its_source_names() {
+    let text = tuned(&Directory::new(), "ceph", &[]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "[osd]", "{text}");
+    let names = ["osd_mclock_max_capacity_iops_ssd", "osd_mclock_max_sequential_bandwidth_ssd"];
+    assert_eq!(lines.len(), 1 + names.len(), "{text}");
+    for (line, name) in lines[1..].iter().zip(names) {
+        let value = line.strip_prefix(name).and_then(|line| line.strip_prefix(" = "));
+        assert!(value.unwrap_or_default().parse::<u64>().unwrap_or(0) > 0, "{name} in {text}");
+    }
+}
+
+#[test]
+fn a_hostile_model_name_is_no_rule_of_systemd() {
+    if program("systemd-hwdb", &["--version"]).is_err() {
+        return skip(Need::Programs, "systemd-hwdb is not installed");
+    }
+    let directory = Directory::new();
+    let shown = directory.succeeds(&["sim", "show", "nvme-consumer"]).out;
+    let title = "title = \"SSD\\n  SYSTEMD_WANTS=pwn.service\\n\\nblock::*\"";
+    let lines = shown.lines().map(|line| if line.starts_with("title = ") { title } else { line });
+    directory.write("hostile.toml", lines.map(|line| format!("{line}\n")).collect::<String>());
+    directory.succeeds(&["model", "fit", "sim:./hostile.toml", "--size", "128MiB", "--output", "fitted"]);
+    let tune = ["model", "tune", "fitted", "--for", "io-cost", "--device", "259:0", "--output", "settings"];
+    directory.succeeds(&tune);
+    let text = fs::read_to_string(directory.path("settings")).unwrap();
+    let entry: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("block:")).collect();
+    assert_eq!(entry[0], "block::name:SSD*  SYSTEMD_WANTS=pwn.service*block::?:fwrev:*:", "{text}");
+    assert_eq!(entry.len(), 4, "{text}");
+    fs::create_dir_all(directory.path("etc/udev/hwdb.d")).unwrap();
+    directory.write("etc/udev/hwdb.d/90-flashlab-iocost.hwdb", entry.join("\n") + "\n");
+    let root = format!("--root={}", directory.path("").display());
+    program("systemd-hwdb", &["update", "--strict", &root]).unwrap();
+    for name in ["SSD", "another drive"] {
+        let asked = format!("block::name:{name}:fwrev:1:");
+        assert_eq!(program("systemd-hwdb", &["query", &root, &asked]).unwrap(), "");
+    }
+    let own = "block::name:SSD?  SYSTEMD_WANTS=pwn.service?block::*:fwrev:1:";
+    let found = program("systemd-hwdb", &["query", &root, own]).unwrap();
+    assert!(found.contains("IOCOST_SOLUTIONS=flashlab") && !found.contains("SYSTEMD_WANTS"), "{found}");
+}
+
+#[test]
 fn rocksdb_opens_a_database_with_its_options() {
     if program("sh", &["-c", "command -v db_bench"]).is_err() {
         return skip(Need::Rocksdb, "db_bench of rocksdb-tools is not installed");
@@ -184,4 +248,52 @@ fn rocksdb_opens_a_database_with_its_options() {
         settings.lines().filter(|line| line.starts_with("  bytes") || line.starts_with("  comp")).collect();
     assert_eq!(values.len(), 2, "{settings}");
     assert!(values.iter().all(|line| used.contains(&format!("\n{line}\n"))), "{settings}\n{used}");
+}
+
+/// What the calls of this name returned, or asked for as their argument before the last.
+fn lengths(trace: &str, call: &str) -> Vec<u64> {
+    let is_call =
+        |line: &&str| line.contains(&format!("{call}(")) || line.contains(&format!("{call} resumed>"));
+    let length = |line: &str| line.rsplit_once(") = ")?.0.rsplit(", ").find_map(|word| word.parse().ok());
+    // The arguments end with the offset and flags, or with the length and the offset.
+    match call {
+        "pread64" => {
+            let read = |line: &str| line.rsplit_once(" = ")?.1.parse().ok();
+            trace.lines().filter(is_call).filter_map(read).collect()
+        }
+        _ => trace.lines().filter(is_call).filter_map(length).collect(),
+    }
+}
+
+#[test]
+fn rocksdb_compacts_with_reads_and_syncs_of_these_sizes() {
+    if program("sh", &["-c", "command -v db_bench"]).is_err() {
+        return skip(Need::Rocksdb, "db_bench of rocksdb-tools is not installed");
+    }
+    if program("strace", &["true"]).is_err() {
+        return skip(Need::Strace, "strace is not installed, or may not trace");
+    }
+    let directory = Directory::new();
+    let settings = tuned(&directory, "rocksdb", &[]);
+    let value = |name: &str| -> u64 {
+        let line = settings.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='));
+        line.unwrap_or_else(|| panic!("no {name} in {settings}")).parse().unwrap()
+    };
+    let (readahead, sync) = (value("compaction_readahead_size"), value("bytes_per_sync"));
+    let (options, database, trace) =
+        (directory.path("settings"), directory.path("db"), directory.path("trace"));
+    let [options, path] = [("options_file", &options), ("db", &database)]
+        .map(|(name, path)| format!("--{name}={}", path.display()));
+    let fill = ["--benchmarks=fillrandom", "--num=40000", "--value_size=1000"];
+    program("db_bench", &[&[options.as_str(), &path], &fill[..]].concat()).unwrap();
+    let traced = ["-f", "-e", "trace=pread64,sync_file_range", "-o", trace.to_str().unwrap(), "db_bench"];
+    let compact = ["--benchmarks=compact", "--use_existing_db=1"];
+    program("strace", &[&traced[..], &[options.as_str(), &path], &compact[..]].concat()).unwrap();
+    let trace = fs::read_to_string(trace).unwrap();
+    let reads = lengths(&trace, "pread64");
+    assert_eq!(reads.iter().max(), Some(&readahead), "{settings}");
+    assert!(reads.iter().filter(|read| **read == readahead).count() >= 5, "{reads:?}");
+    let syncs: Vec<u64> =
+        lengths(&trace, "sync_file_range").into_iter().filter(|length| *length > 0).collect();
+    assert!(!syncs.is_empty() && syncs.iter().all(|length| *length >= sync), "{syncs:?} {sync}");
 }

@@ -48,6 +48,6 @@ fn job(workload: &Workload, run: u32, ios: usize) -> String {
     let (bs, depth) = (workload.size.0, workload.depth);
     format!(
         "\n[run-{run}]\nstonewall\nrw={rw}\n{mix}bs={bs}\niodepth={depth}\n{target}io_size={}\n",
-        bs * ios as u64
+        bs.saturating_mul(ios as u64)
     )
 }

@@ -1,12 +1,15 @@
 //! The kernel's `io.cost.model` and `io.cost.qos`, and the entry of systemd's hwdb.
 
 use flashlab_analysis::decide::ranks::Interval;
+use flashlab_base::Identity;
 use flashlab_sim::profile::ThroughputClass;
 
 use super::report::{TuneReport, TuneSurroundings, TuneTarget, TunedValue};
 use super::values::{bandwidth, ends, saturated_rate};
 use crate::device_model::DeviceModel;
+use crate::escape::hwdb_pattern;
 use crate::io_cost::{IoCostModel, IoCostQos};
+use crate::run_points::RunPoint;
 
 /// Where the kernel reads them.
 const MODEL_FILE: &str = "/sys/fs/cgroup/io.cost.model";
@@ -19,18 +22,26 @@ pub(super) fn report(model: &DeviceModel, surroundings: &TuneSurroundings) -> Tu
     let device = surroundings.device_number.as_deref().unwrap_or("MAJOR:MINOR");
     let Some(cost) = cost(model, &mut report, device) else { return report };
     let Some(qos) = qos(model, &mut report, device) else { return report };
-    let identity = &model.fitted_to.identity;
-    let (name, firmware) = (
-        identity.model.as_deref().unwrap_or("*").trim(),
-        identity.firmware.as_deref().map_or("*", str::trim),
-    );
     report.text = format!(
-        "# {MODEL_FILE}\n{}\n# {QOS_FILE}\n{}\n# /etc/udev/hwdb.d/90-flashlab-iocost.hwdb, then: systemd-hwdb update && udevadm trigger\n\
-         block::name:{name}:fwrev:{firmware}:\n  IOCOST_SOLUTIONS=flashlab\n  IOCOST_MODEL_FLASHLAB={cost}\n  IOCOST_QOS_FLASHLAB={qos}\n",
+        "# {MODEL_FILE}\n{}\n# {QOS_FILE}\n{}\n{}",
         cost.kernel_line(device),
         qos.kernel_line(device),
+        hwdb_entry(&model.fitted_to.identity, &cost, &qos),
     );
     report
+}
+
+/// The entry by which systemd sets both for each disk of this model. A disk without a name has none: its entry would match every
+/// disk.
+fn hwdb_entry(identity: &Identity, cost: &IoCostModel, qos: &IoCostQos) -> String {
+    let Some(name) = identity.model.as_deref().and_then(hwdb_pattern) else {
+        return "# no entry for systemd's hwdb: the disk reports no model\n".to_owned();
+    };
+    let firmware = identity.firmware.as_deref().and_then(hwdb_pattern).unwrap_or_else(|| "*".to_owned());
+    format!(
+        "# /etc/udev/hwdb.d/90-flashlab-iocost.hwdb, then: systemd-hwdb update && udevadm trigger\n\
+         block::name:{name}:fwrev:{firmware}:\n  IOCOST_SOLUTIONS=flashlab\n  IOCOST_MODEL_FLASHLAB={cost}\n  IOCOST_QOS_FLASHLAB={qos}\n"
+    )
 }
 
 fn cost(model: &DeviceModel, report: &mut TuneReport, device: &str) -> Option<IoCostModel> {
@@ -127,10 +138,11 @@ fn qos(model: &DeviceModel, report: &mut TuneReport, device: &str) -> Option<IoC
     Some(qos)
 }
 
-/// The throughput of the slowest run relative to the median of the runs of the same requests; the kernel takes from 1 %.
+/// The throughput of the slowest run relative to the median of the runs of the same requests; the kernel takes from 1 %. A run that
+/// other IO or heat disturbed says nothing of the disk.
 fn slowest_share(model: &DeviceModel) -> f64 {
-    let points = &model.fitted_to.points;
-    let share = |point: &crate::run_points::RunPoint| {
+    let points: Vec<&RunPoint> = model.fitted_to.points.iter().filter(|point| !point.is_disturbed).collect();
+    let share = |point: &&RunPoint| {
         let same = points.iter().filter(|other| {
             other.workload.class == point.workload.class
                 && other.workload.size == point.workload.size

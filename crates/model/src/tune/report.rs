@@ -20,6 +20,8 @@ pub enum TuneTarget {
     Postgresql,
     /// RocksDB.
     Rocksdb,
+    /// Ceph's mClock scheduler.
+    Ceph,
     /// A job file of fio that repeats the measurement.
     Fio,
     /// A profile of flashlab's simulator.
@@ -28,11 +30,12 @@ pub enum TuneTarget {
 
 impl TuneTarget {
     /// All of them with their names.
-    pub const ALL: [(&'static str, TuneTarget); 6] = [
+    pub const ALL: [(&'static str, TuneTarget); 7] = [
         ("io-cost", TuneTarget::IoCost),
         ("scylla", TuneTarget::Scylla),
         ("postgresql", TuneTarget::Postgresql),
         ("rocksdb", TuneTarget::Rocksdb),
+        ("ceph", TuneTarget::Ceph),
         ("fio", TuneTarget::Fio),
         ("sim", TuneTarget::Sim),
     ];
@@ -66,6 +69,10 @@ pub struct TuneSurroundings {
     pub mountpoint: Option<String>,
     /// The largest IO that the kernel passes on in one piece (max_sectors_kb).
     pub largest_request: Option<Bytes>,
+    /// The kernel's read-ahead of the disk; that of the kernel's default if not given.
+    pub read_ahead: Option<Bytes>,
+    /// The share of a database's random reads that a cache answers, from 0 to 1; that of PostgreSQL's manual if not given.
+    pub cached_share: Option<f64>,
 }
 
 /// A value of a setting.
@@ -104,15 +111,25 @@ pub struct TuneReport {
     pub file: &'static str,
     /// The file's text, in the exact syntax; empty where nothing could be set.
     pub text: String,
-    /// Each value.
+    /// Each value; none where nothing could be set.
     pub values: Vec<TunedValue>,
     /// What is not set.
     pub refused: Vec<RefusedValue>,
+    /// What is doubtful in the published set that these figures were compared with.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
 }
 
 impl TuneReport {
     pub(super) fn new(target: TuneTarget, file: &'static str) -> TuneReport {
-        TuneReport { target, file, text: String::new(), values: Vec::new(), refused: Vec::new() }
+        TuneReport {
+            target,
+            file,
+            text: String::new(),
+            values: Vec::new(),
+            refused: Vec::new(),
+            doubts: Vec::new(),
+        }
     }
 
     pub(super) fn refuse(&mut self, name: &'static str, reason: String) {

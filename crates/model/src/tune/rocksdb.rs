@@ -1,4 +1,9 @@
 //! RocksDB's readahead of compactions, and how much it writes between two syncs.
+//!
+//! A compaction reads its inputs one after the other, with one read of `compaction_readahead_size` in flight. So the smallest size
+//! that nearly reaches the bandwidth is enough; a larger one takes memory for each input. The kernel splits larger reads.
+//! With `bytes_per_sync` a file is passed to the disk while it is written. RocksDB leaves its last 1 MiB out
+//! (`kBytesNotSyncRange` in file/writable_file_writer.cc), so parts below 1 MiB bound nothing more and only cost calls.
 
 use flashlab_base::Bytes;
 use flashlab_sim::profile::ThroughputClass;
@@ -12,15 +17,17 @@ const SHARE: f64 = 0.9;
 /// RocksDB loads no options file without this section, and without options of the default column family. Versions after this one
 /// load it, too.
 const VERSION: &str = "[Version]\n  rocksdb_version=7.8.3\n  options_file_version=1.1\n\n";
+/// What RocksDB never passes on before a file's end, see above; its tuning guide sets bytes_per_sync to the same.
+const NOT_SYNCED: Bytes = Bytes::mib(1);
 /// Within these powers of two a size is looked for.
 const SIZES: [u32; 2] = [12, 26];
 
 pub(super) fn report(model: &DeviceModel, surroundings: &TuneSurroundings) -> TuneReport {
     let mut report = TuneReport::new(TuneTarget::Rocksdb, "OPTIONS");
     let largest = surroundings.largest_request.or(model.fitted_to.identity.largest_request);
-    for (name, class, cap) in [
-        ("compaction_readahead_size", ThroughputClass::SequentialRead, largest),
-        ("bytes_per_sync", ThroughputClass::SequentialWrite, None),
+    for (name, class, least, cap) in [
+        ("compaction_readahead_size", ThroughputClass::SequentialRead, Bytes::ZERO, largest),
+        ("bytes_per_sync", ThroughputClass::SequentialWrite, NOT_SYNCED, None),
     ] {
         match model
             .class(class)
@@ -29,10 +36,13 @@ pub(super) fn report(model: &DeviceModel, surroundings: &TuneSurroundings) -> Tu
         {
             Err(reason) => report.refuse(name, reason),
             Ok(size) => {
-                let capped = cap.map_or(size, |cap| size.min(cap));
-                let bound = match capped < size {
-                    true => format!(", but the kernel passes on at most {capped} in one piece"),
-                    false => String::new(),
+                let capped = cap.map_or(size.max(least), |cap| size.min(cap));
+                let bound = if capped < size {
+                    format!(", but the kernel passes on at most {capped} in one piece")
+                } else if capped > size {
+                    format!(", and RocksDB keeps the last {NOT_SYNCED} of a file back in any case")
+                } else {
+                    String::new()
                 };
                 report.values.push(TunedValue {
                     name,
@@ -40,7 +50,7 @@ pub(super) fn report(model: &DeviceModel, surroundings: &TuneSurroundings) -> Tu
                     interval: None,
                     reason: format!("{}s of {size} reach 90 % of the bandwidth{bound}", class.words()),
                     effect: effect(name, model, class, capped),
-                    undo: format!("{name}={}", usual(name)),
+                    undo: format!("remove {name}: RocksDB then has its own value"),
                 });
             }
         }
@@ -56,11 +66,6 @@ pub(super) fn report(model: &DeviceModel, surroundings: &TuneSurroundings) -> Tu
 fn largest_measured(model: &DeviceModel, class: ThroughputClass) -> Bytes {
     let points = model.fitted_to.points.iter().filter(|point| point.workload.class == class);
     points.map(|point| point.workload.size).max().unwrap_or(Bytes::ZERO)
-}
-
-/// RocksDB's own value.
-fn usual(name: &str) -> u64 {
-    if name == "compaction_readahead_size" { 2 << 20 } else { 0 }
 }
 
 fn effect(name: &str, model: &DeviceModel, class: ThroughputClass, size: Bytes) -> String {

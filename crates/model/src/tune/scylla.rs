@@ -38,7 +38,8 @@ pub(super) fn report(model: &DeviceModel, surroundings: &TuneSurroundings) -> Tu
     }
     if let [read_iops, read_bandwidth, write_iops, write_bandwidth] = figures[..] {
         let properties = IoProperties { read_iops, read_bandwidth, write_iops, write_bandwidth };
-        report.text = properties.file(surroundings.mountpoint.as_deref().unwrap_or("/var/lib/scylla"));
+        let mountpoint = surroundings.mountpoint.as_deref().unwrap_or("/var/lib/scylla");
+        report.text = properties.file(mountpoint);
     }
     report
 }

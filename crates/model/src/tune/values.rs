@@ -52,7 +52,15 @@ pub(super) fn bandwidth(model: &DeviceModel, class: ThroughputClass) -> Result<I
     let saturated = model.depths.get(&class).and_then(|depth| depth.saturated.as_ref());
     let queued = saturated.map_or(0.0, SaturatedModel::bytes_per_s_max);
     let factor = (queued / alone.estimate).max(1.0);
-    Ok(alone.map(|rate| rate * factor))
+    usable(alone.map(|rate| rate * factor), "bandwidth")
+}
+
+/// A figure that a setting may have: a hostile or empty model leads to 0, infinity or no number, which no program takes.
+pub(super) fn usable(figure: Interval, what: &str) -> Result<Interval, String> {
+    match figure.estimate.is_finite() && figure.estimate > 0.0 {
+        true => Ok(figure),
+        false => Err(format!("the {what} comes out as {}: measure again", figure.estimate)),
+    }
 }
 
 /// The curve over the depth, if throughput is a function of the depth.
@@ -81,7 +89,7 @@ pub(super) fn saturated_rate(
     if depth.size != Bytes::kib(4) {
         return Err(format!("depths were measured with requests of {} and not of 4 KiB", depth.size));
     }
-    let rate = depth.curve.predict(depth.depths[1]);
+    let rate = usable(depth.curve.predict(depth.depths[1]), "rate of requests")?;
     let share = rate.estimate * depth.size.0 as f64 / bandwidth.estimate;
     if share > BANDWIDTH_SHARE {
         return Err(format!(
@@ -110,11 +118,12 @@ pub(super) fn concurrency(model: &DeviceModel, class: ThroughputClass) -> Result
     }
     let estimate = depth.curve.concurrency();
     let around = depth.curve.predict(deepest);
-    Ok(Interval {
+    let interval = Interval {
         estimate,
         low: estimate * around.low / around.estimate,
         high: estimate * around.high / around.estimate,
-    })
+    };
+    usable(interval, "number of requests in flight")
 }
 
 pub(super) fn ends(interval: Interval) -> Option<[f64; 2]> {

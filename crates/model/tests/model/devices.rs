@@ -287,3 +287,95 @@ fn what_was_never_fitted_is_predicted() {
     );
     assert!(rocksdb.text.contains("compaction_readahead_size=131072\n"), "{rocksdb:?}");
 }
+
+#[test]
+fn rocksdb_passes_no_less_on_than_it_keeps_back() {
+    let mut profile = zeus("");
+    profile.throughput.as_mut().unwrap().sequential_write.a = Nanos(20_000);
+    let report = tune(&fitted(&profile), TuneTarget::Rocksdb, &TuneSurroundings::default());
+    // 64 KiB would reach 90 % of the bandwidth.
+    assert!(report.text.contains("bytes_per_sync=1048576\n"), "{report:?}");
+    assert!(
+        report.values[1].reason.ends_with("RocksDB keeps the last 1 MiB of a file back in any case"),
+        "{report:?}"
+    );
+}
+
+#[test]
+fn the_page_cost_follows_from_read_ahead_and_cache() {
+    let profile = zeus("");
+    let model = fitted(&profile);
+    let truth = profile.throughput.unwrap();
+    let cost = |read_ahead: Bytes, cached: f64| -> f64 {
+        let surroundings = TuneSurroundings {
+            read_ahead: Some(read_ahead),
+            cached_share: Some(cached),
+            ..TuneSurroundings::default()
+        };
+        tune(&model, TuneTarget::Postgresql, &surroundings).values[0].value.parse().unwrap()
+    };
+    let page = |window: Bytes| truth.sequential_read.time_ns(window) * 8192.0 / window.0 as f64;
+    let random = truth.random_read.time_ns(Bytes::kib(8));
+    for window in [Bytes::kib(32), Bytes::kib(128)] {
+        let expected = random / page(window);
+        assert!(
+            (cost(window, 0.0) / expected - 1.0).abs() < 0.01,
+            "{window}: {} {expected}",
+            cost(window, 0.0)
+        );
+    }
+    let half = (0.5 * random / page(Bytes::kib(128))).max(1.0);
+    assert!((cost(Bytes::kib(128), 0.5) / half - 1.0).abs() < 0.01, "{half}");
+    assert_eq!(cost(Bytes::kib(128), 0.9), 1.0);
+}
+
+/// A model with this identity and some points left out.
+fn changed(model: &DeviceModel, identity: Identity, keeps: impl Fn(&RunPoint) -> bool) -> DeviceModel {
+    let points = model.fitted_to.points.iter().filter(|point| keeps(point)).copied().collect();
+    DeviceModel::fit(ModelSource { identity, points, ..model.fitted_to.clone() }).unwrap()
+}
+
+#[test]
+fn hostile_names_are_no_rules_and_what_is_refused_has_no_values() {
+    let model = fitted(&zeus(""));
+    let surroundings = TuneSurroundings::default();
+    let hostile = Identity {
+        model: Some("SSD\n  SYSTEMD_WANTS=pwn.service\nblock:*".to_owned()),
+        firmware: Some("1\r\nA=b # c".to_owned()),
+        ..model.fitted_to.identity.clone()
+    };
+    let text = tune(&changed(&model, hostile, |_| true), TuneTarget::IoCost, &surroundings).text;
+    let entry: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("block:")).collect();
+    assert_eq!(entry[0], "block::name:SSD*  SYSTEMD_WANTS=pwn.service*block:?:fwrev:1*A=b ? c:", "{text}");
+    assert_eq!(entry.len(), 4, "{text}");
+    let nameless = changed(&model, Identity { model: None, ..model.fitted_to.identity.clone() }, |_| true);
+    let text = tune(&nameless, TuneTarget::IoCost, &surroundings).text;
+    assert!(text.ends_with("# no entry for systemd's hwdb: the disk reports no model\n"), "{text}");
+
+    // Without sequential writes the lines of io.cost cannot be written, and so nothing of them is given.
+    let identity = model.fitted_to.identity.clone();
+    let partial = changed(&model, identity, |point| point.workload.class != ThroughputClass::SequentialWrite);
+    let refused = tune(&partial, TuneTarget::IoCost, &surroundings);
+    assert!(
+        refused.text.is_empty() && refused.values.is_empty() && !refused.refused.is_empty(),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn cephs_capacity_is_the_rate_of_random_writes_within_its_bounds() {
+    let model = fitted(&zeus(""));
+    let report = tune(&model, TuneTarget::Ceph, &TuneSurroundings::default());
+    let rate = report.values[0].value.parse::<f64>().unwrap();
+    let truth = 1e9 / zeus("").throughput.unwrap().random_write.time_ns(Bytes::kib(4));
+    assert!((rate / truth - 1.0).abs() < 0.01, "{report:?} {truth}");
+    let lines: Vec<&str> = report.text.lines().collect();
+    assert_eq!(lines[..2], ["[osd]", &format!("osd_mclock_max_capacity_iops_ssd = {rate}")], "{report:?}");
+    assert!(lines[2].starts_with("osd_mclock_max_sequential_bandwidth_ssd = "), "{report:?}");
+    // The same rate on a rotating disk is none that Ceph believes.
+    let rotating = Identity { rotational: Some(true), ..model.fitted_to.identity.clone() };
+    let report = tune(&changed(&model, rotating, |_| true), TuneTarget::Ceph, &TuneSurroundings::default());
+    assert!(report.text.is_empty() && report.values.is_empty(), "{report:?}");
+    assert_eq!(report.refused[0].name, "osd_mclock_max_capacity_iops_hdd");
+    assert!(report.refused[0].reason.contains("Ceph takes 50 to 500 for plausible"), "{report:?}");
+}
