@@ -49,6 +49,16 @@ pub enum EmError {
         /// The largest free extent.
         largest: Bytes,
     },
+    /// No plan of a sort has runs that fit into the free space.
+    #[error(
+        "the runs of the sort need {needed} of space, and {left} are free: take fewer elements, more memory or a larger device"
+    )]
+    RunsSpace {
+        /// What the plan that needs the least needs.
+        needed: Bytes,
+        /// What is free.
+        left: Bytes,
+    },
     /// The machine cannot be made of these devices.
     #[error("{device}: {reason}")]
     UnfitDevice {

@@ -232,6 +232,13 @@ impl ByteTimes {
     }
 }
 
+/// The large IO with which costs are measured beside small ones, and the extent that it takes: the line needs two sizes that are apart.
+fn costs_extent((memory, unit): (Bytes, Bytes), length: Bytes, small: Bytes) -> (Bytes, Bytes) {
+    let fitting = Bytes(memory.0 / 2).round_down(small);
+    let large = large_block_in(memory, unit, 1).round_up(small).max(small * 4).min(fitting).max(small * 2);
+    (large, length.min(MEASURED_MAX).max(large * 4))
+}
+
 /// What a device charges for such IOs to an extent of about this length.
 fn costs_of(
     machine: &mut Machine<'_>,
@@ -242,10 +249,7 @@ fn costs_of(
     seed: Seed,
 ) -> Result<DeviceCosts, EmError> {
     machine.begin_phase("measure costs");
-    // The line needs two sizes that are apart.
-    let fitting = Bytes(machine.budget().left().0 / 2).round_down(small);
-    let large = large_block(machine, 1).round_up(small).max(small * 4).min(fitting).max(small * 2);
-    let size = length.min(MEASURED_MAX).max(large * 4);
+    let (large, size) = costs_extent((machine.budget().left(), machine.unit()), length, small);
     let region = free.allocate(size, Spread::On(device))?;
     let buffer = MemoryBudget::buffer_size(small).0;
     let most = (machine.budget().left().0 / buffer).min(4096) as u32;

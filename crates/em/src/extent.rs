@@ -160,6 +160,18 @@ impl ExtentAllocator {
         Bytes(self.free[device].values().sum())
     }
 
+    /// The most that `count` regions can have together, at least: each of them has whole stripe units on every device.
+    pub fn largest(&self, spread: Spread, count: u64) -> Bytes {
+        let largest = |device: usize| self.free[device].values().copied().max().unwrap_or(0);
+        match spread {
+            Spread::On(device) => Bytes(largest(device).saturating_sub(count * self.unit.0)),
+            Spread::Striped(stripe) => {
+                let least = (0..self.free.len()).map(largest).min().unwrap_or(0);
+                Bytes(least.saturating_sub((count + 1) * stripe.0) * self.free.len() as u64)
+            }
+        }
+    }
+
     fn take(&mut self, device: usize, size: Bytes) -> Result<Extent, EmError> {
         let free = &mut self.free[device];
         let found = free.iter().find(|&(_, &length)| length >= size.0).map(|(&at, &length)| (at, length));

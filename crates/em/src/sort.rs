@@ -25,6 +25,7 @@ mod tree;
 use flashlab_base::{Bytes, Mode};
 
 pub use parallel::work_on_this_thread;
+pub(crate) use plan::COPIES_MAX;
 pub use plan::{SortMethod, SortPlan, SortRates, SortTask};
 
 use crate::error::EmError;
@@ -149,10 +150,9 @@ fn group_lengths<'r>(runs: &'r [Run], groups: &'r [usize]) -> impl Iterator<Item
 }
 
 impl TemporarySpace<'_> {
-    /// Space for runs of `length` bytes in all: each run begins with a block of its own, and is at least a load long.
+    /// Space for runs of `length` bytes in all.
     fn region(&mut self, task: &SortTask, plan: &SortPlan, length: Bytes) -> Result<Region, EmError> {
-        let runs = task.length.0 / plan.load.0.max(1) + 2;
-        self.free.allocate(length.round_up(plan.block) + Bytes(runs * plan.block.0), self.spread)
+        self.free.allocate(task.region_of_runs(plan, length), self.spread)
     }
 }
 

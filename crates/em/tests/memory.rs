@@ -52,7 +52,8 @@ fn taken(method: SortMethod, threads: usize, memory: Bytes, stripe: Option<Bytes
     let format = RecordFormat::new(Bytes(16), 0..8).unwrap();
     let tuning = Tuning { read_window: Bytes::kib(256), write_window: Bytes::kib(256) };
     let unit = machine.unit();
-    let task = SortTask { format, length, method, threads, unit, memory, tuning, stripe };
+    let temporary = Bytes(u64::MAX);
+    let task = SortTask { format, length, method, threads, unit, memory, tuning, stripe, temporary };
     let plan = task.plan(None).unwrap();
     let before = HEAP.current_usage();
     HEAP.reset_peak_usage();

@@ -25,7 +25,7 @@ use crate::extent::{ExtentAllocator, Region, Spread};
 use crate::machine::Machine;
 use crate::rank::{ListOrder, contraction_ios, hopping_reads};
 use crate::record_format::{RecordFormat, RecordGenerator};
-use crate::sort::{SortRates, SortTask};
+use crate::sort::SortRates;
 use crate::tuning::{ProbeOrder, Saturation, Tuning};
 
 /// What is known of the devices that an algorithm would run on.
@@ -184,10 +184,7 @@ fn scan(
 fn sort(source: &mut dyn CostSource, options: &SortOptions) -> Result<AlgorithmPrediction, EmError> {
     let tuning = source.tuning()?;
     let (unit, memory) = (source.unit(), source.memory());
-    let SortOptions { format, method, threads, .. } = options.clone();
-    let stripe = options.placement.stripe();
-    let length = options.length()?;
-    let task = SortTask { format, length, method, threads, unit, memory, tuning, stripe };
+    let task = options.task(unit, memory, tuning)?;
     let mut plan = task.plan(None)?;
     if !sorting::is_plain(&plan) {
         let rates = source.rates()?;

@@ -3,13 +3,13 @@
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
 use super::placement::{SequencePlacement, SequenceTimes, costs_of_all, mean_costs, on_each, tuning_of};
-use super::{ExperimentOutcome, generate};
+use super::{ExperimentOutcome, costs_extent, generate};
 use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Region};
 use crate::machine::Machine;
 use crate::record_format::{RecordFormat, RecordGenerator};
-use crate::sort::{SortMethod, SortPlan, SortRates, SortTask, TemporarySpace, sort, verify_sorted};
+use crate::sort::{COPIES_MAX, SortMethod, SortPlan, SortRates, SortTask, TemporarySpace, sort, verify_sorted};
 use crate::stopwatch::Stopwatch;
 use crate::tuning::Tuning;
 
@@ -37,19 +37,42 @@ impl SortOptions {
         length.map(Bytes).ok_or_else(wrong)
     }
 
-    fn task(&self, machine: &Machine<'_>, tuning: Tuning) -> Result<SortTask, EmError> {
+    /// The task on a machine with this unit and memory; its runs have all space that there is.
+    pub(super) fn task(&self, unit: Bytes, memory: Bytes, tuning: Tuning) -> Result<SortTask, EmError> {
         Ok(SortTask {
             format: self.format.clone(),
             length: self.length()?,
             method: self.method,
             threads: self.threads,
-            unit: machine.unit(),
-            memory: machine.budget().left(),
+            unit,
+            memory,
             tuning,
             stripe: self.placement.stripe(),
+            temporary: Bytes(u64::MAX),
         })
     }
+
+    /// The space that [`run_sort`] needs on a device: input and output, and the runs or what costs are measured on. Whatever is
+    /// measured, the plan that follows from it fits.
+    ///
+    /// # Errors
+    /// [`EmError::Memory`] when the memory is too small for any sort.
+    pub fn space(&self, memory: Bytes) -> Result<Bytes, EmError> {
+        let least = Tuning { read_window: Bytes::ZERO, write_window: Bytes::ZERO };
+        let task = self.task(PAGE, memory, least)?;
+        task.plan(None)?;
+        let measured = |plan: &SortPlan| costs_extent((memory, PAGE), task.length, plan.block).1;
+        let measured = task.plans().iter().map(measured).max().unwrap_or_default();
+        let made = task.temporary_most().max(measured).max(MEASURED_MIN);
+        Ok(task.length.round_up(PAGE) * 2 + made + PAGE * (u64::from(COPIES_MAX) + 1))
+    }
 }
+
+/// The largest unit of a device's IOs.
+const PAGE: Bytes = Bytes::kib(4);
+
+/// The least space beside input and output that costs and sequences are measured on.
+const MEASURED_MIN: Bytes = Bytes::mib(16);
 
 /// Blocks of at least this size reach nearly the bandwidth of any device of the zoo but of hard disks: with one merge
 /// pass of such blocks, no curve has to be measured to choose between plans.
@@ -68,7 +91,8 @@ fn plan(
     (written, scratch): (&Region, &Region),
 ) -> Result<(SortTask, SortPlan), EmError> {
     let tuning = tuning_of(machine, free, options.placement, (written, Some(scratch)))?;
-    let task = options.task(machine, tuning)?;
+    let mut task = options.task(machine.unit(), machine.budget().left(), tuning)?;
+    task.temporary = free.largest(options.placement.temporary, u64::from(COPIES_MAX));
     let plan = task.plan(None)?;
     if is_plain(&plan) {
         return Ok((task, plan));

@@ -10,8 +10,13 @@
 //! scans, each of which keeps the smallest records that are left (the base case of the AEM mergesort; Blelloch et al., arXiv
 //! 1603.03505, section 4): s reads and one write for each block, and fewer runs to merge.
 //!
+//! # Space
+//! Only the first of several passes leaves runs where they are, because it merges no more than the passes behind it need. So the
+//! runs as they were formed, those of the first pass and those of the second lie on the devices at the same time, and no others:
+//! each pass behind these has the space of the runs that the one before it read.
+//!
 //! # Method
-//! 1. For each block size that fits, and for each number of scans, the plan is computed with all its IOs.
+//! 1. For each block size that fits into memory and space, and for each number of scans, the plan is computed with all its IOs.
 //! 2. The plan that takes the least time by the device's [`BandwidthCurve`]s is chosen; of those that save writes, the
 //!    one with the least x + c_W y.
 
@@ -58,6 +63,8 @@ pub struct SortTask {
     pub tuning: Tuning,
     /// The stripe unit, where sequences lie on several devices: blocks divide it.
     pub stripe: Option<Bytes>,
+    /// The space that is free for runs.
+    pub temporary: Bytes,
 }
 
 /// How a task is done.
@@ -91,6 +98,8 @@ const BLOCK_MAX: u64 = 4 << 20;
 const STEP: f64 = 1.09;
 /// The most scans that form a run: beyond that the reads alone cost more than another pass for any c_W below 16.
 const SCANS_MAX: u64 = 32;
+/// The most copies of the data that lie in temporary space at the same time: see the module's part about space.
+pub(crate) const COPIES_MAX: u32 = 3;
 /// At most this part of the memory is for the blocks in flight of a writer, and of a reader.
 const WINDOW_SHARE: u64 = 8;
 /// Tables for each source of a merge: its reader with two requests, its slice and its share of a batch.
@@ -150,24 +159,63 @@ impl SortTask {
                 self.length.0 % size
             )));
         }
+        let plans = self.plans();
+        let Some(least) = plans.iter().map(|plan| self.temporary_of(plan)).min() else {
+            return Err(self.too_small(Bytes(self.base())));
+        };
+        let fitting = plans.into_iter().filter(|plan| self.temporary_of(plan) <= self.temporary);
+        // Of equal ones the last, which has the largest block.
+        let costed = fitting.map(|plan| (self.cost(&plan, rates), plan));
+        let best = costed.reduce(|best, plan| if plan.0 <= best.0 { plan } else { best });
+        best.map(|(_, plan)| plan).ok_or(EmError::RunsSpace { needed: least, left: self.temporary })
+    }
+
+    /// All plans that the memory allows, by the block.
+    pub(crate) fn plans(&self) -> Vec<SortPlan> {
         let base = self.base();
-        let mut best: Option<(f64, SortPlan)> = None;
+        let mut plans = Vec::new();
         let mut factor = 1.0f64;
         loop {
             let block = base * factor as u64;
-            let is_within = self.stripe.is_none_or(|stripe| stripe.0.is_multiple_of(block));
-            for plan in self.candidates(Bytes(block)).into_iter().filter(|_| is_within) {
-                let cost = self.cost(&plan, rates);
-                if best.as_ref().is_none_or(|(least, _)| cost <= *least) {
-                    best = Some((cost, plan));
-                }
+            if self.stripe.is_none_or(|stripe| stripe.0.is_multiple_of(block)) {
+                plans.extend(self.candidates(Bytes(block)));
             }
             factor = (factor * STEP).max(factor.floor() + 1.0);
             if base * factor as u64 > BLOCK_MAX.max(base) || base * factor as u64 > self.memory.0 {
-                break;
+                return plans;
             }
         }
-        best.map(|(_, plan)| plan).ok_or_else(|| self.too_small(Bytes(base)))
+    }
+
+    /// The space that is enough for the runs of any plan, whatever has to be in flight.
+    pub fn temporary_most(&self) -> Bytes {
+        // More blocks in flight leave less memory to runs and merges, so that no other windows need more passes.
+        let window = Bytes(self.memory.0);
+        let tuning = Tuning { read_window: window, write_window: window };
+        let task = SortTask { tuning, ..self.clone() };
+        task.plans().iter().map(|plan| task.temporary_of(plan)).max().unwrap_or_default()
+    }
+
+    /// The most space that the runs of a plan take: [`COPIES_MAX`] copies of the data, or one for each pass of fewer passes. The order
+    /// of the input decides the number of runs of replacement selection; those of reversed input are as short as a load.
+    pub fn temporary_of(&self, plan: &SortPlan) -> Bytes {
+        let passes = match self.method {
+            SortMethod::Replacement if self.length > plan.load => {
+                passes(self.length.0.div_ceil(plan.load.0), plan.fan_in)
+            }
+            _ => plan.merge_passes,
+        };
+        Bytes(u64::from(passes.min(COPIES_MAX)) * self.region_of_runs(plan, self.length).0)
+    }
+
+    /// The space of runs that have `length` bytes together. A run begins a block of its own. All but the last one end with a block, too,
+    /// unless replacement selection ended them.
+    pub(super) fn region_of_runs(&self, plan: &SortPlan, length: Bytes) -> Bytes {
+        let ends = match self.method {
+            SortMethod::Replacement => self.length.0 / plan.load.0.max(1) + 2,
+            _ => 1,
+        };
+        length.round_up(plan.block) + Bytes(ends * plan.block.0)
     }
 
     /// What the smallest block needs.
@@ -342,7 +390,8 @@ mod tests {
     fn task(length: Bytes, memory: Bytes, method: SortMethod) -> SortTask {
         let format = RecordFormat::new(Bytes(16), 0..8).unwrap();
         let tuning = Tuning { read_window: Bytes::kib(128), write_window: Bytes::kib(128) };
-        SortTask { format, length, method, threads: 2, unit: Bytes(512), memory, tuning, stripe: None }
+        let temporary = Bytes(u64::MAX);
+        SortTask { format, length, method, threads: 2, unit: Bytes(512), memory, tuning, stripe: None, temporary }
     }
 
     #[test]

@@ -9,4 +9,5 @@ mod rank;
 mod record_sizes;
 mod searching;
 mod sorting;
+mod space;
 mod support;

@@ -37,7 +37,8 @@ pub fn generate(
 fn task(machine: &Machine<'_>, format: RecordFormat, length: Bytes, method: SortMethod) -> SortTask {
     let tuning = Tuning { read_window: Bytes::kib(64), write_window: Bytes::kib(64) };
     let (unit, memory) = (machine.unit(), machine.budget().left());
-    SortTask { format, length, method, threads: 2, unit, memory, tuning, stripe: None }
+    let temporary = Bytes(u64::MAX);
+    SortTask { format, length, method, threads: 2, unit, memory, tuning, stripe: None, temporary }
 }
 
 struct Sorted {

@@ -142,6 +142,7 @@ fn basic_algorithms(
         memory,
         tuning,
         stripe: None,
+        temporary: Bytes(u64::MAX),
     };
     let plan = task.plan(None)?;
     let mut temporary = TemporarySpace { free: &mut free, spread: Spread::On(0) };

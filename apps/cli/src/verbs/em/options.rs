@@ -172,7 +172,7 @@ impl InputOptions {
         Ok(RecordFormat::new(self.record, 0..self.record.0.min(8) as usize)?)
     }
 
-    /// The space that an algorithm needs: its input, its output, its runs and what is measured.
+    /// The space that an algorithm needs: so many copies of its input, and what is measured.
     pub fn space(&self, copies: u64) -> Result<Bytes> {
         let elements = self.elements()?;
         let length = elements.checked_mul(self.record.0).and_then(|length| length.checked_mul(copies));
@@ -299,7 +299,10 @@ impl AlgorithmOptions {
         match algorithm {
             Algorithm::Scan => plain("scan", 2),
             Algorithm::Search => plain("search", 2),
-            Algorithm::Sort => plain("sort", 4),
+            Algorithm::Sort => {
+                self.graph.check_unneeded("sort")?;
+                Ok(flat(self.input.sort_options(&self.machine)?.space(self.machine.memory)?))
+            }
             Algorithm::Rank => {
                 if self.graph.pool.is_some() {
                     bail!(Usage("rank works on one device: leave --pool out".to_owned()));

@@ -95,8 +95,7 @@ impl Predict {
         if is_real {
             let rehearsal =
                 Rehearsal { options: &self.options, algorithm: self.algorithm, interrupt: &interrupt };
-            prediction.ios.host =
-                rehearsal.host_time(&prediction.ios, prediction.block, (devices, layout))?;
+            rehearsal.add_host_time(&mut prediction.ios, prediction.block, (devices, layout));
         }
         self.print(&prediction, &name)
     }

@@ -10,12 +10,13 @@
 
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_device::{Device, MemoryDevice};
 use flashlab_em::Machine;
 use flashlab_em::cost::AlgorithmIos;
 
+use super::machine::check_memory;
 use super::options::{Algorithm, AlgorithmOptions, Layout};
 
 /// How often it runs.
@@ -39,21 +40,28 @@ pub struct Rehearsal<'o> {
 }
 
 impl Rehearsal<'_> {
-    /// How long the host will compute for the whole input, phase by phase. What it says where the input is a graph file, which has no
-    /// smaller one.
-    pub fn host_time(
+    /// Puts in place how long the host will compute for the whole input, phase by phase. Where that cannot be measured, the models keep
+    /// what was declared, and a message has the reason: nothing is lost.
+    pub fn add_host_time(&self, ios: &mut AlgorithmIos, block: Bytes, machine: (usize, Layout)) {
+        match self.host_time(ios, block, machine) {
+            Ok(host) => ios.host = host,
+            Err(error) => {
+                tell!("the host's computation could not be rehearsed, and the models leave it out: {error:#}");
+            }
+        }
+    }
+
+    fn host_time(
         &self,
         ios: &AlgorithmIos,
         block: Bytes,
         (devices, layout): (usize, Layout),
     ) -> Result<Vec<Nanos>> {
         let Some((options, times)) = self.smaller(ios, block) else {
-            tell!(
-                "the host's computation on a graph file is not predicted: the models add --host-cost for each record"
-            );
-            return Ok(ios.host.clone());
+            bail!("a graph file has no smaller input; --host-cost is added for each record");
         };
         let input = options.prepare(self.algorithm)?;
+        check_memory(Bytes(input.space.0.saturating_mul(devices as u64)), "--elements")?;
         let mut measured = Vec::with_capacity(ROUNDS);
         for _ in 0..ROUNDS {
             let device = || Box::new(MemoryDevice::new(input.space, RESPONSE)) as Box<dyn Device>;

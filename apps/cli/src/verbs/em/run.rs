@@ -75,7 +75,7 @@ impl RunExperiment {
         if is_real {
             let rehearsal =
                 Rehearsal { options: &self.options, algorithm: self.algorithm, interrupt: &interrupt };
-            outcome.ios.host = rehearsal.host_time(&outcome.ios, outcome.block, (devices, layout))?;
+            rehearsal.add_host_time(&mut outcome.ios, outcome.block, (devices, layout));
         }
         let document = show::document(&outcome);
         folder_of_run.write_json("em.json", &document)?;

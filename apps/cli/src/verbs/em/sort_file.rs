@@ -41,6 +41,8 @@ const SMALL: Bytes = Bytes::kib(64);
 const INPUT: usize = 0;
 const OUTPUT: usize = 1;
 const RUNS: usize = 2;
+/// The most regions of runs at the same time, and one beside them.
+const REGIONS: u64 = 4;
 
 /// A file, a new file, and the records.
 #[derive(Args)]
@@ -188,12 +190,15 @@ impl SortFile {
             memory: self.memory,
             tuning: Tuning { read_window: share, write_window: share },
             stripe: None,
+            temporary: Bytes(u64::MAX),
         };
-        // Refused before any temporary space is taken.
-        let fits = task.plan(None)?.merge_passes == 0;
-        let runs = match fits {
-            true => None,
-            false => Some(ScratchFile::allocate(&files.directory, runs_space(&task)?)?),
+        // Refused before any temporary space is taken. Tuning asks for no more in flight than this plan has, so that its plan takes as
+        // much space: the allocator rounds each of the runs' regions to the unit.
+        let first = task.plan(None)?;
+        let space = task.temporary_of(&first);
+        let runs = match first.merge_passes {
+            0 => None,
+            _ => Some(ScratchFile::allocate(&files.directory, space.max(SMALL) + unit * REGIONS)?),
         };
         let mut devices: Vec<Box<dyn Device>> = vec![input, sorted];
         if let Some(runs) = &runs {
@@ -209,9 +214,12 @@ impl SortFile {
             task.tuning = Tuning::measure(&mut machine, &input, Some(&scratch))?;
             free.release(&scratch);
         }
+        let spread = Spread::On(if runs.is_some() { RUNS } else { OUTPUT });
+        if runs.is_some() {
+            task.temporary = free.largest(spread, REGIONS);
+        }
         let plan = task.plan(None)?;
         let output = free.allocate(files.length, Spread::On(OUTPUT))?;
-        let spread = Spread::On(if runs.is_some() { RUNS } else { OUTPUT });
         let mut temporary = TemporarySpace { free: &mut free, spread };
         tell!("sorting {} in {}", files.length, self.memory);
         let begin = machine.now();
@@ -301,17 +309,6 @@ fn sort_small(files: &Files, format: &RecordFormat, output: &ScratchFile) -> Res
             bail!(EmError::Wrong("the output does not have the records that were written to it".to_owned()))
         }
     }
-}
-
-/// The space for the runs of a task: all records, once for each merge pass but at most three times, because the first pass leaves
-/// some runs where they are, and the second one reads these and those of the first; each run begins a block of its own.
-fn runs_space(task: &SortTask) -> Result<Bytes> {
-    let plan = task.plan(None)?;
-    let copies = u64::from(plan.merge_passes.clamp(1, 3));
-    let runs = task.length.0 / plan.load.0.max(1) + 3;
-    // Tuning may choose another block, at most as large as the memory allows.
-    let blocks = (runs * plan.block.0).max(task.memory.0);
-    Ok(Bytes((task.length.round_up(plan.block).0 + blocks) * copies + blocks))
 }
 
 fn open_scratch(scratch: &ScratchFile) -> Result<Box<dyn Device>> {
