@@ -3,8 +3,8 @@
 //! # Method
 //! 1. The input is generated and written in order.
 //! 2. The device is measured: how much has to be in flight ([`Tuning`]) and what it charges ([`DeviceCosts`]).
-//! 3. The time of reading and writing in order is measured: the bandwidth bound. On a real device, once before the
-//!    algorithm and once after it, because others use the device, too.
+//! 3. The time of reading and writing in order is measured: the bandwidth bound. On a real device, before the algorithm, after it, and
+//!    between the passes of a sort, because others use the device, too. Their median counts, and their range is printed.
 //! 4. The algorithm runs, and its result is verified.
 //!
 //! # Invariants
@@ -35,7 +35,7 @@ use crate::ledger::IoCounts;
 use crate::machine::Machine;
 use crate::record_format::{RecordChecksum, RecordFormat};
 use crate::sequence::{SequenceReader, SequenceWriter};
-use crate::tuning::Tuning;
+use crate::tuning::{Tuning, median};
 
 /// What an experiment found.
 #[derive(Clone, Debug)]
@@ -52,8 +52,8 @@ pub struct ExperimentOutcome {
     pub time: Nanos,
     /// How long the host computed meanwhile, in each phase of `ios`.
     pub host: Vec<Nanos>,
-    /// How long reading and writing the same bytes in order takes, by what was measured in the same run.
-    pub bound: Nanos,
+    /// How long reading and writing the same bytes in order takes, by each measurement of the same run.
+    pub bounds: Vec<Nanos>,
     /// What the cost models see of the algorithm.
     pub ios: AlgorithmIos,
     /// The block of the models.
@@ -95,9 +95,14 @@ impl ExperimentOutcome {
         CostPrediction::all(&self.ios, self.block, &self.costs)
     }
 
+    /// How long reading and writing the same bytes in order takes: the median of what was measured.
+    pub fn bound(&self) -> Nanos {
+        Nanos(median(self.bounds.iter().map(|bound| bound.0 as f64)) as u64)
+    }
+
     /// The time of reading and writing the same bytes in order over the time taken.
     pub fn bandwidth_bound_ratio(&self) -> f64 {
-        self.bound.0 as f64 / self.time.0.max(1) as f64
+        self.bound().0 as f64 / self.time.0.max(1) as f64
     }
 }
 
@@ -220,10 +225,6 @@ impl ByteTimes {
         Ok(ByteTimes { read, write: machine.now().since(begin).0 as f64 / length.0 as f64 })
     }
 
-    fn mean(self, other: ByteTimes) -> ByteTimes {
-        ByteTimes { read: (self.read + other.read) / 2.0, write: (self.write + other.write) / 2.0 }
-    }
-
     /// The time of the same bytes in order.
     fn bound(&self, ios: &IoCounts) -> Nanos {
         let time =
@@ -265,12 +266,7 @@ fn costs_of(
     Ok(costs)
 }
 
-/// The times of sequences on a device, measured on two regions of about `length`, whose content is destroyed.
-fn sequence_times(machine: &mut Machine<'_>, device: usize, length: Bytes) -> Result<ByteTimes, EmError> {
-    sequence_times_in(machine, &mut ExtentAllocator::new(machine), device, length)
-}
-
-/// The same, on space that is free.
+/// The times of sequences on a device, measured on two regions of about `length` of the space that is free. Their content is destroyed.
 fn sequence_times_in(
     machine: &mut Machine<'_>,
     free: &mut ExtentAllocator,

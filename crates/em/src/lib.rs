@@ -55,4 +55,7 @@ pub use sort::{
     SortMethod, SortOutcome, SortPlan, SortRates, SortTask, TemporarySpace, sort, verify_sorted,
     work_on_this_thread,
 };
-pub use tuning::{BandwidthCurve, DEPTH_MAX, ProbeOrder, SEQUENTIAL_IO, Saturation, Tuning, saturating_rate};
+pub use tuning::{
+    BandwidthCurve, DEPTH_MAX, DepthChoice, DepthRates, ProbeOrder, SEQUENTIAL_IO, Saturation, Tuning,
+    choose_depth, saturating_rate,
+};

@@ -58,7 +58,11 @@ impl SortedSequence {
             return refuse("a search needs a key of at most 8 bytes");
         }
         if block == Bytes::ZERO || !block.0.is_multiple_of(format.size() as u64) {
-            return refuse("a block of a search must hold a whole number of records");
+            return Err(EmError::Parameter(format!(
+                "a block of {block} has no whole number of records of {} B: leave --block out, or give a multiple of {}",
+                format.size(),
+                Bytes(format.size() as u64).least_common_multiple(Bytes::kib(4))
+            )));
         }
         if count == 0 {
             return refuse("a search needs at least one record");

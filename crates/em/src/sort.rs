@@ -66,6 +66,20 @@ pub fn sort(
     output: &Region,
     temporary: &mut TemporarySpace<'_>,
 ) -> Result<SortOutcome, EmError> {
+    sort_and(machine, (task, plan), (input, output), temporary, &mut |_| Ok(()))
+}
+
+/// Sorts as [`sort`] does, and does something else before each merge pass, when the sort holds no memory and the output nothing.
+///
+/// # Errors
+/// Those of [`sort`], and of what is done.
+pub(crate) fn sort_and(
+    machine: &mut Machine<'_>,
+    (task, plan): (&SortTask, &SortPlan),
+    (input, output): (&Region, &Region),
+    temporary: &mut TemporarySpace<'_>,
+    between: &mut dyn FnMut(&mut Machine<'_>) -> Result<(), EmError>,
+) -> Result<SortOutcome, EmError> {
     if task.length == Bytes::ZERO {
         return Ok(SortOutcome { input: RecordChecksum::default(), runs: 0, merge_passes: 0 });
     }
@@ -89,6 +103,7 @@ pub fn sort(
     let mut is_sorted = is_only_run;
     while !is_sorted {
         merge_passes += 1;
+        between(machine)?;
         machine.begin_phase(&format!("merge {merge_passes}"));
         runs = pass(machine, task, plan, runs, output, temporary, &mut regions)?;
         is_sorted = runs.len() == 1;

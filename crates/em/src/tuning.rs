@@ -5,22 +5,32 @@
 //! law). Beyond that, more IOs in flight only take memory.
 //!
 //! # Method
-//! 1. IOs of one size are issued with 1, 2, 4, ... in flight, up to the device's depth.
-//! 2. The smallest depth that reaches [`ENOUGH`] of the best rate is chosen: [`Saturation`].
-//! 3. A sequence with another block takes as many blocks as are in flight then: [`Tuning`].
+//! 1. IOs of one size are issued with 1, 2, 4, ... in flight, up to the device's depth or until more gain nothing. That is not believed
+//!    before as many bytes are in flight as saturated the device with IOs of another size.
+//! 2. On a real device, which others use, too, the depths that may be chosen are measured [`ROUNDS`] times. Sizes and depths take turns,
+//!    so that a disturbance meets all of them.
+//! 3. [`choose_depth`] takes the smallest depth that is not slower: [`Saturation`].
+//! 4. A sequence with another block takes as many blocks as are in flight then: [`Tuning`].
+
+mod choice;
 
 use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
+
+pub use choice::{DepthChoice, DepthRates, choose_depth};
+pub(crate) use choice::{median, non_decreasing};
 
 use crate::error::EmError;
 use crate::extent::Region;
 use crate::machine::Machine;
 
-/// The share of the best rate that is enough. Above it the rates differ by the ends of the probe, where the queue is not
-/// full, rather than by the depth.
-const ENOUGH: f64 = 0.98;
-/// IOs for each depth: at least this many, and at least [`ROUNDS`] full queues, so that the ends of the probe weigh little.
+/// IOs for each depth: at least this many, and at least [`QUEUES`] full queues, so that the ends of the probe weigh little.
 const IOS: u64 = 48;
-const ROUNDS: u64 = 6;
+const QUEUES: u64 = 6;
+/// How often a depth is measured on a real device: with five a median is right while two of them are disturbed.
+const ROUNDS: usize = 5;
+/// Depths that reached less than this share of the best rate in the first round are not measured again: probes are off by 20 % on a busy
+/// virtual machine, seldom by 40 %.
+const MAY_BE_CHOSEN: f64 = 0.6;
 /// The deepest queue that is tried. 512 reads of 4 KiB saturate every profile of the zoo; more would only lengthen the
 /// probe.
 pub const DEPTH_MAX: u32 = 512;
@@ -45,8 +55,6 @@ pub struct Saturation {
     pub depth: u32,
     /// IOs a second at that depth.
     pub ios_per_s: f64,
-    /// IOs a second with one IO in flight.
-    pub ios_per_s_alone: f64,
 }
 
 impl Saturation {
@@ -61,29 +69,32 @@ impl Saturation {
         order: ProbeOrder,
         size: Bytes,
     ) -> Result<Saturation, EmError> {
-        let devices = region.parts().iter().map(|part| machine.geometry(part.device).depth).sum::<u32>();
-        let memory = machine.budget().left().0 / crate::MemoryBudget::buffer_size(size).0;
-        let depth_max = DEPTH_MAX.min(devices).min(memory.min(u64::from(u32::MAX)) as u32).max(1);
-        // With fewer IOs in flight, sequences on several devices keep only some of them busy.
-        let parts = region.parts().len() as u64;
-        let all_busy = match order {
-            ProbeOrder::Sequential if parts > 1 => (parts * region.stripe().0 / size.0.max(1)) as u32,
-            _ => 1,
-        };
-        let mut probe = Probe { region, mode, order, size, position: 0, issued: 0 };
-        let mut rates: Vec<(u32, f64)> = Vec::new();
-        for depth in std::iter::successors(Some(1u32), |depth| depth.checked_mul(2)) {
-            let depth = depth.min(depth_max);
-            rates.push((depth, probe.rate(machine, depth)?));
-            let flat = rates.len() > 3
-                && rates[rates.len() - 4].0 >= all_busy
-                && rates[rates.len() - 3..].iter().all(|rate| rate.1 < rates[rates.len() - 4].1 * 1.01);
-            if depth == depth_max || flat {
-                break;
+        Ok(Saturation::measure_all(machine, region, (mode, order), &[size])?.remove(0))
+    }
+
+    /// The same with IOs of several sizes.
+    fn measure_all(
+        machine: &mut Machine<'_>,
+        region: &Region,
+        (mode, order): (Mode, ProbeOrder),
+        sizes: &[Bytes],
+    ) -> Result<Vec<Saturation>, EmError> {
+        let probe = |size| Probe { region, mode, order, size, position: 0, issued: 0 };
+        let mut ladders: Vec<Ladder<'_>> = Vec::with_capacity(sizes.len());
+        let mut in_flight = Bytes::ZERO;
+        // The largest size first: fewer of its IOs saturate the device.
+        for &size in sizes.iter().rev() {
+            let ladder = Ladder::climb(machine, probe(size), in_flight)?;
+            in_flight = in_flight.max(size * u64::from(ladder.choice().depth));
+            ladders.push(ladder);
+        }
+        let rounds = if machine.is_virtual() { 1 } else { ROUNDS };
+        for _ in 1..rounds {
+            for ladder in &mut ladders {
+                ladder.repeat(machine)?;
             }
         }
-        let (depth, ios_per_s) = saturating_rate(&rates).expect("one of the rates is the best");
-        Ok(Saturation { size, depth, ios_per_s, ios_per_s_alone: rates[0].1 })
+        Ok(ladders.iter().rev().map(Ladder::saturation).collect())
     }
 
     /// The bytes in flight.
@@ -97,10 +108,71 @@ impl Saturation {
     }
 }
 
-/// Of rates by depth, ascending, the first that reaches 98 % of the best, with its depth; `None` without any.
+/// Of rates by depth that have no noise, ascending, the first that reaches 98 % of the best, with its depth; `None` without any.
 pub fn saturating_rate(rates: &[(u32, f64)]) -> Option<(u32, f64)> {
-    let best = rates.iter().map(|rate| rate.1).fold(0.0, f64::max);
-    rates.iter().copied().find(|rate| rate.1 >= best * ENOUGH)
+    let depths: Vec<DepthRates> =
+        rates.iter().map(|&(depth, rate)| DepthRates { depth, rates: vec![rate] }).collect();
+    choose_depth(&depths).map(|chosen| (chosen.depth, chosen.ios_per_s))
+}
+
+/// Probes of one size at rising depths.
+struct Ladder<'r> {
+    probe: Probe<'r>,
+    depths: Vec<DepthRates>,
+}
+
+impl<'r> Ladder<'r> {
+    /// Measures each depth once. It does not stop with fewer than `least` bytes in flight.
+    fn climb(machine: &mut Machine<'_>, mut probe: Probe<'r>, least: Bytes) -> Result<Ladder<'r>, EmError> {
+        let (parts, size) = (probe.region.parts(), probe.size);
+        let devices = parts.iter().map(|part| machine.geometry(part.device).depth).sum::<u32>();
+        let memory = machine.budget().left().0 / crate::MemoryBudget::buffer_size(size).0;
+        let depth_max = DEPTH_MAX.min(devices).min(memory.min(u64::from(u32::MAX)) as u32).max(1);
+        // With fewer IOs in flight, sequences on several devices keep only some of them busy.
+        let all_busy = match probe.order {
+            ProbeOrder::Sequential if parts.len() > 1 => {
+                parts.len() as u64 * probe.region.stripe().0 / size.0.max(1)
+            }
+            _ => 1,
+        };
+        let needed = all_busy.max(least.0.div_ceil(size.0.max(1)));
+        let mut depths: Vec<DepthRates> = Vec::new();
+        for depth in std::iter::successors(Some(1u32), |depth| depth.checked_mul(2)) {
+            let depth = depth.min(depth_max);
+            depths.push(DepthRates { depth, rates: vec![probe.rate(machine, depth)?] });
+            let is_flat = |before: &DepthRates, last: &[DepthRates]| {
+                u64::from(before.depth) >= needed
+                    && last.iter().all(|one| one.rates[0] < before.rates[0] * 1.01)
+            };
+            let before = depths.len().checked_sub(4);
+            if depth == depth_max
+                || before.is_some_and(|before| is_flat(&depths[before], &depths[before + 1..]))
+            {
+                break;
+            }
+        }
+        Ok(Ladder { probe, depths })
+    }
+
+    /// Measures the depths that may be chosen once more, and forgets the others.
+    fn repeat(&mut self, machine: &mut Machine<'_>) -> Result<(), EmError> {
+        let best = self.depths.iter().map(|depth| depth.rates[0]).fold(0.0, f64::max);
+        self.depths.retain(|depth| depth.rates[0] >= best * MAY_BE_CHOSEN);
+        for at in 0..self.depths.len() {
+            let rate = self.probe.rate(machine, self.depths[at].depth)?;
+            self.depths[at].rates.push(rate);
+        }
+        Ok(())
+    }
+
+    fn choice(&self) -> DepthChoice {
+        choose_depth(&self.depths).expect("a depth was measured")
+    }
+
+    fn saturation(&self) -> Saturation {
+        let DepthChoice { depth, ios_per_s } = self.choice();
+        Saturation { size: self.probe.size, depth, ios_per_s }
+    }
 }
 
 struct Probe<'r> {
@@ -116,7 +188,7 @@ impl Probe<'_> {
     /// IOs a second with `depth` of them in flight.
     fn rate(&mut self, machine: &mut Machine<'_>, depth: u32) -> Result<f64, EmError> {
         let (mut free, _lease) = machine.budget().buffers(depth as usize, self.size, "a probe")?;
-        let count = IOS.max(u64::from(depth) * ROUNDS);
+        let count = IOS.max(u64::from(depth) * QUEUES);
         let begin = machine.now();
         for _ in 0..count {
             let buffer = match free.pop() {
@@ -190,7 +262,8 @@ impl Tuning {
 /// The sizes at which a [`BandwidthCurve`] is measured.
 const CURVE: [Bytes; 5] = [Bytes::kib(4), Bytes::kib(16), Bytes::kib(64), Bytes::kib(256), Bytes::mib(1)];
 
-/// The bytes a second that IOs of each size reach with a full queue.
+/// The bytes a second that IOs of each size reach with a full queue. They do not fall with the size: a larger IO could be made of smaller
+/// ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BandwidthCurve {
     points: Vec<(Bytes, f64)>,
@@ -209,12 +282,16 @@ impl BandwidthCurve {
         order: ProbeOrder,
     ) -> Result<BandwidthCurve, EmError> {
         let (largest, unit) = (region.stripe().min(machine.budget().left()), machine.unit());
-        let mut points = Vec::new();
-        for size in CURVE.into_iter().filter(|size| *size <= largest && size.is_multiple_of(unit)) {
-            let saturation = Saturation::measure(machine, region, mode, order, size)?;
-            points.push((size, saturation.bytes_per_s()));
-        }
-        Ok(BandwidthCurve { points })
+        let sizes: Vec<Bytes> =
+            CURVE.into_iter().filter(|size| *size <= largest && size.is_multiple_of(unit)).collect();
+        let saturations = Saturation::measure_all(machine, region, (mode, order), &sizes)?;
+        Ok(BandwidthCurve::through(saturations.iter().map(|one| (one.size, one.bytes_per_s()))))
+    }
+
+    /// The curve through measured bytes a second at rising sizes.
+    pub fn through(points: impl IntoIterator<Item = (Bytes, f64)>) -> BandwidthCurve {
+        let (sizes, rates): (Vec<Bytes>, Vec<f64>) = points.into_iter().unzip();
+        BandwidthCurve { points: sizes.into_iter().zip(non_decreasing(&rates)).collect() }
     }
 
     /// The bytes a second at a size, between two measured ones by their logarithms.

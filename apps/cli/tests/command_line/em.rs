@@ -217,6 +217,49 @@ fn every_algorithm_is_predicted_from_a_device_and_from_a_run() {
     assert!(missing.contains("--elements N is missing"), "{missing}");
 }
 
+/// Data that is large against the memory, and the records of the issue: the space follows from the plan, and so does the rehearsal's.
+#[test]
+fn sorts_of_much_data_in_little_memory_find_their_space() {
+    let directory = Directory::new();
+    directory.file("disk", 48 << 20);
+    for arguments in [
+        "run sort --elements 400000 --memory 128KiB",
+        "run sort --elements 200000 --memory 192KiB --record 24B",
+        "run sort disk --overwrite-file --elements 5000 --memory 2MiB --record 1000B",
+        "predict sort disk --overwrite-file --elements 400000 --memory 128KiB",
+    ] {
+        let words: Vec<&str> = "em".split(' ').chain(arguments.split(' ')).chain(["--json"]).collect();
+        let ran = directory.succeeds(&words);
+        assert!(!ran.err.contains("could not be rehearsed"), "{arguments}: {ran}");
+    }
+    // Records of 24 bytes in little memory: the runs once did not fit into their scratch file.
+    let input: Vec<u8> = (0..300_000u32)
+        .flat_map(|index| [index.wrapping_mul(2_654_435_761).to_be_bytes(); 6].concat())
+        .collect();
+    directory.write("in", &input);
+    let sort =
+        ["em", "sort", "in", "out", "--record", "24B", "--key", "0..8", "--memory", "400KiB", "--json"];
+    let document: Value = serde_json::from_str(&directory.succeeds(&sort).out).unwrap();
+    assert!(document["merge_passes"].as_u64() >= Some(1), "{document}");
+    let mut expected: Vec<&[u8]> = input.chunks(24).collect();
+    expected.sort();
+    assert!(fs::read(directory.path("out")).unwrap() == expected.concat());
+}
+
+#[test]
+fn records_that_cut_lines_of_text_are_warned_about() {
+    let directory = Directory::new();
+    directory.write("lines", "seven,1\nthirteen,27\nthree\n".repeat(160));
+    directory.write("records", "0000017,abcdefg\n".repeat(256));
+    for (name, record, is_warned) in [("lines", "16B", true), ("records", "16B", false)] {
+        let length = fs::metadata(directory.path(name)).unwrap().len();
+        assert!(length.is_multiple_of(16), "{length}");
+        let ran = directory.succeeds(&["em", "sort", name, "out", "--record", record, "--key", "0..8"]);
+        assert_eq!(ran.err.contains("looks like lines of text"), is_warned, "{name}: {ran}");
+        fs::remove_file(directory.path("out")).unwrap();
+    }
+}
+
 #[test]
 fn on_a_real_device_the_models_count_the_cpu() {
     let directory = Directory::new();

@@ -2,12 +2,14 @@
 
 use flashlab_base::{Bytes, Mode, Nanos};
 
-use super::{ExperimentOutcome, sequence_times};
+use super::ExperimentOutcome;
+use super::placement::SequenceTimes;
 use crate::bfs::{
     LevelShape, Search, SearchIos, SearchMethod, SearchRun, SearchSizes, SearchTask, direct_shape,
     level_tree_shape, measure_levels, run_search, search_ios, verify_level_tree, verify_levels,
 };
 use crate::error::EmError;
+use crate::extent::ExtentAllocator;
 use crate::graph::{AdjacencyArrays, GraphSource, LevelTree};
 use crate::ledger::IoCounts;
 use crate::machine::Machine;
@@ -89,20 +91,16 @@ pub fn run_bfs(
         return Err(EmError::Parameter(format!("the source {source} is not below {} nodes", graph.nodes())));
     }
     let length = Bytes(16 * graph.arcs());
-    let devices = 0..machine.device_count();
-    let mut times = Vec::new();
-    for device in devices.clone() {
-        times.push(sequence_times(machine, device, length)?);
-    }
+    let on_free_space = |machine: &mut Machine<'_>| {
+        let mut free = ExtentAllocator::new(machine);
+        SequenceTimes::on_free_space(machine, &mut free, length)
+    };
+    let mut times = vec![on_free_space(machine)?];
     let verify = |workspace: &mut Workspace<'_, '_>, found: &Search| graph.verify(workspace, found);
     let (run, ()) = run_search(machine, graph, source, task, verify)?;
     if !machine.is_virtual() {
-        for device in devices {
-            times[device] = times[device].mean(sequence_times(machine, device, length)?);
-        }
+        times.push(on_free_space(machine)?);
     }
-    // The devices could work at the same time.
-    let bound = times.iter().zip(&run.issued_on).map(|(times, ios)| times.bound(ios)).max();
     let predicted = planned_search(graph, task, &run, machine.budget().limit());
     let mut costs = run.costs.clone();
     measure_levels(machine, graph, task, &predicted, &mut costs)?;
@@ -120,7 +118,7 @@ pub fn run_bfs(
         issued: run.issued,
         time: run.time,
         host: vec![run.host],
-        bound: bound.unwrap_or_default(),
+        bounds: times.iter().map(|times| times.bound(&run.issued_on)).collect(),
         ios,
         block: task.block,
         choices,

@@ -119,9 +119,18 @@ impl SequenceTimes {
         (read, write): (&Region, Option<&Region>),
     ) -> Result<SequenceTimes, EmError> {
         if machine.device_count() == 1 {
-            return Ok(SequenceTimes(vec![ByteTimes::measure(machine, tuning, read, write)?]));
+            return SequenceTimes::on_regions(machine, tuning, (read, write));
         }
         SequenceTimes::on_free_space(machine, free, read.size())
+    }
+
+    /// Measures on these regions of one device.
+    pub fn on_regions(
+        machine: &mut Machine<'_>,
+        tuning: &Tuning,
+        (read, write): (&Region, Option<&Region>),
+    ) -> Result<SequenceTimes, EmError> {
+        Ok(SequenceTimes(vec![ByteTimes::measure(machine, tuning, read, write)?]))
     }
 
     /// Measures on free space of each device.
@@ -133,11 +142,6 @@ impl SequenceTimes {
         let devices = 0..machine.device_count();
         let times = devices.map(|device| sequence_times_in(machine, free, device, length));
         Ok(SequenceTimes(times.collect::<Result<_, _>>()?))
-    }
-
-    /// The means of two measurements.
-    pub fn mean(self, other: SequenceTimes) -> SequenceTimes {
-        SequenceTimes(self.0.into_iter().zip(other.0).map(|(a, b)| a.mean(b)).collect())
     }
 
     /// How long the slowest device needs for its part of the bytes, in order: all of them can work at the same time.

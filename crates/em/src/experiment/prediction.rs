@@ -14,7 +14,7 @@ use super::graph_search::predicted_search;
 use super::placement::{SequencePlacement, on_each};
 use super::ranking::{self, hopping_ios, random_reads, sequence_ios};
 use super::searching::{
-    CACHED_LEVELS_MAX, SearchKind, SearchOptions, queries_in_flight, scan_ahead, scan_block,
+    CACHED_LEVELS_MAX, SearchKind, SearchOptions, queries_in_flight, scan_ahead, scan_block, search_block,
 };
 use super::sorting::{self, SortOptions};
 use super::{MEASURED_MAX, RankMethod, RankOptions, SearchGraph, generate, large_block_in};
@@ -26,7 +26,7 @@ use crate::machine::Machine;
 use crate::rank::{ListOrder, contraction_ios, hopping_reads};
 use crate::record_format::{RecordFormat, RecordGenerator};
 use crate::sort::SortRates;
-use crate::tuning::{ProbeOrder, Saturation, Tuning};
+use crate::tuning::{BandwidthCurve, ProbeOrder, Saturation, Tuning};
 
 /// What is known of the devices that an algorithm would run on.
 pub trait CostSource {
@@ -70,6 +70,19 @@ pub trait CostSource {
         ios: &SearchIos,
         costs: &mut [DeviceCosts],
     ) -> Result<(), EmError>;
+
+    /// What a random read of a list of so many elements takes, in nanoseconds, where that can be measured: the costs are those of other
+    /// data, which was overwritten meanwhile.
+    ///
+    /// # Errors
+    /// As [`CostSource::costs`].
+    fn list_read(&mut self, list: (u64, Spread), block: Bytes) -> Result<Option<f64>, EmError>;
+
+    /// The bandwidths of random reads by size.
+    ///
+    /// # Errors
+    /// As [`CostSource::costs`].
+    fn read_curve(&mut self) -> Result<BandwidthCurve, EmError>;
 
     /// The bandwidths that sorts are planned by, where they are known.
     ///
@@ -196,7 +209,8 @@ fn sort(source: &mut dyn CostSource, options: &SortOptions) -> Result<AlgorithmP
 }
 
 fn search(source: &mut dyn CostSource, options: &SearchOptions) -> Result<AlgorithmPrediction, EmError> {
-    let block = options.block.unwrap_or(Bytes::kib(4)).round_up(source.unit());
+    let sizes = (source.unit(), source.memory());
+    let block = search_block(options, sizes, || source.read_curve())?;
     let placement = options.placement;
     let in_flight = match options.in_flight {
         Some(in_flight) => in_flight,
@@ -259,9 +273,12 @@ fn rank(source: &mut dyn CostSource, options: &RankOptions) -> Result<AlgorithmP
     let order = ListOrder::new(elements, seed)?;
     let sequence = sequence_block(source.memory(), block);
     let small = options.small_io(sequence);
-    let costs = costs(source, placement, (small, ranking::IN_FLIGHT))?;
+    let mut costs = costs(source, placement, (small, ranking::IN_FLIGHT))?;
     let ios = match method {
         RankMethod::Hopping => {
+            if let Some(time) = source.list_read((elements, placement.data), block)? {
+                costs.iter_mut().for_each(|one| one.random_read = one.random_read.moved_to(block, time));
+            }
             let class = random_reads(hopping_reads(&order, block) as f64, block, 1);
             hopping_ios(class, (placement, devices), Nanos(host_cost.0.saturating_mul(elements)))
         }
@@ -354,6 +371,15 @@ impl CostSource for MeasuredCosts<'_, '_> {
     fn saturation(&mut self, block: Bytes) -> Result<u32, EmError> {
         let order = ProbeOrder::Random(self.seed);
         Ok(Saturation::measure(self.machine, &self.written, Mode::Read, order, block)?.depth)
+    }
+
+    fn list_read(&mut self, list: (u64, Spread), block: Bytes) -> Result<Option<f64>, EmError> {
+        ranking::list_read_time(self.machine, list, block, self.seed).map(Some)
+    }
+
+    fn read_curve(&mut self) -> Result<BandwidthCurve, EmError> {
+        let order = ProbeOrder::Random(self.seed);
+        BandwidthCurve::measure(self.machine, &self.written, Mode::Read, order)
     }
 
     fn levels(

@@ -1,20 +1,23 @@
 //! The experiment `rank`.
 
 use flashlab_base::{Bytes, Mode, Nanos, Operation, Prng, Seed};
+use flashlab_device::Buffer;
 
-use super::ExperimentOutcome;
 use super::placement::{SequencePlacement, SequenceTimes, costs_of_all, mean_costs, on_each};
+use super::{ExperimentOutcome, MEASURED_MAX};
 use crate::bfs::sequence_block;
 use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
 use crate::error::EmError;
-use crate::extent::ExtentAllocator;
+use crate::extent::{ExtentAllocator, Region, Spread};
 use crate::ledger::IoCounts;
 use crate::machine::Machine;
 use crate::rank::{
     Hopper, ListOrder, RankIos, StoredList, contraction_ios, hopping_reads, rank_by_contraction,
 };
 use crate::records::Workspace;
+use crate::sequence::SequenceWriter;
 use crate::stopwatch::{AlgorithmRun, Stopwatch};
+use crate::tuning::median;
 
 /// How a list is ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +88,7 @@ pub fn run_rank(machine: &mut Machine<'_>, options: &RankOptions) -> Result<Expe
     let small = options.small_io(sequence);
     let on = (options.placement, length);
     let mut costs = costs_of_all(machine, &mut free, on, (small, IN_FLIGHT), seed)?;
-    let mut times = SequenceTimes::on_free_space(machine, &mut free, length)?;
+    let mut times = vec![SequenceTimes::on_free_space(machine, &mut free, length)?];
     machine.begin_phase("generate");
     let space = ExtentAllocator::new(machine);
     let mut workspace = Workspace { machine, space, block: sequence, ahead: 1 };
@@ -96,7 +99,7 @@ pub fn run_rank(machine: &mut Machine<'_>, options: &RankOptions) -> Result<Expe
     };
     if !machine.is_virtual() {
         let mut free = ExtentAllocator::new(machine);
-        times = times.mean(SequenceTimes::on_free_space(machine, &mut free, length)?);
+        times.push(SequenceTimes::on_free_space(machine, &mut free, length)?);
         costs = mean_costs(&costs, &costs_of_all(machine, &mut free, on, (small, IN_FLIGHT), seed)?);
     }
     for costs in &mut costs {
@@ -116,7 +119,7 @@ pub fn run_rank(machine: &mut Machine<'_>, options: &RankOptions) -> Result<Expe
         algorithm: "rank",
         elements,
         planned,
-        bound: times.bound(&run.issued_on),
+        bounds: times.iter().map(|times| times.bound(&run.issued_on)).collect(),
         issued: run.issued,
         time: run.time,
         host: vec![run.host],
@@ -144,7 +147,8 @@ fn hop(
     let (mut run, mut reading, mut reads) = (AlgorithmRun::default(), Nanos::ZERO, 0);
     let mut is_at_end = false;
     while !is_at_end {
-        reading += random_read_time(machine, list, options.block, &mut prng)?;
+        let length = Bytes(8 * list.count());
+        reading += random_read_time(machine, (list.region(), length), options.block, &mut prng)?;
         reads += READS_MEASURED;
         let watch = Stopwatch::start(machine);
         machine.begin_phase("rank");
@@ -167,12 +171,12 @@ fn hop(
 /// How long [`READS_MEASURED`] reads of a list take, one after the other.
 fn random_read_time(
     machine: &mut Machine<'_>,
-    list: &StoredList,
+    (region, length): (&Region, Bytes),
     block: Bytes,
     prng: &mut Prng,
 ) -> Result<Nanos, EmError> {
     machine.begin_phase("measure costs");
-    let (region, length) = (list.region(), Bytes(8 * list.count()).round_up(machine.unit()));
+    let length = length.round_up(machine.unit());
     let (mut buffers, _lease) = machine.budget().buffers(1, block, "measuring costs")?;
     let begin = machine.now();
     for _ in 0..READS_MEASURED {
@@ -184,6 +188,36 @@ fn random_read_time(
         buffers.push(machine.wait(read)?);
     }
     Ok(machine.now().since(begin))
+}
+
+/// What a random read of a list of so many elements takes, in nanoseconds: of as much data, written as the ranking writes its list, at
+/// the same place. Where a device has its data, and in which of its caches, follows from how it was written.
+pub(super) fn list_read_time(
+    machine: &mut Machine<'_>,
+    (elements, data): (u64, Spread),
+    block: Bytes,
+    seed: Seed,
+) -> Result<f64, EmError> {
+    let length = Bytes(8 * elements).min(MEASURED_MAX).max(block);
+    let region = ExtentAllocator::new(machine).allocate(length, data)?;
+    let sequence = sequence_block(machine.budget().limit(), block);
+    let mut writer = SequenceWriter::new(machine, region.clone(), Bytes::ZERO, sequence, 1)?;
+    let mut left = length.0 as usize;
+    while left > 0 {
+        let count = writer.space(machine)?.len().min(left);
+        writer.advance(machine, count);
+        left -= count;
+    }
+    writer.finish(machine)?;
+    // A device programs its flash behind the writes, which delays the first reads; a list is followed for longer.
+    for part in region.parts() {
+        let flush = machine.submit(part.device, Operation::Flush, Bytes::ZERO, Bytes::ZERO, Buffer::empty());
+        machine.wait(flush)?;
+    }
+    let mut prng = Prng::new(seed.derive("hopping", 0));
+    let parts = (0..PARTS).map(|_| random_read_time(machine, (&region, length), block, &mut prng));
+    let parts = parts.collect::<Result<Vec<_>, _>>()?;
+    Ok(median(parts.iter().map(|part| part.0 as f64)) / READS_MEASURED as f64)
 }
 
 /// Ranks by sorting, and reads the ranks.

@@ -88,7 +88,7 @@ pub fn run_scan(
     };
     let on = (placement, length);
     let mut costs = costs_of_all(machine, &mut free, on, (block, in_flight), seed)?;
-    let mut times = SequenceTimes::measure(machine, &mut free, &tuning, (&input, None))?;
+    let mut times = vec![SequenceTimes::measure(machine, &mut free, &tuning, (&input, None))?];
     let watch = Stopwatch::start(machine);
     let seen = scan(machine, format, &input, length, block, ahead)?;
     let run = watch.stop(machine);
@@ -96,7 +96,7 @@ pub fn run_scan(
         return Err(EmError::Wrong("the scan did not see what was generated".to_owned()));
     }
     if !machine.is_virtual() {
-        times = times.mean(SequenceTimes::measure(machine, &mut free, &tuning, (&input, None))?);
+        times.push(SequenceTimes::measure(machine, &mut free, &tuning, (&input, None))?);
         costs = mean_costs(&costs, &costs_of_all(machine, &mut free, on, (block, in_flight), seed)?);
     }
     let class = IoClass {
@@ -111,7 +111,7 @@ pub fn run_scan(
         algorithm: "scan",
         elements,
         planned: run.planned,
-        bound: times.bound(&run.issued_on),
+        bounds: times.iter().map(|times| times.bound(&run.issued_on)).collect(),
         issued: run.issued,
         time: run.time,
         host: vec![run.host],
@@ -153,19 +153,10 @@ pub fn run_search(machine: &mut Machine<'_>, options: &SearchOptions) -> Result<
     })?;
     machine.begin_phase("tune");
     let order = ProbeOrder::Random(options.seed);
-    let block = match options.block {
-        Some(block) => block,
-        None if options.kind == SearchKind::Tree => {
-            let curve = BandwidthCurve::measure(machine, &region, Mode::Read, order)?;
-            let mut node = StaticTree::node_size(&curve, machine.unit(), format.size());
-            let most = options.placement.stripe().unwrap_or(node).0.min(machine.budget().left().0 / 16);
-            while node.0 > most && node > Bytes::kib(4).round_up(machine.unit()) {
-                node = Bytes(node.0 / 2);
-            }
-            node
-        }
-        None => Bytes::kib(4).round_up(machine.unit()),
-    };
+    let (unit, memory) = (machine.unit(), machine.budget().left());
+    let block = search_block(options, (unit, memory), || {
+        BandwidthCurve::measure(machine, &region, Mode::Read, order)
+    })?;
     if let Some(stripe) = options.placement.stripe().filter(|stripe| !stripe.is_multiple_of(block)) {
         return Err(EmError::Parameter(format!(
             "blocks of {block} do not divide the stripe unit of {stripe}: take another block"
@@ -209,6 +200,27 @@ pub fn run_search(machine: &mut Machine<'_>, options: &SearchOptions) -> Result<
         outcome.costs = mean_costs(&outcome.costs, &again);
     }
     Ok(outcome)
+}
+
+/// The block of a search: whole records in whole pages. A tree has the node that suits the device's curve of random reads.
+pub(super) fn search_block(
+    options: &SearchOptions,
+    (unit, memory): (Bytes, Bytes),
+    curve: impl FnOnce() -> Result<BandwidthCurve, EmError>,
+) -> Result<Bytes, EmError> {
+    let least = StaticTree::least_node(unit, options.record);
+    match (options.block, options.kind) {
+        (Some(block), _) => Ok(block),
+        (None, SearchKind::Tree) => {
+            let mut node = StaticTree::node_size(&curve()?, least);
+            let most = options.placement.stripe().unwrap_or(node).0.min(memory.0 / 16);
+            while node.0 > most && node > least {
+                node = Bytes(node.0 / 2);
+            }
+            Ok(node)
+        }
+        (None, _) => Ok(least),
+    }
 }
 
 /// How many queries are in flight: what saturates the device, with blocks in at most a quarter of the memory. Half of it is for
@@ -270,7 +282,7 @@ impl SearchJob<'_> {
             algorithm: "search",
             elements,
             planned,
-            bound: self.times.bound(&run.issued_on),
+            bounds: vec![self.times.bound(&run.issued_on)],
             issued: run.issued,
             time: run.time,
             host: vec![run.host],

@@ -22,6 +22,9 @@ use crate::tuning::BandwidthCurve;
 /// The bytes of a key in the levels above the sequence.
 const KEY: u64 = 8;
 
+/// The largest node: with larger ones a hard disk, too, goes down fewer levels a second.
+const NODE_MAX: Bytes = Bytes::kib(128);
+
 /// A level above the sequence.
 #[derive(Debug)]
 struct TreeLevel {
@@ -49,12 +52,17 @@ pub struct TreeState {
 }
 
 impl StaticTree {
-    /// The size of a node for a device whose random reads have this curve, with records of `record` bytes.
-    pub fn node_size(curve: &BandwidthCurve, unit: Bytes, record: usize) -> Bytes {
-        let sizes = (0..6).map(|power| Bytes(4096 << power));
-        let fits = |size: &Bytes| size.is_multiple_of(unit) && size.0.is_multiple_of(record as u64);
+    /// The smallest node: whole records and whole pages.
+    pub fn least_node(unit: Bytes, record: Bytes) -> Bytes {
+        record.max(Bytes(1)).least_common_multiple(unit.max(Bytes::kib(4)))
+    }
+
+    /// The size of a node for a device whose random reads have this curve: the smallest one, or at most 128 KiB.
+    pub fn node_size(curve: &BandwidthCurve, least: Bytes) -> Bytes {
+        let sizes = (0..6).map(|power| Bytes(least.0 << power));
+        let fits = |size: &Bytes| *size <= least.max(NODE_MAX);
         let gain = |size: Bytes| ((size.0 / KEY) as f64).log2() * curve.at(size) / size.0 as f64;
-        sizes.filter(fits).max_by(|&a, &b| gain(a).total_cmp(&gain(b))).unwrap_or(Bytes::kib(4))
+        sizes.filter(fits).max_by(|&a, &b| gain(a).total_cmp(&gain(b))).unwrap_or(least)
     }
 
     /// Builds the levels above the sequence, and caches those from the root on that fit into `cache` bytes together.

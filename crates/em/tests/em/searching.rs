@@ -95,7 +95,10 @@ fn several_queries_in_flight_reach_the_devices_rate() {
     let order = ProbeOrder::Random(Seed(7));
     let best = Saturation::measure(&mut machine, &region, Mode::Read, order, Bytes::kib(4)).unwrap();
     let curve = BandwidthCurve::measure(&mut machine, &region, Mode::Read, order).unwrap();
-    assert_eq!(StaticTree::node_size(&curve, machine.unit(), 16), Bytes::kib(4));
+    assert_eq!(
+        StaticTree::node_size(&curve, StaticTree::least_node(machine.unit(), Bytes(16))),
+        Bytes::kib(4)
+    );
     // The 32 blocks above the sequence lie on a few dies: uncached, these would serve all queries.
     let cache = Bytes::kib(256);
     let tree = StaticTree::build(&mut machine, &mut free, Spread::On(0), sequence, 4, cache).unwrap();

@@ -27,7 +27,8 @@ fn a_sort_runs_on_the_space_of_its_formula() {
     let seed = Seed(50);
     let mut random = Prng::new(seed);
     let mut passes_seen = [0; 5];
-    let known = [(1 << 19, 16, 128), (1 << 18, 16, 64), (200_000, 24, 192), (16_000, 1000, 1024), (3_000, 4096, 512)];
+    let known =
+        [(1 << 19, 16, 128), (1 << 18, 16, 64), (200_000, 24, 192), (16_000, 1000, 1024), (3_000, 4096, 512)];
     let random = (0..8).map(|_| {
         let record = [8, 12, 16, 24, 32, 100, 1000, 4096][random.below(8) as usize];
         let memory = 1024 << random.below(3);
@@ -45,11 +46,15 @@ fn a_sort_runs_on_the_space_of_its_formula() {
         };
         // The second response time makes small blocks as fast as large ones, so that other plans are chosen.
         for response in [Nanos(1), Nanos(20_000)] {
-            let passes = run(&options, memory, space, response).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let passes =
+                run(&options, memory, space, response).unwrap_or_else(|error| panic!("{what}: {error}"));
             passes_seen[passes.min(4) as usize] += 1;
         }
     }
-    assert!(passes_seen[1] > 3 && passes_seen[2] > 0 && passes_seen[3] + passes_seen[4] > 0, "{passes_seen:?}");
+    assert!(
+        passes_seen[1] > 3 && passes_seen[2] > 0 && passes_seen[3] + passes_seen[4] > 0,
+        "{passes_seen:?}"
+    );
 }
 
 /// A smaller device has other plans, or is refused before anything is sorted.

@@ -10,7 +10,9 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_em::bfs::{SearchIos, SearchTask};
 use flashlab_em::cost::{CostSizes, DeviceCosts, LinearCost, Mixing, Parallelism};
 use flashlab_em::experiment::{CostSource, SearchGraph};
-use flashlab_em::{DEPTH_MAX, EmError, SEQUENTIAL_IO, SortRates, Tuning, saturating_rate};
+use flashlab_em::{
+    BandwidthCurve, DEPTH_MAX, EmError, SEQUENTIAL_IO, SortRates, Spread, Tuning, saturating_rate,
+};
 use flashlab_model::{DeviceModel, WorkloadRequest};
 use flashlab_sim::profile::ThroughputClass;
 
@@ -111,6 +113,21 @@ impl CostSource for ModelCosts {
 
     fn saturation(&mut self, block: Bytes) -> Result<u32, EmError> {
         self.saturating_depth(ThroughputClass::RandomRead, block)
+    }
+
+    fn list_read(&mut self, _list: (u64, Spread), _block: Bytes) -> Result<Option<f64>, EmError> {
+        Ok(None)
+    }
+
+    fn read_curve(&mut self) -> Result<BandwidthCurve, EmError> {
+        use ThroughputClass::RandomRead;
+        let sizes = (2..=8).map(|power| Bytes(1024 << power));
+        let point = |size: Bytes| {
+            let depth = self.saturating_depth(RandomRead, size)?;
+            let times = self.parallelism(RandomRead, size, depth)?;
+            Ok((size, self.rate(RandomRead, size, 1)? * times * size.0 as f64))
+        };
+        Ok(BandwidthCurve::through(sizes.map(point).collect::<Result<Vec<_>, EmError>>()?))
     }
 
     fn levels(

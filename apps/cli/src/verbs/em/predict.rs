@@ -10,6 +10,7 @@ use flashlab_em::experiment::{
     AlgorithmPrediction, CostPrediction, CostSource, MeasuredCosts, PredictedAlgorithm, RankOptions,
     SearchOptions, SequencePlacement, SortOptions, predict,
 };
+use flashlab_em::graph::GraphSource as _;
 use serde_json::json;
 
 use super::graph_input::Placed;
@@ -89,7 +90,7 @@ impl Predict {
         let mut em = Machine::new(devices, machine.memory, machine.host_time())?.with_interrupt(&interrupt);
         let (is_real, devices) = (!em.is_virtual(), em.device_count());
         let (placement, placed) = (self.options.placement(self.algorithm, &em, layout)?, layout.placed(&em));
-        let length = Bytes(space.0 / 4);
+        let length = self.data(input);
         let mut source = MeasuredCosts::new(&mut em, length, placement.data, machine.seed)?;
         let mut prediction = self.predict(&mut source, input, (placement, placed))?;
         if is_real {
@@ -98,6 +99,16 @@ impl Predict {
             rehearsal.add_host_time(&mut prediction.ios, prediction.block, (devices, layout));
         }
         self.print(&prediction, &name)
+    }
+
+    /// The length of what the algorithm reads first, as its run measures on it.
+    fn data(&self, input: &Input) -> Bytes {
+        let elements = self.options.input.elements.unwrap_or(0);
+        match (&input.graph, self.algorithm) {
+            (Some(graph), _) => Bytes(16 * graph.arcs()),
+            (None, Algorithm::Rank) => Bytes(8 * elements),
+            (None, _) => Bytes(elements.saturating_mul(self.options.input.record.0)),
+        }
     }
 
     fn predict(

@@ -46,7 +46,9 @@ impl Rehearsal<'_> {
         match self.host_time(ios, block, machine) {
             Ok(host) => ios.host = host,
             Err(error) => {
-                tell!("the host's computation could not be rehearsed, and the models leave it out: {error:#}");
+                tell!(
+                    "the host's computation could not be rehearsed, and the models leave it out: {error:#}"
+                );
             }
         }
     }

@@ -31,7 +31,8 @@ pub fn predicted(predictions: &[CostPrediction], measured: Option<Nanos>) -> Val
 
 /// The experiment for people.
 pub fn text(outcome: &ExperimentOutcome, target: &str, folder: &str) -> String {
-    let ExperimentOutcome { algorithm, elements, time, bound, .. } = outcome;
+    let ExperimentOutcome { algorithm, elements, time, bounds, .. } = outcome;
+    let bound = outcome.bound();
     let host: Nanos = outcome.host.iter().copied().sum();
     let mut text = format!("{algorithm} of {elements} elements on {target}: the result is verified\n\n");
     text += &choices(&outcome.choices);
@@ -52,8 +53,12 @@ pub fn text(outcome: &ExperimentOutcome, target: &str, folder: &str) -> String {
     let ratio = outcome.bandwidth_bound_ratio();
     text += &format!(
         "\ntime {time}, of which the host computed {host}; reading and writing the same bytes in order: {bound} \
-         ({ratio:.3} of the time)\n\n"
+         ({ratio:.3} of the time)\n"
     );
+    if let (Some(least), Some(most), 2..) = (bounds.iter().min(), bounds.iter().max(), bounds.len()) {
+        text += &format!("that was measured {} times, as {least} to {most}\n", bounds.len());
+    }
+    text += "\n";
     text += &prediction_table(&outcome.predictions(), Some(*time));
     text + &format!("\nEvery IO is in {folder}: flashlab report {folder}\n")
 }

@@ -34,6 +34,8 @@ use crate::exit::Usage;
 use crate::interrupt::interrupt;
 use crate::output;
 
+/// The part of a file by which lines of text are recognised.
+const HEAD: Bytes = Bytes::kib(64);
 /// How many requests a file gets at a time at most.
 const DEPTH: u32 = 256;
 /// Files that are smaller are sorted without direct IO: they may not have a whole block.
@@ -100,6 +102,7 @@ impl SortFile {
             let stale = stale.display();
             tell!("{stale} was left by a flashlab that was killed; remove it with: rm {stale}");
         }
+        self.warn_of_lines(&files)?;
         let begin = Instant::now();
         let output = ScratchFile::allocate(&files.directory, files.length.max(Bytes(1)))?;
         let sorted = if files.length < SMALL {
@@ -117,6 +120,21 @@ impl SortFile {
             )
         })?;
         self.print(&kept, &files, sorted.as_ref(), Nanos::from(begin.elapsed()))
+    }
+
+    /// Says so where the records look like lines that the record's size cuts.
+    fn warn_of_lines(&self, files: &Files) -> Result<()> {
+        let mut head = vec![0; files.length.0.min(HEAD.0) as usize];
+        let read = files.input.read_exact_at(&mut head, 0);
+        read.with_context(|| format!("cannot read {}", self.input.display()))?;
+        if cuts_lines(&head, self.record.0 as usize) {
+            tell!(
+                "{} looks like lines of text, and a record of {} cuts them: only lines of one length are records. For other lines use LC_ALL=C sort",
+                self.input.display(),
+                self.record
+            );
+        }
+        Ok(())
     }
 
     /// An error with what is left after it.
@@ -288,6 +306,15 @@ impl SortFile {
     }
 }
 
+/// Whether these bytes are lines of text, but records of this size do not end where lines end.
+fn cuts_lines(head: &[u8], record: usize) -> bool {
+    let is_text = |&byte: &u8| byte >= b' ' && byte != 0x7f || matches!(byte, b'\t' | b'\n' | b'\r');
+    let lines = head.iter().filter(|&&byte| byte == b'\n').count();
+    // A text of 4 KiB has a line end in it; printable records without any are no lines.
+    let is_lines = lines > 0 && lines >= head.len() / 4096 && head.iter().all(is_text);
+    is_lines && head.chunks_exact(record).any(|record| record.last() != Some(&b'\n'))
+}
+
 /// Sorts a file that is smaller than a block of direct IO may be, and verifies what was written.
 fn sort_small(files: &Files, format: &RecordFormat, output: &ScratchFile) -> Result<()> {
     let mut data = vec![0; files.length.0 as usize];
@@ -320,4 +347,21 @@ fn open_scratch(scratch: &ScratchFile) -> Result<Box<dyn Device>> {
         name: Some(scratch.description()),
     };
     Ok(flashlab_host::open(scratch.path(), &options)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cuts_lines;
+
+    #[test]
+    fn lines_of_other_lengths_are_recognised_and_records_are_not() {
+        let text = "seven,1\nthirteen,27\n\u{e4}pfel,3\n".repeat(40);
+        assert!(cuts_lines(text.as_bytes(), 16) && cuts_lines(text.as_bytes(), 8));
+        let records = "0000017,abcdefg\n".repeat(40);
+        assert!(!cuts_lines(records.as_bytes(), 16) && cuts_lines(records.as_bytes(), 10));
+        // Numbers, and printable records without lines.
+        assert!(!cuts_lines(&[0, 10, 65, 66].repeat(40), 16));
+        assert!(!cuts_lines("ABCDEFGHIJKLMNOP".repeat(40).as_bytes(), 16));
+        assert!(!cuts_lines(b"", 16));
+    }
 }
