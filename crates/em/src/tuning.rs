@@ -82,19 +82,27 @@ impl Saturation {
         let probe = |size| Probe { region, mode, order, size, position: 0, issued: 0 };
         let mut ladders: Vec<Ladder<'_>> = Vec::with_capacity(sizes.len());
         let mut in_flight = Bytes::ZERO;
-        // The largest size first: fewer of its IOs saturate the device.
-        for &size in sizes.iter().rev() {
+        // Probes of a simulated device have no noise. The largest size comes last there, so that the device is left as large writes leave it.
+        let is_noisy = !machine.is_virtual();
+        let mut order = sizes.to_vec();
+        if is_noisy {
+            // The largest size first: fewer of its IOs saturate the device.
+            order.reverse();
+        }
+        for size in order {
             let ladder = Ladder::climb(machine, probe(size), in_flight)?;
-            in_flight = in_flight.max(size * u64::from(ladder.choice().depth));
+            if is_noisy {
+                in_flight = in_flight.max(size * u64::from(ladder.choice().depth));
+            }
             ladders.push(ladder);
         }
-        let rounds = if machine.is_virtual() { 1 } else { ROUNDS };
-        for _ in 1..rounds {
+        for _ in 1..if is_noisy { ROUNDS } else { 1 } {
             for ladder in &mut ladders {
                 ladder.repeat(machine)?;
             }
         }
-        Ok(ladders.iter().rev().map(Ladder::saturation).collect())
+        ladders.sort_by_key(|ladder| ladder.probe.size);
+        Ok(ladders.iter().map(Ladder::saturation).collect())
     }
 
     /// The bytes in flight.
