@@ -220,7 +220,7 @@ impl SortTask {
         task.plans().iter().map(|plan| task.temporary_of(plan)).max().unwrap_or_default()
     }
 
-    /// The most space that the runs of a plan take: [`COPIES_MAX`] copies of the data, or one for each pass of fewer passes. The order
+    /// The most space that the runs of a plan take: three copies of the data, or one for each pass of fewer passes. The order
     /// of the input decides the number of runs of replacement selection; those of reversed input are as short as a load.
     pub fn temporary_of(&self, plan: &SortPlan) -> Bytes {
         let passes = match self.method {
