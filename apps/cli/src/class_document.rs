@@ -1,5 +1,7 @@
 //! The output of a trace replay or a plan run: its IOs by class, as a table or as JSON.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Result, anyhow};
 use flashlab_analysis::ClassTable;
 use flashlab_base::Nanos;
@@ -35,6 +37,8 @@ pub struct TraceFacts {
     pub widened_ios: u64,
     /// IOs that were moved into the device.
     pub moved_ios: u64,
+    /// What arrived and is no read, write, flush or discard, by its name.
+    pub left_out: BTreeMap<String, u64>,
 }
 
 #[derive(Serialize)]

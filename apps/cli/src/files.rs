@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use flashlab_host::{HostError, Reason};
-use flashlab_input::InputKind;
+use flashlab_input::{FileContent, InputKind};
 use flashlab_plan::Plan;
+use flashlab_report::shell_word;
 use flashlab_samples::seal::TOML;
 use rustix::fs::{OFlags, fcntl_setfl};
 
@@ -44,9 +45,18 @@ pub fn builtin_plan(name: &str) -> Result<&'static str> {
 
 /// Reads a file of this kind. `advice` is the end of the error message.
 fn text(file: &Path, kind: InputKind, advice: &str) -> Result<String> {
-    flashlab_input::read_text(file, kind).map_err(|error| {
-        Usage(format!("cannot read the {} {}: {error}{advice}", kind.name, file.display())).into()
-    })
+    let text = flashlab_input::read_text(file, kind).map_err(|error| {
+        Usage(format!("cannot read the {} {}: {error}{advice}", kind.name, file.display()))
+    })?;
+    let (content, shown) = (FileContent::of(text.as_bytes()), file.display());
+    let is_own = matches!(content, FileContent::Plan | FileContent::Profile);
+    if content.is_foreign() && !is_own {
+        let advice = content
+            .advice(&shell_word(&shown.to_string()))
+            .map_or(String::new(), |advice| format!("; {advice}"));
+        bail!(Usage(format!("{shown} holds {content}, and no {}{advice}", kind.name)));
+    }
+    Ok(text)
 }
 
 /// The bytes of an existing file by which its kind is recognised.
@@ -199,7 +209,7 @@ pub fn create_log(file: &Path) -> Result<File> {
     refuse_kind(file)?;
     create(file).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => Refused(format!(
-            "{} exists, and messages are only written to a new file: give another --log, or remove it",
+            "{} exists, and messages are only written to a new file: give another --log",
             file.display()
         ))
         .into(),
@@ -309,10 +319,12 @@ fn check_replaced(file: &Path, kind: Output) -> Result<()> {
         Ok(_) if head.is_empty() || kind.is_head(&head) => return Ok(()),
         Ok(_) => {}
     }
-    let (file, name) = (file.display(), kind.name());
+    let (file, name, holds) = (file.display(), kind.name(), FileContent::of(&head));
     bail!(Refused(match kind {
-        Output::Settings => format!("{file} exists: remove it, or choose another file"),
-        _ => format!("{file} exists and is not {name}: it would be lost; choose another file, or remove it"),
+        Output::Settings => format!("{file} exists and holds {holds}: choose another file"),
+        _ => format!(
+            "{file} exists, is not {name} and holds {holds}, which would be lost: choose another file"
+        ),
     }))
 }
 

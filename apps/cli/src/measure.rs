@@ -68,11 +68,9 @@ fn measure_existing(
              state: give --state none, and with flashlab run a plan that only reads or writes in order"
         )));
     }
-    if identity.capacity == Bytes::ZERO {
-        bail!(Usage(format!("{target} is empty: give a device with a medium in it, or a file with content")));
-    }
+    target::check_medium(target, &identity)?;
     settings.target = target::absolute(target)?.to_string();
-    settings.target_size = options.on.size.unwrap_or(identity.capacity);
+    settings.target_size = options.on.size.unwrap_or_else(|| target::whole_blocks(&identity));
     if settings.target_size > identity.capacity {
         let size = settings.target_size.exact();
         bail!(Usage(format!("--size {size}: {target} has {} only", identity.capacity)));

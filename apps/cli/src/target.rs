@@ -8,7 +8,7 @@ use flashlab_base::{Bytes, Identity, ParseTargetError, ProfileName, SimulatedTar
 use flashlab_device::Device;
 use flashlab_export::ExportError;
 use flashlab_host::{Consent, HostError, Inspection, IoEngine, OpenOptions};
-use flashlab_input::InputKind;
+use flashlab_input::{FileContent, InputKind};
 use flashlab_report::{printable, shell_word};
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
 
@@ -234,11 +234,7 @@ impl By {
             _ if !inspection.is_block_device() && options.overwrite_file => {
                 Ok(By::Option(flashlab_host::consent_to_overwrite_file(inspection)?))
             }
-            _ if !inspection.is_block_device() => bail!(Refused(format!(
-                "{name} exists{} and would be overwritten: give --overwrite-file if its content is not needed, or no \
-                 TARGET for a scratch file",
-                content(inspection)
-            ))),
+            _ if !inspection.is_block_device() => bail!(Refused(would_be_lost(name, inspection))),
             Some(path) => Ok(By::Option(flashlab_host::consent_by_flag(inspection, path)?)),
             None if std::io::stdin().is_terminal() => Ok(By::Typing),
             None => bail!(Refused(format!(
@@ -267,12 +263,23 @@ impl By {
     }
 }
 
-/// What the user would lose with a regular file, as far as flashlab knows the format.
-fn content(inspection: &Inspection) -> String {
-    match inspection.carries.is_empty() {
-        true => String::new(),
-        false => format!(", contains: {},", inspection.carries.join(", ")),
+/// Why a regular file is not written to, what would be lost, and what to do instead. A file that somebody filled is not offered for
+/// overwriting.
+fn would_be_lost(name: &str, inspection: &Inspection) -> String {
+    let size = inspection.identity.capacity;
+    if inspection.carries.is_empty() {
+        return format!(
+            "{name} exists ({size}; its beginning is blank) and would be overwritten: give another file, no TARGET for a scratch \
+             file, or --overwrite-file if nothing behind its beginning is needed"
+        );
     }
+    let holds = inspection.carries.join(", ");
+    let advice =
+        FileContent::of_file(&inspection.path).ok().and_then(|content| content.advice(&shell_word(name)));
+    let advice = advice.map_or(String::new(), |advice| format!("; {advice}"));
+    format!(
+        "{name} exists and holds {holds} ({size}), which would be lost: give another file, or no TARGET for a scratch file{advice}"
+    )
 }
 
 /// A device by its path and, if they are known, its model and serial number.
@@ -302,6 +309,11 @@ pub fn warnings(device: &dyn Device, inspection: &Inspection) -> Vec<(String, St
         warnings.push(("virtual_machine".to_owned(), message));
     }
     warnings
+}
+
+/// What is measured of a target: its whole blocks. A file may end within one.
+pub fn whole_blocks(identity: &Identity) -> Bytes {
+    identity.capacity.round_down(identity.logical_block.unwrap_or(Bytes(512)))
 }
 
 /// Refuses a device that holds less than one block.

@@ -115,8 +115,8 @@ impl<'a> TraceReplay<'a> {
         self.announce(&fitted, pace, target);
         let run = runner.replay(&self.trace, pace)?;
         let (ios, Fitted { widened, moved }) = (self.trace.ios.len(), fitted);
-        let sources = self.trace.sources;
-        Ok((TraceFacts { file, ios, sources, widened_ios: widened, moved_ios: moved }, run))
+        let Trace { sources, left_out, .. } = self.trace;
+        Ok((TraceFacts { file, ios, sources, widened_ios: widened, moved_ios: moved, left_out }, run))
     }
 
     fn pace(&self, geometry: Geometry) -> Pace {
@@ -147,6 +147,9 @@ impl<'a> TraceReplay<'a> {
                 "its {} sources share the device (--source takes one of them): {sources}",
                 trace.sources.len()
             );
+        }
+        for (what, count) in &trace.left_out {
+            tell!("left out, because it is no read, write, flush or discard: {count} {what}");
         }
         if fitted.widened > 0 {
             tell!(

@@ -1,12 +1,14 @@
 //! Reads the IOs of a trace from its file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Seek};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use flashlab_base::Bytes;
+use flashlab_input::{FileContent, GZIP, HEAD};
+use flashlab_report::shell_word;
 use flashlab_samples::{FolderKind, RunFolder, for_each_batch};
 use flashlab_trace::{Format, Trace, TraceIo, parse};
 use flate2::bufread::MultiGzDecoder;
@@ -14,9 +16,6 @@ use serde::de::IgnoredAny;
 
 use crate::exit::Usage;
 use crate::run_folder;
-
-const GZIP: &[u8] = &[0x1f, 0x8b];
-const PARQUET: &[u8] = b"PAR1";
 
 /// A format of traces.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -40,24 +39,40 @@ pub fn read(path: &Path, format: Option<TraceFormat>) -> Result<Trace> {
     if path.is_dir() {
         return samples(path, &segments(path)?);
     }
-    let mut file = flashlab_input::open_stream(path).map_err(failed)?;
-    let mut reader = BufReader::with_capacity(1 << 16, &file);
+    let file = flashlab_input::open_stream(path).map_err(failed)?;
+    let mut reader = BufReader::with_capacity(HEAD, file);
+    // Of a pipe, the first read may be short: it has what the writer wrote at once.
     let begin = reader.fill_buf().map_err(failed)?;
-    let (is_gzip, is_parquet) = (begin.starts_with(GZIP), begin.starts_with(PARQUET));
-    let format = match format {
-        Some(TraceFormat::Samples) => return samples(path, &[path.to_owned()]),
-        None if is_parquet => return samples(path, &[path.to_owned()]),
-        Some(TraceFormat::Fio) => Some(Format::Fio),
-        Some(TraceFormat::Blkparse) => Some(Format::Blkparse),
-        Some(TraceFormat::Msr) => Some(Format::Msr),
-        Some(TraceFormat::Mqsim) => Some(Format::Mqsim),
-        None => None,
+    let (is_gzip, content) = (begin.starts_with(GZIP), FileContent::of(begin));
+    let format = match (format, content) {
+        (Some(TraceFormat::Samples), _) | (None, FileContent::Parquet) => {
+            return samples(path, &[path.to_owned()]);
+        }
+        (Some(TraceFormat::Fio), _) => Some(Format::Fio),
+        (Some(TraceFormat::Blkparse), _) => Some(Format::Blkparse),
+        (Some(TraceFormat::Msr), _) => Some(Format::Msr),
+        (Some(TraceFormat::Mqsim), _) => Some(Format::Mqsim),
+        (None, FileContent::Trace(format)) => Some(format),
+        // The parser says what a trace begins with.
+        (
+            None,
+            FileContent::Text
+            | FileContent::Data
+            | FileContent::Numbers
+            | FileContent::Empty
+            | FileContent::Zeroes
+            | FileContent::Compressed("gzip"),
+        ) => None,
+        (None, other) => {
+            let advice =
+                other.advice(&shell_word(&name)).map_or(String::new(), |advice| format!("; {advice}"));
+            bail!(Usage(format!("{name} holds {other}, and no trace{advice}")));
+        }
     };
     if !is_gzip {
         return Ok(parse(reader, &name, format)?);
     }
-    file.rewind().map_err(failed)?;
-    let text = BufReader::with_capacity(1 << 16, MultiGzDecoder::new(BufReader::new(file)));
+    let text = BufReader::with_capacity(HEAD, MultiGzDecoder::new(reader));
     Ok(parse(text, &name, format)?)
 }
 

@@ -10,14 +10,17 @@
 
 mod arrays;
 mod edge_list;
+mod edge_list_error;
 mod file;
 mod grid;
+mod interchange;
 mod level_tree;
 mod permutation;
 mod random;
 
 pub use arrays::AdjacencyArrays;
-pub use edge_list::{EdgeListError, parse_edge_list};
+pub use edge_list::parse_edge_list;
+pub use edge_list_error::EdgeListError;
 pub use file::{GRAPH_FILE_VERSION, GraphFile, GraphFileError, graph_file_size, write_graph};
 pub use grid::grid_graph;
 pub use level_tree::LevelTree;

@@ -40,8 +40,8 @@ pub enum ExportError {
     Size(PathBuf, String),
     /// flashlab did not make the backing file.
     #[error(
-        "{} exists and was not made by flashlab serve{}: programs that use the disk would write over it; give another file, \
-         or --overwrite-file if its content is not needed", .path.display(), content(.carries)
+        "{} exists and was not made by flashlab serve{}: programs that use the disk would write over it; give another file{}",
+        .path.display(), content(.carries), overwriting(.carries)
     )]
     NotMadeByFlashlab {
         /// The file.
@@ -81,6 +81,11 @@ pub enum ExportError {
 
 fn content(carries: &str) -> String {
     if carries.is_empty() { String::new() } else { format!(", and it contains: {carries}") }
+}
+
+/// A file that somebody filled is not offered for overwriting.
+fn overwriting(carries: &str) -> &'static str {
+    if carries.is_empty() { ", or --overwrite-file: its beginning is blank" } else { "" }
 }
 
 fn control_socket_advice(error: &io::Error) -> String {

@@ -17,6 +17,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use flashlab_base::{Bytes, Identity};
+use flashlab_input::FileContent;
 
 use crate::block_device::BlockDevice;
 use crate::error::HostError;
@@ -40,7 +41,8 @@ pub struct Inspection {
     pub refusals: Vec<Refusal>,
     /// What readers of its measurements have to know.
     pub warnings: Vec<String>,
-    /// The formats in a regular file that `--overwrite-file` would destroy. Those of a block device are refusals.
+    /// What a regular file holds, which `--overwrite-file` would destroy; empty where it is blank. The formats of a block device
+    /// are refusals.
     pub carries: Vec<String>,
     pub(crate) node: Node,
     pub(crate) generation: Option<u64>,
@@ -218,7 +220,8 @@ fn read_content(
     }
 }
 
-/// The names of the formats that a regular file contains, except for a flashlab volume, which is a refusal.
+/// What a regular file holds, except for a flashlab volume, which is a refusal: the formats of a disk that it contains, or else
+/// what [`FileContent`] recognises.
 fn formats_of_file(file: &File, node: Node, capacity: Bytes) -> Vec<String> {
     let is_file = matches!(node, Node::File { .. });
     let Some(content) = is_file.then(|| Content::read(file, capacity).ok()).flatten() else {
@@ -227,6 +230,10 @@ fn formats_of_file(file: &File, node: Node, capacity: Bytes) -> Vec<String> {
     let found = content.signatures().into_iter().filter(|signature| !signature.is_of_volume());
     let mut names: Vec<String> = found.map(|signature| signature.name.to_owned()).collect();
     names.dedup();
+    if names.is_empty() {
+        let found = FileContent::of(content.start());
+        names.extend(found.is_made().then(|| found.to_string()));
+    }
     names
 }
 

@@ -98,6 +98,11 @@ impl Content {
         Ok(content)
     }
 
+    /// The first bytes, by which the content of a file is recognised.
+    pub(crate) fn start(&self) -> &[u8] {
+        &self.start[..self.start.len().min(flashlab_input::HEAD)]
+    }
+
     /// Whether all parts that were read are zero, as on a device after a discard.
     pub(crate) fn is_blank(&self) -> bool {
         self.start.iter().chain(&self.end).all(|&byte| byte == 0)

@@ -1,4 +1,4 @@
-//! Reads files that come from outside: plans, profiles, the files of a run, traces, models.
+//! Reads files that come from outside, and recognises what they hold: plans, profiles, the files of a run, traces, models.
 //!
 //! # Model
 //! 1. What a path leads to is looked at before it is opened, because opening has effects: opening a pipe waits for its
@@ -11,12 +11,17 @@
 //!   program at the other end of a pipe.
 //! - An error says what the file is, where that is what is wrong with it.
 
+mod content;
+
+pub use content::{FileContent, GZIP, HEAD};
+
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use flashlab_base::Bytes;
+use flate2::bufread::MultiGzDecoder;
 use rustix::fs::OFlags;
 
 /// What a file should be, and the size of the largest file of this kind.
@@ -95,25 +100,35 @@ fn kind_of(metadata: &Metadata) -> &'static str {
 /// If it cannot be read, is not a regular file ([`ErrorKind::InvalidInput`]), or is larger than a file of this kind
 /// ([`ErrorKind::FileTooLarge`]).
 pub fn read(path: &Path, kind: InputKind) -> io::Result<Vec<u8>> {
-    let InputKind { name, largest } = kind;
-    let too_large =
-        || io::Error::new(ErrorKind::FileTooLarge, format!("it is larger than {largest}, as no {name} is"));
+    let largest = kind.largest;
     let file = open(path)?;
     if file.metadata()?.len() > largest.0 {
-        return Err(too_large());
+        return Err(too_large(kind));
     }
     let mut bytes = Vec::new();
     file.take(largest.0.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > largest.0 { Err(too_large()) } else { Ok(bytes) }
+    if bytes.len() as u64 > largest.0 { Err(too_large(kind)) } else { Ok(bytes) }
 }
 
-/// The text of a regular file of this kind.
+/// The text of a regular file of this kind. What gzip compressed is decompressed, up to the same bound.
 ///
 /// # Errors
 /// As [`read`], and if it is not UTF-8 text ([`ErrorKind::InvalidData`]).
 pub fn read_text(path: &Path, kind: InputKind) -> io::Result<String> {
-    String::from_utf8(read(path, kind)?)
-        .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is no text in UTF-8"))
+    let mut bytes = read(path, kind)?;
+    if bytes.starts_with(GZIP) {
+        let mut inside = Vec::new();
+        MultiGzDecoder::new(&bytes[..]).take(kind.largest.0.saturating_add(1)).read_to_end(&mut inside)?;
+        if inside.len() as u64 > kind.largest.0 {
+            return Err(too_large(kind));
+        }
+        bytes = inside;
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is no text in UTF-8"))
+}
+
+fn too_large(InputKind { name, largest }: InputKind) -> io::Error {
+    io::Error::new(ErrorKind::FileTooLarge, format!("it is larger than {largest}, as no {name} is"))
 }
 
 #[cfg(test)]

@@ -2,8 +2,11 @@
 //!
 //! # Model
 //! Version 2 has lines `FILE ACTION [OFFSET LENGTH]`. Time passes only in `wait` lines, whose offset is in
-//! microseconds. In version 3, each line begins with the microseconds since the start, and there is no
-//! `wait`. Opening and closing a file takes no time in either.
+//! microseconds and counts from the `wait` before, as fio's manual says. In version 3, each line begins with the
+//! microseconds since the start, and there is no `wait`. Opening and closing a file takes no time in either.
+//!
+//! Jobs that name one file each append a header and their lines to it. They began together: the times of each count from the
+//! same start, and their IOs are merged by time.
 
 use flashlab_base::{Bytes, Operation};
 
@@ -11,6 +14,7 @@ use crate::fields::{Expected, next_number, range, words};
 use crate::parsed_line::{FoundIo, LineContent};
 
 pub(crate) const HEADER: Expected = "`fio version 2 iolog` or `fio version 3 iolog`";
+const ONE_VERSION: Expected = "the version of the header before, because the jobs of one file ran together";
 const LINE_2: Expected = "FILE ACTION [OFFSET LENGTH]";
 const LINE_3: Expected = "MICROSECONDS FILE ACTION [OFFSET LENGTH]";
 const ACTION_2: Expected =
@@ -35,15 +39,28 @@ enum Version {
     Three,
 }
 
+impl Version {
+    fn of(header: &[u8]) -> Result<Version, Expected> {
+        match header {
+            b"fio version 2 iolog" => Ok(Version::Two),
+            b"fio version 3 iolog" => Ok(Version::Three),
+            _ => Err(HEADER),
+        }
+    }
+}
+
 impl Fio {
     pub(crate) fn line<'a>(&mut self, line: &'a [u8]) -> Result<LineContent<'a>, Expected> {
-        let Some(version) = self.version else {
-            self.version = Some(match line {
-                b"fio version 2 iolog" => Version::Two,
-                b"fio version 3 iolog" => Version::Three,
-                _ => return Err(HEADER),
-            });
-            return Ok(LineContent::Nothing);
+        let version = match (self.version, line.starts_with(b"fio version ")) {
+            (Some(version), false) => version,
+            (before, _) => {
+                let version = Version::of(line)?;
+                if before.is_some_and(|before| before != version) {
+                    return Err(ONE_VERSION);
+                }
+                (self.version, self.waited) = (Some(version), 0);
+                return Ok(LineContent::Nothing);
+            }
         };
         let mut words = words(line);
         let (arrival, expected, actions) = match version {

@@ -40,6 +40,13 @@ impl Format {
         }
     }
 
+    /// The format of a text that begins with `head`, which may end within a line.
+    pub fn of_head(head: &[u8]) -> Option<Format> {
+        let mut lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+        let first = lines.find(|line| !line.is_empty() && !blkparse::is_preamble(line))?;
+        Format::recognised(first)
+    }
+
     /// The format of a trace with this first line.
     pub(crate) fn recognised(line: &[u8]) -> Option<Format> {
         let is = |format: Format| match format {

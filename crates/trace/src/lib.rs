@@ -29,6 +29,8 @@ pub use fit::{Fit, Fitted, TraceMisfit};
 pub use format::Format;
 pub use parse::parse;
 
+use std::collections::BTreeMap;
+
 use flashlab_base::{Bytes, Nanos, Operation};
 
 /// One recorded IO.
@@ -62,6 +64,8 @@ pub struct Trace {
     pub ios: Vec<TraceIo>,
     /// The names of the devices, files or processes that issued the IOs.
     pub sources: Vec<String>,
+    /// What arrived at the device and is no read, write, flush or discard: its name, and how often it arrived.
+    pub left_out: BTreeMap<String, u64>,
 }
 
 impl Trace {
@@ -72,14 +76,14 @@ impl Trace {
         for io in &mut ios {
             io.arrival = io.arrival.since(begin);
         }
-        Trace { ios, sources }
+        Trace { ios, sources, left_out: BTreeMap::new() }
     }
 
     /// The part of the trace from one source; `None` if there is no source of this name.
     pub fn of_source(mut self, name: &str) -> Option<Trace> {
         let wanted = self.sources.iter().position(|source| source == name)? as u32;
         self.ios.retain(|io| io.source == wanted);
-        Some(Trace::new(self.ios, self.sources))
+        Some(Trace { left_out: self.left_out, ..Trace::new(self.ios, self.sources) })
     }
 
     /// The first offset after all IOs.

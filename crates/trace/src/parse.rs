@@ -10,7 +10,7 @@ use crate::fields::Expected;
 use crate::fio::Fio;
 use crate::format::Format;
 use crate::parsed_line::{FoundIo, LineContent};
-use crate::{Trace, TraceError, TraceIo, mqsim, msr};
+use crate::{Trace, TraceError, TraceIo, blkparse, mqsim, msr};
 
 /// The longest line. A file with longer lines is not a trace.
 const LONGEST_LINE: usize = 64 << 10;
@@ -63,6 +63,9 @@ pub fn parse(mut text: impl BufRead, file: &str, format: Option<Format>) -> Resu
             continue;
         }
         if parser.is_none() {
+            if blkparse::is_preamble(line) {
+                continue;
+            }
             let unknown =
                 || TraceError::UnknownFormat { file: file.to_owned(), line: number, found: shown(line) };
             parser = Some(Parser::new(Format::recognised(line).ok_or_else(unknown)?));
@@ -85,13 +88,15 @@ pub fn parse(mut text: impl BufRead, file: &str, format: Option<Format>) -> Resu
             }
         }
     }
+    let mut left_out = BTreeMap::new();
     if let Some(Parser::Blkparse(blkparse)) = &parser {
         blkparse.keep_arrivals(&mut ios);
+        left_out = blkparse.left_out();
     }
     if ios.is_empty() {
         return Err(TraceError::Empty { file: file.to_owned() });
     }
-    Ok(Trace::new(ios, sources.names))
+    Ok(Trace { left_out, ..Trace::new(ios, sources.names) })
 }
 
 /// The next line, in `buffer`; `None` at the end.

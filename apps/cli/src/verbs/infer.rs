@@ -108,7 +108,7 @@ impl Infer {
         let identity = candidate.identity();
         target::check_medium(target, &identity)?;
         let name = target::absolute(target)?.to_string();
-        let settings = self.probe.settings(name, identity.capacity, writes)?;
+        let settings = self.probe.settings(name, target::whole_blocks(&identity), writes)?;
         // A simulated device needs no consent, and errors of its state are reported first.
         if !is_simulated {
             settings.announce(&target.to_string(), &identity, "");

@@ -133,7 +133,7 @@ impl WearOut {
         let identity = candidate.identity();
         target::check_medium(&self.target, &identity)?;
         let name = target::absolute(&self.target)?.to_string();
-        let settings = self.probe.settings(name, identity.capacity, true)?;
+        let settings = self.probe.settings(name, target::whole_blocks(&identity), true)?;
         // A simulated device needs no consent, and errors of its state are reported first.
         if !is_simulated {
             self.announce(&settings, &identity);

@@ -87,10 +87,7 @@ fn what_cannot_be_sorted_is_refused_and_leaves_everything_as_it_was() {
     );
     assert_eq!(refused("in", "in", &[]), "flashlab: in is the input: give the output another name");
     assert_eq!(refused("in", "./in", &[]), "flashlab: ./in is the input: give the output another name");
-    assert_eq!(
-        refused("in", "there", &[]),
-        "flashlab: there exists: remove it, or give the output another name"
-    );
+    assert_eq!(refused("in", "there", &[]), "flashlab: there exists: give the output another name");
     assert_eq!(refused("in", "nowhere/out", &[]), "flashlab: nowhere is no directory: make it first");
     assert!(refused("missing", "out", &[]).starts_with("flashlab: cannot read missing: "));
     assert!(refused(".", "out", &[]).ends_with("Is a directory (os error 21); give a file of records"));
@@ -441,7 +438,7 @@ fn graph_files_are_generated_and_made_of_edge_lists() {
     );
     let far = refused("edges new --from far.txt");
     assert!(far.contains("far.txt: line 1 names the node 4294967293"), "{far}");
-    assert!(refused("grid grid --nodes 4").contains("grid exists: remove it"));
+    assert!(refused("grid grid --nodes 4").contains("grid exists: give the graph another name"));
     assert!(refused("grid new").contains("--nodes N is missing"));
     assert!(refused("grid new --nodes 4 --levels 2").contains("--levels is no option of this graph"));
     assert!(refused("edges new").contains("--from FILE is missing"));

@@ -138,7 +138,7 @@ fn outputs_replace_nothing_but_outputs_of_the_same_kind() {
         let before = fs::read(directory.path(file)).unwrap();
         let ran = directory.flashlab(&command);
         assert_eq!(ran.code, Some(3), "{command:?}: {}", ran.err);
-        assert!(ran.err.contains("it would be lost"), "{command:?}: {}", ran.err);
+        assert!(ran.err.contains("which would be lost"), "{command:?}: {}", ran.err);
         assert_eq!(fs::read(directory.path(file)).unwrap(), before, "{command:?}");
     }
     // Its own outputs are replaced, and no part of a file is left behind.

@@ -58,7 +58,10 @@ fn writing_takes_the_same_consent_as_in_bench() {
     let file = directory.write("file", &content);
     let refused = directory.flashlab(&["infer", "file", "--write"]);
     assert_eq!(refused.code, Some(3), "{refused}");
-    assert!(refused.err.contains("give --overwrite-file if its content is not needed"), "{refused}");
+    assert!(
+        refused.err.contains("which would be lost: give another file, or no TARGET for a scratch file"),
+        "{refused}"
+    );
     let in_vain = directory.flashlab(&["infer", "file", "--overwrite-file"]);
     assert_eq!(in_vain.code, Some(2), "{in_vain}");
     assert!(in_vain.err.contains("add --write, or leave out the consent"), "{in_vain}");

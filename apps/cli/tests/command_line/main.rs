@@ -17,6 +17,7 @@ mod files_full;
 mod files_like_ext4;
 mod flipped_bits;
 mod folders;
+mod foreign;
 mod help;
 mod infer;
 mod interruption;

@@ -115,8 +115,9 @@ fn fio_is_fitted_and_its_other_versions_are_refused() {
         let us = 100.0 + size as f64 / 1024.0;
         serde_json::json!({
             "jobname": format!("rr{size}"),
+            "groupid": size,
             "job options": {"rw": "randread", "bs": format!("{}k", size / 1024), "ioengine": "psync"},
-            "read": {"total_ios": 1000, "iops": 1e6 / us, "clat_ns": {"mean": us * 1e3, "percentile":
+            "read": {"io_bytes": 1000 * size, "total_ios": 1000, "iops": 1e6 / us, "clat_ns": {"mean": us * 1e3, "percentile":
                 {"50.000000": us * 1e3, "95.000000": us * 1e3, "99.000000": us * 1e3}}},
             "write": {"total_ios": 0},
         })
@@ -137,7 +138,12 @@ fn fio_is_fitted_and_its_other_versions_are_refused() {
     let log: String = (0..300u64)
         .map(|i| {
             let size = [4096u64, 16_384, 65_536, 262_144][(i / 75) as usize];
-            format!("{}, {}, 0, {size}, {}, 0\n", i * 2, 100_000 + size, (i * 7919 % 1000) * 262_144)
+            format!(
+                "{}, {}, 0, {size}, {}, 0\n",
+                i * 21 / 100,
+                100_000 + size,
+                (i * i * 7919 % 1000) * 262_144
+            )
         })
         .collect();
     directory.write("rr_lat.1.log", &log);
@@ -155,8 +161,8 @@ fn fio_is_fitted_and_its_other_versions_are_refused() {
         ("short.log", "1, 2, 0, 4096\n".to_owned(), "short.log:1: has 4 fields in place of 6"),
         (
             "odd.log",
-            "1, x, 0, 4096, 0, 0\n".to_owned(),
-            "odd.log:1: expected a latency in nanoseconds, found `x`",
+            "0, 2, 0, 4096, 0, 0\n1, x, 0, 4096, 0, 0\n".to_owned(),
+            "odd.log:2: expected a latency in nanoseconds, found `x`",
         ),
         ("failed.json", format!("fio: pid=0\n{}", output("fio-2.21", vec![])), "was written by fio-2.21"),
         ("torn.json", "{\"fio version\": \"fio-3".to_owned(), "is no"),
@@ -184,7 +190,7 @@ fn what_cannot_be_modelled_is_told() {
         ),
         (&["model", "fit", "replayed"], 2, "is a recording, made by `"),
         (&["model", "twin", "replayed", "-o", "twin.toml"], 2, "is a recording, made by `"),
-        (&["model", "fit", "small.toml"], 3, "give --overwrite-file"),
+        (&["model", "fit", "small.toml"], 2, "holds a profile of a simulated device, and no model"),
         (&["model", "predict", "model.json", "--size", "4KiB"], 2, "is no model of flashlab model fit"),
         (
             &["model", "predict", "model.json", "--size", "4KiB", "--write-share", "2"],

@@ -244,7 +244,10 @@ fn damaged_files_are_refused_or_make_no_difference() {
         (seed.parse().unwrap(), count.parse().unwrap())
     });
     let directory = fixtures();
-    let line = |io: u64| format!("{}, {}, 0, {}, 0, 0\n", io * 2, 100_000 + io % 7, 4096 << (2 * (io / 75)));
+    let offset = |io: u64| (io * io * 7919 % 1000) << 20;
+    let line = |io: u64| {
+        format!("{}, {}, 0, {}, {}, 0\n", io / 10, 100_000 + io % 7, 4096 << (2 * (io / 75)), offset(io))
+    };
     directory.write("rr_lat.1.log", (0..300).map(line).collect::<String>());
     directory.write("edges", "0 1\n1 2\n2 3\n3 0\n1 3\n");
     directory.succeeds(&["sim", "precondition", "sim:./flash.toml", "--output", "state"]);

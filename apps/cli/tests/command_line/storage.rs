@@ -13,7 +13,7 @@ fn a_file_is_overwritten_only_with_consent() {
     assert_eq!(ran.code, Some(3), "{ran}");
     insta::assert_snapshot!(ran, @r"
     exit 3
-    flashlab: precious exists and would be overwritten: give --overwrite-file if its content is not needed, or no TARGET for a scratch file
+    flashlab: precious exists and holds data in a format that flashlab does not know (1 MiB), which would be lost: give another file, or no TARGET for a scratch file
     ");
     assert!(fs::read(directory.path("precious")).unwrap().iter().all(|&byte| byte == 7));
     assert_eq!(directory.names(), ["precious", "short.toml"]);

@@ -1,80 +1,96 @@
-//! Edge lists: texts with an edge a line, as most collections of graphs have them.
+//! Graphs as texts: with an edge a line, as most collections have them, or as METIS and MatrixMarket write them.
 //!
 //! # Model
-//! A line has the numbers of two nodes, separated by blanks, tabs, a comma or a semicolon; what follows them, as a weight or
+//! What a text is follows from its banner, or from whether its first line counts its lines and numbers (`interchange.rs`). All
+//! others are edge lists, in which each line has as many numbers as the first. A line has the numbers of two nodes, separated by blanks, tabs, a comma or a semicolon; what follows them, as a weight or
 //! a time, is left out. Lines that begin with `#` or `%` and empty lines are comments (the forms of SNAP and of KONECT).
 //! Edges have no direction; loops and repetitions are left out.
 
 use flashlab_base::Bytes;
-use thiserror::Error;
 
 use super::arrays::AdjacencyArrays;
+use super::edge_list_error::{EdgeListError, NODE_MAX};
+use super::interchange::{self, Edges};
 
-/// Why a text is no edge list.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum EdgeListError {
-    /// A line is no edge.
-    #[error("line {line} is `{found}`: an edge is the numbers of two nodes, each from 0 to 4294967293")]
-    Line {
-        /// The line, from 1.
-        line: u64,
-        /// Its beginning.
-        found: String,
-    },
-    /// The graph has all nodes up to the largest number, and takes more memory than there is.
-    #[error(
-        "line {line} names the node {node}: the nodes up to it take {needed} of memory, and {memory} are there; number the \
-         nodes from 0 without gaps"
-    )]
-    Memory {
-        /// The line, from 1.
-        line: u64,
-        /// The node.
-        node: u32,
-        /// What the offsets of the nodes take.
-        needed: Bytes,
-        /// What there is.
-        memory: Bytes,
-    },
-}
-
-/// The largest number of a node, so that the number of nodes is below the number that no node has.
-const NODE_MAX: u32 = u32::MAX - 2;
 /// The offset of a node's list.
 const OFFSET: Bytes = Bytes(8);
 /// How much of a wrong line is shown.
 const SHOWN: usize = 40;
 
-/// The graph of an edge list. It has the nodes 0 to the largest number in the list, which take at most `memory`.
+/// The graph of a text. An edge list has the nodes 0 to its largest number, which take at most `memory`.
 ///
 /// # Errors
-/// [`EdgeListError`] for the first line that is no edge, or that names a node beyond the memory.
+/// [`EdgeListError`] for the first line that breaks the format, or that names a node beyond the memory.
 pub fn parse_edge_list(text: &[u8], memory: Bytes) -> Result<AdjacencyArrays, EdgeListError> {
-    let (mut edges, mut nodes) = (Vec::new(), 0);
+    let Edges { nodes, edges } = match () {
+        () if text.starts_with(interchange::BANNER) => interchange::matrix_market(text)?,
+        // An edge list behind its counts has as many lines and numbers, too.
+        () if interchange::is_metis(text) => {
+            interchange::metis(text).map_err(|error| match edges(text, memory) {
+                Err(counts @ EdgeListError::Counts { .. }) => counts,
+                _ => error,
+            })?
+        }
+        () => edges(text, memory)?,
+    };
+    check_memory(1, nodes.saturating_sub(1), memory)?;
+    Ok(AdjacencyArrays::from_edges(nodes, edges))
+}
+
+fn check_memory(line: u64, node: u32, memory: Bytes) -> Result<(), EdgeListError> {
+    let needed = OFFSET * (u64::from(node) + 2);
+    if node > 0 && needed > memory {
+        Err(EdgeListError::Memory { line, node, needed, memory })
+    } else {
+        Ok(())
+    }
+}
+
+/// The edges of an edge list.
+fn edges(text: &[u8], memory: Bytes) -> Result<Edges, EdgeListError> {
+    let (mut edges, mut nodes, mut first, mut first_line) = (Vec::new(), 0, None, 0);
     for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
-        let line = line.trim_ascii();
+        let (line, index) = (line.trim_ascii(), index as u64 + 1);
         if line.is_empty() || line.starts_with(b"#") || line.starts_with(b"%") {
             continue;
         }
         let Some((a, b)) = edge(line) else {
             let found = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]).escape_debug().to_string();
-            return Err(EdgeListError::Line { line: index as u64 + 1, found });
+            return Err(EdgeListError::Line { line: index, found });
         };
-        let (line, node) = (index as u64 + 1, a.max(b));
-        let needed = OFFSET * (u64::from(node) + 2);
-        if needed > memory {
-            return Err(EdgeListError::Memory { line, node, needed, memory });
+        let found = fields(line).count();
+        if first.is_none() {
+            (first, first_line) = (Some(found), index);
         }
-        nodes = nodes.max(node + 1);
+        if let Some(first) = first.filter(|&first| first != found) {
+            return Err(EdgeListError::Length { line: index, found, first });
+        }
+        check_memory(index, a.max(b), memory)?;
+        nodes = nodes.max(a.max(b) + 1);
         edges.push((a, b));
     }
-    Ok(AdjacencyArrays::from_edges(nodes, edges))
+    check_counts(&edges, first, first_line)?;
+    Ok(Edges { nodes, edges })
+}
+
+/// Refuses a list whose first line may be the numbers of nodes and edges.
+fn check_counts(edges: &[(u32, u32)], fields: Option<usize>, line: u64) -> Result<(), EdgeListError> {
+    let [(nodes, count), others @ ..] = edges else { return Ok(()) };
+    let largest = others.iter().map(|(a, b)| *a.max(b)).max().unwrap_or(0);
+    let is_count = fields == Some(2) && *count as usize == others.len() && others.len() > 1;
+    match is_count && (*nodes == largest || *nodes == largest + 1) {
+        true => Err(EdgeListError::Counts { line, nodes: *nodes, edges: *count, largest }),
+        false => Ok(()),
+    }
+}
+
+fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_separator = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b',' | b';');
+    line.split(is_separator).filter(|word| !word.is_empty())
 }
 
 fn edge(line: &[u8]) -> Option<(u32, u32)> {
-    let is_separator = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b',' | b';');
-    let mut words = line.split(is_separator).filter(|word| !word.is_empty());
+    let mut words = fields(line);
     let mut node = || -> Option<u32> {
         let node = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
         (node <= NODE_MAX).then_some(node)
@@ -89,11 +105,63 @@ mod tests {
 
     #[test]
     fn edges_are_read_in_the_usual_forms() {
-        let text = b"# a comment\n% another\n\n0 1\n1\t2\r\n2,3;0.5\n3 3\n1 0\n";
+        let text = b"# a comment\n% another\n\n0 1 7\n1\t2\t8\r\n2,3;0.5\n3 3 1\n1 0 1\n";
         let graph = parse_edge_list(text, Bytes::mib(1)).unwrap();
         assert_eq!((graph.nodes(), graph.arcs()), (4, 6));
         assert_eq!(graph.of(1), [0, 2]);
         assert_eq!(parse_edge_list(b"", Bytes(0)).unwrap().nodes(), 0);
+    }
+
+    #[test]
+    fn metis_and_matrix_market_are_read() {
+        let lists = |text: &str| {
+            let graph = parse_edge_list(text.as_bytes(), Bytes::mib(1))
+                .unwrap_or_else(|error| panic!("{text}: {error}"));
+            (0..graph.nodes()).map(|node| graph.of(node).to_vec()).collect::<Vec<_>>()
+        };
+        let k4 = vec![vec![1, 2, 3], vec![0, 2, 3], vec![0, 1, 3], vec![0, 1, 2]];
+        assert_eq!(lists("4 6\n2 3 4\n1 3 4\n1 2 4\n1 2 3\n"), k4);
+        // The manual's graphs with weights of edges (fmt 001), and with two weights and a size of nodes (fmt 111).
+        assert_eq!(lists("% c\n4 6 001\n2 1 3 1 4 9\n1 1 3 1 4 2\n1 1 2 1 4 2\n1 9 2 2 3 2"), k4);
+        assert_eq!(lists("2 1 111 2\n5 1 2 2 7\n5 3 4 1 7\n\n"), [vec![1], vec![0]]);
+        // A node without neighbours has an empty line.
+        assert_eq!(lists("3 1\n3\n\n1\n"), [vec![2], vec![], vec![0]]);
+        let banner = "%%MatrixMarket matrix coordinate";
+        assert_eq!(
+            lists(&format!("{banner} pattern symmetric\n% c\n3 3 2\n2 1\n3 1\n")),
+            [vec![1, 2], vec![0], vec![0]]
+        );
+        assert_eq!(lists(&format!("{banner} real general\n3 3 1\n3 1 0.5\n")), [vec![2], vec![], vec![0]]);
+    }
+
+    #[test]
+    fn what_has_another_length_or_other_counts_is_no_edge_list() {
+        let refused = |text: &str| parse_edge_list(text.as_bytes(), Bytes::mib(1)).unwrap_err().to_string();
+        assert!(refused("4 6\n2 3 4\n1 3 4\n").starts_with("line 2 has 3 fields, and the first line has 2"));
+        assert!(refused("0 1\n1 2\n2 3 4\n").starts_with("line 3 has 3 fields"));
+        assert!(
+            refused("3 2\n1 2\n2 3\n")
+                .starts_with("line 1 is `3 2`, and 2 lines follow, whose largest node is 3")
+        );
+        let banner = "%%MatrixMarket matrix";
+        assert!(
+            refused(&format!("{banner} array real general\n2 2\n"))
+                .starts_with("line 1: it is no matrix of coordinates")
+        );
+        assert!(
+            refused(&format!("{banner} coordinate pattern general\n2 3 1\n1 1\n"))
+                .contains("2 rows and 3 columns")
+        );
+        assert!(
+            refused(&format!("{banner} coordinate pattern general\n2 2 2\n1 1\n"))
+                .contains("announces 2 entries, and 1 follow")
+        );
+        assert!(
+            refused(&format!("{banner} coordinate pattern general\n2 2 1\n1 3\n"))
+                .starts_with("line 3: `3` is no node")
+        );
+        assert!(refused("4 2\n2 3\n1\n4\n\n").contains("node 1 has the neighbour 3, which does not have 1"));
+        assert!(refused("2 1\n1\n2\n").contains("node 1 is its own neighbour"));
     }
 
     #[test]

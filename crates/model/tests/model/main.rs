@@ -1,5 +1,6 @@
 //! Models on the data of real devices, and on simulated ones.
 
 mod devices;
+mod fio;
 mod mechanisms;
 mod real_data;

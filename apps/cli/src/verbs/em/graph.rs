@@ -70,7 +70,7 @@ impl WriteGraph {
     pub fn run(self) -> Result<()> {
         let shown = self.output.display().to_string();
         if fs::symlink_metadata(&self.output).is_ok() {
-            bail!(Usage(format!("{shown} exists: remove it, or give the graph another name")));
+            bail!(Usage(format!("{shown} exists: give the graph another name")));
         }
         self.check_options()?;
         match self.kind {

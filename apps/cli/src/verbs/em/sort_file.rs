@@ -165,7 +165,7 @@ impl SortFile {
             bail!(Usage(match is_input {
                 true => format!("{to} is the input: give the output another name"),
                 false if existing.is_dir() => format!("{to} is a directory: give the name of a file"),
-                false => format!("{to} exists: remove it, or give the output another name"),
+                false => format!("{to} exists: give the output another name"),
             }));
         }
         let length = Bytes(metadata.len());

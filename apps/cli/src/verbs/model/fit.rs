@@ -5,10 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use flashlab_base::Target;
 use flashlab_bench::Settings;
+use flashlab_input::FileContent;
 use flashlab_model::{DeviceModel, Extraction, FILLS, ModelDocument, RunPoint, run_points, run_points_after};
 use flashlab_plan::Plan;
 use flashlab_samples::{FolderKind, RunFolder};
@@ -24,7 +25,7 @@ const PAGE: &str = "model.html";
 #[derive(Args)]
 pub struct Fit {
     /// What is measured: a block device, a regular file, sim:NAME or sim:./profile.toml; a scratch file if not given. Or
-    /// what was measured: the folder of a run of bench or run, the JSON output of fio, or a latency log of fio (.log)
+    /// what was measured: the folder of a run of bench or run, the JSON output of fio, or a latency log of fio
     #[arg(value_name = "TARGET|RUN|FILE")]
     target: Option<String>,
     #[command(flatten)]
@@ -37,7 +38,9 @@ impl Fit {
     /// Measures where there is something to measure, fits, writes the model and its page, and prints it.
     pub fn run(self) -> Result<()> {
         let path = self.target.as_ref().map(PathBuf::from);
-        if let Some(path) = path.filter(|path| path.is_dir() || source::is_measured_elsewhere(path)) {
+        let content =
+            path.as_deref().filter(|path| path.is_file()).and_then(|path| FileContent::of_file(path).ok());
+        if let Some(path) = path.filter(|path| path.is_dir() || content.is_some_and(source::is_measurement)) {
             let model = source::fitted(&path)?;
             let folder = self.measuring.on.output.clone().unwrap_or_else(|| match path.is_dir() {
                 true => path.clone(),
@@ -47,6 +50,12 @@ impl Fit {
             return self.print(&model, &document, &folder, &page);
         }
         let target: Option<Target> = self.target.as_deref().map(target::parsed).transpose()?;
+        if let (Some(name), Some(content)) = (&self.target, content)
+            && content.is_foreign()
+            && !self.measuring.allows(content)
+        {
+            bail!(source::foreign(name, content));
+        }
         let mut measuring = self.measuring.begin(FolderKind::ModelFit, target.as_ref(), 1, all_plans)?;
         let folder = measure(&mut measuring)?;
         let identity = measuring.measurement.identity().clone();

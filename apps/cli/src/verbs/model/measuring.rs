@@ -9,6 +9,7 @@ use flashlab_base::{Bytes, Target};
 use flashlab_bench::{Settings, State, Thoroughness};
 use flashlab_device::Device;
 use flashlab_host::ScratchFile;
+use flashlab_input::FileContent;
 use flashlab_model::{Extraction, RunLength};
 use flashlab_plan::{Plan, Space};
 use flashlab_samples::FolderKind;
@@ -22,7 +23,7 @@ use crate::progress::Bar;
 use crate::selection::Selection;
 use crate::target::{self, Candidate, OpenDevice, Opened, Opening};
 use crate::verbs::bench::StateChoice;
-use crate::{run_folder, scratch};
+use crate::{run_folder, scratch, unwritten};
 
 /// How a device is measured for a model.
 #[derive(Args)]
@@ -53,6 +54,11 @@ pub struct Measuring {
 }
 
 impl MeasuringOptions {
+    /// Whether the user consented to measuring a file with this content as a device, or nothing of it is lost.
+    pub fn allows(&self, content: FileContent) -> bool {
+        self.read_only || self.on.consent.overwrite_file || !content.is_made()
+    }
+
     /// Opens the target, or makes a scratch file. `plans` are all that may be run, for what is announced.
     pub fn begin(
         &self,
@@ -97,7 +103,7 @@ impl MeasuringOptions {
                     )));
                 }
                 target::check_medium(target, &identity)?;
-                let size = self.on.size.unwrap_or(identity.capacity);
+                let size = self.on.size.unwrap_or_else(|| target::whole_blocks(&identity));
                 if size > identity.capacity {
                     bail!(Usage(format!("--size {}: {target} has {} only", size.exact(), identity.capacity)));
                 }
@@ -108,7 +114,11 @@ impl MeasuringOptions {
                 check_zones(&expected)?;
                 let selection = Selection::of_plans(plans(&expected));
                 announce(&settings, &selection, &identity, Bytes::ZERO, is_simulated);
-                (candidate.open(opening)?, settings, None)
+                let mut opened = candidate.open(opening)?;
+                if let Some(remedy) = unwritten::remedy(settings.state) {
+                    unwritten::warn(&mut opened, target, size, self.on.seed, remedy)?;
+                }
+                (opened, settings, None)
             }
             None => {
                 self.on.consent.check_unneeded()?;

@@ -4,8 +4,11 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use flashlab_base::Identity;
-use flashlab_input::InputKind;
-use flashlab_model::{DeviceModel, MODEL_VERSION, ModelSource, RunPoint, fio_points, read_model, run_points};
+use flashlab_input::{FileContent, InputKind};
+use flashlab_model::{
+    DeviceModel, FioPoints, MODEL_VERSION, ModelSource, RunPoint, fio_points, read_model, run_points,
+};
+use flashlab_report::shell_word;
 use flashlab_samples::RunFolder;
 
 use crate::exit::Usage;
@@ -21,31 +24,50 @@ pub fn model(path: &Path) -> Result<DeviceModel> {
         run_folder::check_finished(path)?;
     }
     let document = if path.is_dir() { path.join(DOCUMENT) } else { path.to_owned() };
-    if !document.is_file() {
-        return fitted(path);
-    }
-    let text = text(&document)?;
-    if is_of_fio(path, &text) {
-        return fitted(path);
-    }
-    Ok(read_model(&text, &document.display().to_string())?)
+    if document.is_file() { of_file(&document) } else { fitted(path) }
 }
 
 /// The model of a run, or of what fio wrote, fitted now.
 pub fn fitted(path: &Path) -> Result<DeviceModel> {
-    let name = path.display().to_string();
     if path.is_file() {
-        let text = text(path)?;
-        if !is_of_fio(path, &text) {
-            return Ok(read_model(&text, &name)?);
-        }
-        let identity =
-            Identity { target: name.clone(), kind: "measured by fio".to_owned(), ..Identity::default() };
-        return fit(identity, name.clone(), fio_points(&text, &name)?);
+        return of_file(path);
     }
     let manifest = RunFolder::any_manifest(path)?;
     run_folder::require_finished(&manifest, path)?;
-    fit(manifest.identity, name, run_points(path)?)
+    fit(manifest.identity, path.display().to_string(), run_points(path)?)
+}
+
+/// The model in a file: a document, or what fio wrote.
+fn of_file(path: &Path) -> Result<DeviceModel> {
+    let name = path.display().to_string();
+    let unreadable = |error| Usage(format!("cannot read {name}: {error}"));
+    let content = FileContent::of_file(path).map_err(unreadable)?;
+    if matches!(content, FileContent::Model | FileContent::Json) {
+        return Ok(read_model(
+            &flashlab_input::read_text(path, InputKind::MODEL).map_err(unreadable)?,
+            &name,
+        )?);
+    }
+    if !content.is_of_fio() || content == FileContent::FioCompressedLog {
+        bail!(foreign(&name, content));
+    }
+    let text = flashlab_input::read_text(path, InputKind::MODEL).map_err(unreadable)?;
+    let FioPoints { points, notes } = fio_points(&text, &name)?;
+    notes.iter().for_each(|note| tell!("warning: {note}"));
+    let identity =
+        Identity { target: name.clone(), kind: "measured by fio".to_owned(), ..Identity::default() };
+    fit(identity, name, points)
+}
+
+/// The error for a file that holds something else.
+pub fn foreign(name: &str, content: FileContent) -> Usage {
+    let advice = content.advice(&shell_word(name)).map_or(String::new(), |advice| format!("; {advice}"));
+    Usage(format!("{name} holds {content}, and no model, no run and no output of fio{advice}"))
+}
+
+/// Whether what a file holds is fitted, and not measured as a device.
+pub fn is_measurement(content: FileContent) -> bool {
+    content.is_of_fio() || content == FileContent::Model
 }
 
 /// The model of points.
@@ -58,19 +80,4 @@ pub fn fit(identity: Identity, source: String, points: Vec<RunPoint>) -> Result<
     }
     let flashlab = env!("CARGO_PKG_VERSION").to_owned();
     Ok(DeviceModel::fit(ModelSource { version: MODEL_VERSION, flashlab, identity, source, points })?)
-}
-
-/// Whether a file is something to fit and no device or document: fio's JSON, or a log of it.
-pub fn is_measured_elsewhere(path: &Path) -> bool {
-    let is_log = path.extension().is_some_and(|extension| extension == "log" || extension == "json");
-    path.is_file() && is_log
-}
-
-fn is_of_fio(path: &Path, text: &str) -> bool {
-    path.extension().is_some_and(|extension| extension == "log") || text.contains("\"fio version\"")
-}
-
-fn text(path: &Path) -> Result<String> {
-    Ok(flashlab_input::read_text(path, InputKind::MODEL)
-        .map_err(|error| Usage(format!("cannot read {}: {error}", path.display())))?)
 }

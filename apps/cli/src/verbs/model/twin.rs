@@ -47,11 +47,13 @@ struct Document<'a> {
 impl Twin {
     /// Fits the twin, writes its profile, and says how well it serves the run's requests.
     pub fn run(self) -> Result<()> {
+        files::check_output(&self.output, files::Output::Profile)?;
         if self.output.exists() && !self.overwrite {
             let file = self.output.display();
-            bail!(Usage(format!("{file} exists: give another --output, or --overwrite")));
+            bail!(Usage(format!(
+                "{file} exists and holds a profile, which would be lost: give another --output; --overwrite replaces it"
+            )));
         }
-        files::check_output(&self.output, files::Output::Profile)?;
         let known = self.known()?;
         run_folder::require_finished(&RunFolder::any_manifest(&self.run)?, &self.run)?;
         let measured = MeasuredRuns::read(&self.run)?;

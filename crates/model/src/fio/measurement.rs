@@ -1,0 +1,249 @@
+//! From the entries of a document to measurements: what ran at once is one.
+//!
+//! # Model
+//! 1. Entries with one `groupid` ran at once: only `stonewall` and `new_group` begin another group. From fio 3.37 on, the times at which
+//!    they began say it as well.
+//! 2. Entries that ran at once and made the same requests are one measurement, as deep as all of them together. Others are none: no
+//!    figure of them is of one kind of request.
+//! 3. By Little's law, IOPS times mean latency is the number of requests in flight. If it is not the number that the options say,
+//!    within a fifth, then the options are of other jobs, or the queue was not full.
+
+use flashlab_base::Bytes;
+
+use super::document::{Document, Job};
+use super::job::{Entry, Figures};
+use crate::ModelError;
+use crate::run_points::{RunPoint, Workload};
+
+/// By how much the number in flight may differ from the one that the options say. Between two requests of a job without a queue
+/// passes the time that fio itself takes; 1 to 2 us, a tenth of the fastest disk's response.
+const LITTLE_TOLERANCE: f64 = 0.2;
+/// The same where the number of processes is taken from it.
+const COUNTED_TOLERANCE: f64 = 0.1;
+
+/// What fio measured.
+#[derive(Debug, Default)]
+pub struct FioPoints {
+    /// The points.
+    pub points: Vec<RunPoint>,
+    /// What the user should know: jobs that were left out, each with its reason.
+    pub notes: Vec<String>,
+}
+
+/// The points of fio's JSON; `name` is for the errors.
+pub(super) fn json_points(text: &str, name: &str) -> Result<FioPoints, ModelError> {
+    let wrong = |message: String| ModelError::Input(format!("{name}: {message}"));
+    let document = Document::last(text).map_err(|message| wrong(message.clone()))?;
+    let jobs = jobs(&document).map_err(wrong)?;
+    let sets = at_once(&jobs).map_err(wrong)?;
+    let mut found = FioPoints::default();
+    for (set, run) in sets.iter().zip(1u32..) {
+        match measurement(set, &document, &mut found.notes) {
+            Ok(measured) => found.points.extend(measured.points(run)),
+            Err(reason) => found.notes.push(format!("{name}: left out: {}: {reason}", names(set))),
+        }
+    }
+    match found.points.is_empty() {
+        true => Err(wrong(match found.notes.is_empty() {
+            true => "no job of it does reads or writes of one size: give bs=, and rw= as read, randread, write, randwrite or randrw"
+                .to_owned(),
+            false => format!("no job of it can be used\n  {}", found.notes.join("\n  ")),
+        })),
+        false => Ok(found),
+    }
+}
+
+/// The entries, of one machine.
+fn jobs(document: &Document) -> Result<Vec<&Job>, String> {
+    if document.client_stats.is_empty() {
+        return Ok(document.jobs.iter().collect());
+    }
+    let single: Vec<&Job> = document.client_stats.iter().filter(|job| job.jobname != "All clients").collect();
+    let mut hosts: Vec<&str> = single.iter().filter_map(|job| job.hostname.as_deref()).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    match hosts.len() {
+        0 | 1 => Ok(single),
+        count => Err(format!(
+            "has the results of {count} machines ({}), which measured at once: give the result of one, run without --client",
+            hosts.join(", ")
+        )),
+    }
+}
+
+/// The entries that ran at once.
+fn at_once<'a>(jobs: &[&'a Job]) -> Result<Vec<Vec<&'a Job>>, String> {
+    let mut sets: Vec<Vec<&Job>> = Vec::new();
+    for &job in jobs {
+        let last = sets.iter_mut().find(|set| set.iter().any(|other| is_at_once(job, other)));
+        match last {
+            Some(set) => set.push(job),
+            None => sets.push(vec![job]),
+        }
+    }
+    // `new_group` begins a group, too, and fio does not write it into its JSON. What ran one after the other takes the sum of the times.
+    let seconds: f64 = sets.iter().map(|set| set.iter().map(|job| seconds(job)).fold(0.0, f64::max)).sum();
+    let elapsed = jobs.iter().filter_map(|job| job.elapsed).fold(0.0, f64::max);
+    let is_known = jobs.iter().all(|job| job.elapsed.is_some() && job.job_start.is_none());
+    // fio counts whole seconds, and begins counting after it began.
+    if is_known && sets.len() > 1 && seconds > elapsed + 1.5 {
+        return Err(format!(
+            "its groups took {seconds:.0} s together and fio {elapsed:.0} s: they ran at once (new_group), and none was measured \
+             alone; give each job stonewall"
+        ));
+    }
+    Ok(sets)
+}
+
+/// How long the entry ran.
+fn seconds(job: &Job) -> f64 {
+    let directions = [&job.read, &job.write, &job.trim, &job.mixed];
+    directions.into_iter().flatten().map(|direction| direction.runtime / 1e3).fold(0.0, f64::max)
+}
+
+fn is_at_once(job: &Job, other: &Job) -> bool {
+    if job.groupid == other.groupid {
+        return true;
+    }
+    let (Some(begin), Some(other_begin)) = (job.job_start, other.job_start) else { return false };
+    let (end, other_end) = (begin + 1e3 * seconds(job), other_begin + 1e3 * seconds(other));
+    // A job begins in the millisecond in which the one before ends.
+    const TOGETHER_MS: f64 = 50.0;
+    end.min(other_end) - begin.max(other_begin) > TOGETHER_MS
+}
+
+fn names(set: &[&Job]) -> String {
+    let mut names: Vec<&str> = set.iter().map(|job| job.jobname.as_str()).collect();
+    names.dedup();
+    match names[..] {
+        [one] => format!("job {one}"),
+        _ => format!("jobs {}", names.join(", ")),
+    }
+}
+
+/// A measurement of one kind of requests.
+struct Measurement {
+    figures: Vec<Figures>,
+    size: Bytes,
+    depth: u32,
+}
+
+fn measurement(set: &[&Job], document: &Document, notes: &mut Vec<String>) -> Result<Measurement, String> {
+    let none = serde_json::Map::new();
+    let global = document.global.as_object().unwrap_or(&none);
+    let mut entries = Vec::new();
+    for job in set {
+        let entry = Entry::of(job, global).map_err(|reason| match set.len() {
+            1 => reason,
+            _ => format!("{}: {reason}; the others ran at the same time", job.jobname),
+        })?;
+        // One entry of several with this name is one process; one alone is all of them.
+        let named = set.iter().filter(|other| other.jobname == job.jobname).count();
+        entries.push(Entry { processes: if named > 1 { 1 } else { entry.processes }, ..entry });
+    }
+    let workload = &entries[0].workload;
+    if entries.iter().any(|entry| entry.workload != *workload) {
+        return Err(format!(
+            "they ran at once (one group without stonewall), {} requests were in flight, and they differ: give each of them stonewall",
+            entries.iter().map(|entry| entry.queue * entry.processes).sum::<u32>()
+        ));
+    }
+    let in_flight: f64 = entries.iter().map(Entry::in_flight).sum();
+    let depth = depth(&entries, in_flight, &document.version, notes)?;
+    let is_sequential = matches!(workload.classes[0], flashlab_sim::profile::ThroughputClass::SequentialRead);
+    let processes: u32 = entries.iter().map(|entry| entry.processes).sum();
+    if is_sequential && processes > 1 {
+        return Err(format!(
+            "{processes} processes read or wrote in order at once: for the device that is no sequential order"
+        ));
+    }
+    let mut told: Vec<String> = entries.iter().flat_map(|entry| entry.notes.clone()).collect();
+    told.dedup();
+    notes.extend(told.into_iter().map(|note| format!("{}: {note}", names(set))));
+    Ok(Measurement { figures: merged(&entries), size: workload.size, depth })
+}
+
+/// The number in flight by the options, if Little's law agrees.
+fn depth(entries: &[Entry], in_flight: f64, version: &str, notes: &mut Vec<String>) -> Result<u32, String> {
+    let stated: u32 =
+        entries.iter().map(|entry| entry.queue.saturating_mul(entry.processes)).fold(0, u32::saturating_add);
+    let differs = |depth: f64, tolerance: f64| (in_flight / depth - 1.0).abs() > tolerance;
+    if !differs(f64::from(stated), LITTLE_TOLERANCE) {
+        return Ok(stated);
+    }
+    // fio before 3.5 does not write numjobs.
+    let processes = (in_flight / f64::from(stated)).round();
+    let counted = processes * f64::from(stated);
+    if is_before_numjobs(version) && processes >= 2.0 && !differs(counted, COUNTED_TOLERANCE) {
+        notes.push(format!(
+            "{version} does not say how many processes a group had: by IOPS times latency {processes}, which makes {counted} in flight"
+        ));
+        return Ok(counted as u32);
+    }
+    Err(format!(
+        "IOPS times mean latency is {in_flight:.2} requests in flight, and its options say {stated}: the options are of other jobs, \
+         the queue was not full, or much of the time passed in fio itself"
+    ))
+}
+
+fn is_before_numjobs(version: &str) -> bool {
+    let minor = version.trim_start_matches("fio-3.").split(|c: char| !c.is_ascii_digit()).next();
+    minor.and_then(|minor| minor.parse::<u32>().ok()).is_some_and(|minor| minor < 5)
+}
+
+/// The figures of all entries together: rates add up, times are weighted by their number.
+fn merged(entries: &[Entry]) -> Vec<Figures> {
+    let mut merged: Vec<Figures> = Vec::new();
+    for figures in entries.iter().flat_map(|entry| &entry.figures) {
+        let Some(all) = merged.iter_mut().find(|all| all.class == figures.class) else {
+            merged.push(figures.clone());
+            continue;
+        };
+        let weight = figures.ios as f64 / (all.ios + figures.ios) as f64;
+        let mix = |a: f64, b: f64| a + weight * (b - a);
+        all.mean_ns = mix(all.mean_ns, figures.mean_ns);
+        for (all, one) in all.percentiles_ns.iter_mut().zip(figures.percentiles_ns) {
+            *all = mix(*all, one);
+        }
+        all.ios += figures.ios;
+        all.ios_per_s += figures.ios_per_s;
+    }
+    merged
+}
+
+impl Measurement {
+    fn points(self, run: u32) -> Vec<RunPoint> {
+        use flashlab_sim::profile::ThroughputClass::{RandomWrite, SequentialWrite};
+        let Measurement { figures, size, depth } = self;
+        let all: u64 = figures.iter().map(|figures| figures.ios).sum();
+        let writes = figures.iter().filter(|figures| matches!(figures.class, RandomWrite | SequentialWrite));
+        let write_share = writes.map(|figures| figures.ios).sum::<u64>() as f64 / all.max(1) as f64;
+        let point = |figures: Figures| {
+            let Figures { class, ios, ios_per_s, mean_ns, percentiles_ns: [p50_ns, p95_ns, p99_ns] } =
+                figures;
+            RunPoint {
+                run,
+                workload: Workload {
+                    class,
+                    size,
+                    depth,
+                    write_share,
+                    target_offset: Bytes::ZERO,
+                    target_size: None,
+                    filled: None,
+                    distance: None,
+                },
+                ios: ios as usize,
+                ignored: 0,
+                p50_ns,
+                p95_ns,
+                p99_ns,
+                mean_ns,
+                ios_per_s,
+                write_amplification: None,
+                is_disturbed: false,
+            }
+        };
+        figures.into_iter().map(point).collect()
+    }
+}
