@@ -404,7 +404,7 @@ fn a_graph_file_is_searched_and_a_wrong_one_refused() {
 #[test]
 fn graph_files_are_generated_and_made_of_edge_lists() {
     let directory = Directory::new();
-    directory.write("edges.txt", "# a square and a loop\n0 1\n1,2\n2\t3 0.5\n3 0\n3 3\n");
+    directory.write("edges.txt", "# a square and a loop\n0 1 1\n1,2,1\n2\t3 0.5\n3 0 2\n3 3 1\n");
     directory.write("wrong.txt", "0 1\n1 two\n");
     // 32 GiB of offsets: more memory than the machines of CI have.
     directory.write("far.txt", "0 4294967293\n");

@@ -165,7 +165,7 @@ fn fio_is_fitted_and_its_other_versions_are_refused() {
             "odd.log:2: expected a latency in nanoseconds, found `x`",
         ),
         ("failed.json", format!("fio: pid=0\n{}", output("fio-2.21", vec![])), "was written by fio-2.21"),
-        ("torn.json", "{\"fio version\": \"fio-3".to_owned(), "is no"),
+        ("torn.json", "{\"fio version\": \"fio-3".to_owned(), "is cut off"),
     ] {
         directory.write(name, &text);
         let ran = directory.flashlab(&["model", "fit", name, "--output", "no"]);
