@@ -72,8 +72,9 @@ impl Document {
     /// The last document in a text.
     pub(super) fn last(text: &str) -> Result<Document, String> {
         let text = without_nan(text);
-        let begins = text.match_indices('{').map(|(begin, _)| begin).filter(|&begin| is_begin(&text, begin));
-        let Some(begin) = begins.last() else {
+        let mut begins =
+            text.match_indices('{').map(|(begin, _)| begin).filter(|&begin| is_begin(&text, begin));
+        let Some(begin) = begins.next_back() else {
             return Err("has no JSON: make it with fio --output-format=json --output=FILE".to_owned());
         };
         let mut values = serde_json::Deserializer::from_str(&text[begin..]).into_iter::<Value>();

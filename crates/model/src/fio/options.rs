@@ -199,7 +199,7 @@ pub(super) fn size(text: &str, kb_base: Option<&str>) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let size = number * base.powi(power);
-    if size >= 1.0 && size < 1e15 { Ok(size as u64) } else { Err(wrong()) }
+    if (1.0..1e15).contains(&size) { Ok(size as u64) } else { Err(wrong()) }
 }
 
 #[cfg(test)]
