@@ -69,7 +69,7 @@ impl Saturation {
         order: ProbeOrder,
         size: Bytes,
     ) -> Result<Saturation, EmError> {
-        Ok(Saturation::measure_all(machine, region, (mode, order), &[size])?.remove(0))
+        Ok(Saturation::measure_all(machine, region, (mode, order), &[size], ROUNDS)?.remove(0))
     }
 
     /// The same with IOs of several sizes.
@@ -78,6 +78,7 @@ impl Saturation {
         region: &Region,
         (mode, order): (Mode, ProbeOrder),
         sizes: &[Bytes],
+        rounds: usize,
     ) -> Result<Vec<Saturation>, EmError> {
         let probe = |size| Probe { region, mode, order, size, position: 0, issued: 0 };
         let mut ladders: Vec<Ladder<'_>> = Vec::with_capacity(sizes.len());
@@ -96,7 +97,7 @@ impl Saturation {
             }
             ladders.push(ladder);
         }
-        for _ in 1..if is_noisy { ROUNDS } else { 1 } {
+        for _ in 1..if is_noisy { rounds } else { 1 } {
             for ladder in &mut ladders {
                 ladder.repeat(machine)?;
             }
@@ -243,13 +244,35 @@ impl Tuning {
         read: &Region,
         write: Option<&Region>,
     ) -> Result<Tuning, EmError> {
+        Tuning::measure_in(machine, read, write, ROUNDS)
+    }
+
+    /// The same with one round of probes, for work that is over in a second: five rounds move some gigabytes.
+    ///
+    /// # Errors
+    /// As [`Saturation::measure`].
+    pub fn measure_once(
+        machine: &mut Machine<'_>,
+        read: &Region,
+        write: Option<&Region>,
+    ) -> Result<Tuning, EmError> {
+        Tuning::measure_in(machine, read, write, 1)
+    }
+
+    fn measure_in(
+        machine: &mut Machine<'_>,
+        read: &Region,
+        write: Option<&Region>,
+        rounds: usize,
+    ) -> Result<Tuning, EmError> {
         let mut window = |region: &Region, mode| {
             // A queue of a few IOs has to fit into a quarter of the memory.
             let largest =
                 Bytes(machine.budget().left().0 / 16).round_down(machine.unit()).max(machine.unit());
             let size = SEQUENTIAL_IO.round_up(machine.unit()).min(region.stripe()).min(largest);
-            let saturation = Saturation::measure(machine, region, mode, ProbeOrder::Sequential, size)?;
-            Ok::<Bytes, EmError>(saturation.window())
+            let probes = (mode, ProbeOrder::Sequential);
+            let saturations = Saturation::measure_all(machine, region, probes, &[size], rounds)?;
+            Ok::<Bytes, EmError>(saturations[0].window())
         };
         let read_window = window(read, Mode::Read)?;
         let write_window = write.map_or(Ok(read_window), |region| window(region, Mode::Write))?;
@@ -292,7 +315,7 @@ impl BandwidthCurve {
         let (largest, unit) = (region.stripe().min(machine.budget().left()), machine.unit());
         let sizes: Vec<Bytes> =
             CURVE.into_iter().filter(|size| *size <= largest && size.is_multiple_of(unit)).collect();
-        let saturations = Saturation::measure_all(machine, region, (mode, order), &sizes)?;
+        let saturations = Saturation::measure_all(machine, region, (mode, order), &sizes, ROUNDS)?;
         Ok(BandwidthCurve::through(saturations.iter().map(|one| (one.size, one.bytes_per_s()))))
     }
 

@@ -229,7 +229,7 @@ impl SortFile {
         if runs.is_some() {
             machine.begin_phase("tune");
             let scratch = free.allocate(files.length.min(Bytes::mib(256)), Spread::On(RUNS))?;
-            task.tuning = Tuning::measure(&mut machine, &input, Some(&scratch))?;
+            task.tuning = Tuning::measure_once(&mut machine, &input, Some(&scratch))?;
             free.release(&scratch);
         }
         let spread = Spread::On(if runs.is_some() { RUNS } else { OUTPUT });
