@@ -16,7 +16,7 @@ in place of it, for example one of `flashlab serve`; what it holds is lost. Root
 
 It prints the two crossovers and their ratio. Run it when nothing else uses the disk."""
 
-import argparse, concurrent.futures, json, math, os, pathlib, random, shutil, statistics, subprocess, sys, tempfile
+import argparse, concurrent.futures, json, math, os, pathlib, random, shutil, signal, statistics, subprocess, sys, tempfile
 
 READ_AHEAD_KIB = 128  # the kernel's default, which the advice assumes
 ROWS_A_PAGE = 7
@@ -162,6 +162,9 @@ def main():
     options.add_argument("--pages", type=int, default=120_000)
     options = options.parse_args()
     random.seed(1)
+    # A termination cleans up, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(1))
     work = pathlib.Path(tempfile.mkdtemp(prefix="flashlab-planner-", dir=options.directory)).resolve()
     device, database = options.device, None
     try:

@@ -53,7 +53,11 @@ fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => guarded(text),
-        Value::Array(values) => values.iter().map(cell).collect::<Vec<_>>().join("; "),
+        Value::Array(values) => {
+            let plain = |value: &Value| value.as_str().map_or_else(|| cell(value), str::to_owned);
+            let joined = values.iter().map(plain).collect::<Vec<_>>().join("; ");
+            if values.first().is_some_and(Value::is_string) { guarded(&joined) } else { joined }
+        }
         other => other.to_string(),
     }
 }

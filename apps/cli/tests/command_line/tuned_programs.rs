@@ -185,20 +185,6 @@ fn published_sets_that_repeat_a_figure_are_marked() {
     assert!(ran.code == Some(2) && ran.err.contains("has no set of read_iops"), "{ran}");
 }
 
-/// A file of ceph.conf's form: sections, and options with numbers.
-#[test]
-fn ceph_has_options_that_its_source_names() {
-    let text = tuned(&Directory::new(), "ceph", &[]);
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "[osd]", "{text}");
-    let names = ["osd_mclock_max_capacity_iops_ssd", "osd_mclock_max_sequential_bandwidth_ssd"];
-    assert_eq!(lines.len(), 1 + names.len(), "{text}");
-    for (line, name) in lines[1..].iter().zip(names) {
-        let value = line.strip_prefix(name).and_then(|line| line.strip_prefix(" = "));
-        assert!(value.unwrap_or_default().parse::<u64>().unwrap_or(0) > 0, "{name} in {text}");
-    }
-}
-
 #[test]
 fn a_hostile_model_name_is_no_rule_of_systemd() {
     if program("systemd-hwdb", &["--version"]).is_err() {
