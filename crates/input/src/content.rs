@@ -259,8 +259,9 @@ fn text_of(head: &[u8]) -> Option<&str> {
         }
         Err(_) => return None,
     };
+    // Others than those of ASCII stand in names that JSON and TOML carry.
     let is_control =
-        |c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{c}' | '\u{1b}' | '\u{8}');
+        |c: char| c.is_ascii_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{c}' | '\u{1b}' | '\u{8}');
     (!text.contains(is_control)).then_some(text)
 }
 

@@ -298,8 +298,11 @@ fn files_are_copied_out_of_a_volume_and_what_is_damaged_is_listed() {
     let intact = fs::read(&volume.path).unwrap();
     let page = &numbered(7)[PAGE..2 * PAGE];
     let at = intact.chunks(PAGE).position(|found| found == page).unwrap() * PAGE;
-    let file = OpenOptions::new().write(true).open(&volume.path).unwrap();
-    file.write_all_at(&[0x5a; PAGE], at as u64).unwrap();
+    // Closed at once, because a mount refuses a volume that another process may write to.
+    let write = |bytes: &[u8], at: usize| {
+        OpenOptions::new().write(true).open(&volume.path).unwrap().write_all_at(bytes, at as u64).unwrap()
+    };
+    write(&[0x5a; PAGE], at);
     let (code, printed, err) = dump("damaged data");
     assert!(code == Some(1) && err.contains("1 files or directories are not as they were"), "{err}");
     let incomplete = &json(&printed)["incomplete"];
@@ -308,13 +311,13 @@ fn files_are_copied_out_of_a_volume_and_what_is_damaged_is_listed() {
     let mut left = expected.clone();
     left.get_mut(Path::new("folder/file 7")).unwrap().3[PAGE..2 * PAGE].fill(0);
     assert!(tree(&volume.directory.path("damaged data")) == left);
-    file.write_all_at(&intact[at..at + PAGE], at as u64).unwrap();
+    write(&intact[at..at + PAGE], at);
 
     // So is each page of the catalogue that counts: a check finds it, a mount is refused and leaves the volume closed in order.
     let pages = (0..intact.len()).step_by(PAGE).filter(|&at| intact[at..].starts_with(b"FLCATLOG"));
     let mut found = 0;
     for at in pages {
-        file.write_all_at(&[intact[at + 40] ^ 1], at as u64 + 40).unwrap();
+        write(&[intact[at + 40] ^ 1], at + 40);
         let (code, printed, err) = volume.check();
         if code == Some(1) {
             found += 1;
@@ -328,9 +331,9 @@ fn files_are_copied_out_of_a_volume_and_what_is_damaged_is_listed() {
             assert!(ran.code == Some(1), "{}", ran.err);
             let status = volume.directory.succeeds(&["repair", "status", &volume.path, "--json"]);
             assert_eq!(json(&status.out)["is_clean"], true, "{}", status.out);
-            file.write_all_at(&intact, 0).unwrap();
+            write(&intact, 0);
         }
-        file.write_all_at(&[intact[at + 40]], at as u64 + 40).unwrap();
+        write(&[intact[at + 40]], at + 40);
     }
     assert!(found > 0, "no page of the catalogue counts");
 }

@@ -365,14 +365,22 @@ fn what_to_do_about_a_damaged_file_is_told() {
         ran.err.trim_end().to_owned()
     };
     let mut manifest = read_json(&directory, "run/manifest.json");
+    let intact = manifest.clone();
     manifest["settings"]["write_budget"] = "15EiB".into();
-    let all = [
+    let finished = [
         told("run/manifest.json", &manifest.to_string(), &["resume", "run"]),
         told("run/inference.json", "{", &["report", "run"]),
+    ];
+    // What was under way counts only in an inference that is not finished.
+    manifest = intact;
+    manifest["finished"] = Value::Null;
+    manifest.as_object_mut().unwrap().remove("crc32");
+    directory.write("run/manifest.json", manifest.to_string());
+    let unfinished = [
         told("run/under-way.json", "{", &["resume", "run"]),
         told("run/under-way.json", "{\"version\": 9, \"bytes_written\": 0}", &["resume", "run"]),
     ];
-    insta::assert_snapshot!(all.join("\n"), @r"
+    insta::assert_snapshot!([finished, unfinished].concat().join("\n"), @r"
     flashlab: run/manifest.json: write_budget is 15 EiB, and no more than twice the capacity, 128 MiB, is ever written: the file is damaged; begin a new run
     flashlab: run/inference.json: EOF while parsing an object at line 1 column 1: the file is damaged; begin a new run
     flashlab: run/under-way.json: EOF while parsing an object at line 1 column 1: the file is damaged; remove it to go on: the most recent writes are then not counted

@@ -56,6 +56,7 @@ const SUBJECTS: &[Subject] = &[
     subject("sealed.toml", true, "sim run sim:./sealed.toml --trace trace.log --json"),
     subject("state", false, "sim run sim:./flash.toml@state --trace trace.log --json"),
     subject("plan.toml", false, "plan check plan.toml"),
+    subject("io-properties.yaml", false, "model tune fit --for scylla --published io-properties.yaml --json"),
     subject("trace.log", false, "sim run sim:./profile.toml --trace trace.log --json"),
     subject("trace.gz", false, "sim run sim:./profile.toml --trace trace.gz --json"),
     subject("trace.blkparse", false, "sim run sim:./profile.toml --trace trace.blkparse --json"),
@@ -84,6 +85,7 @@ const KINDS: &[(&str, &[&str])] = &[
     ("model predict MODEL", &["fit", "rr_lat.1.log", "fio.json"]),
     ("model check MODEL", &["fit"]),
     ("model tune RUN", &["fit"]),
+    ("model tune --published", &["io-properties.yaml"]),
     ("model twin RUN", &["run"]),
     ("model twin --inference", &["inference"]),
     ("model twin-check RUN", &["run"]),
@@ -218,14 +220,19 @@ const BLKPARSE: &str = "  8,0    1        1     0.000000000  1234  Q   W 2048 + 
 const MSR: &str =
     "128166372003061629,hm,0,Read,3834961,32768,413\n128166372016382155,hm,0,Write,2822144,4096,1330\n";
 
+const IO_PROPERTIES: &str = "disks:\n  - mountpoint: /mnt\n    read_iops: 894399\n    read_bandwidth: 3740749056\n    \
+                             write_iops: 607182\n    write_bandwidth: 2494925312\n";
+
 /// The output of fio for reads of five sizes.
 fn fio_output() -> String {
     let job = |size: u64| {
         let time = serde_json::json!(100_000 + size);
         serde_json::json!({
             "jobname": format!("rr{size}"),
+            // A group of its own: it ran alone.
+            "groupid": size,
             "job options": {"rw": "randread", "bs": size.to_string(), "ioengine": "psync"},
-            "read": {"total_ios": 1000, "iops": 1e9 / (100_000 + size) as f64, "clat_ns": {"mean": time,
+            "read": {"io_bytes": 1000 * size, "total_ios": 1000, "iops": 1e9 / (100_000 + size) as f64, "clat_ns": {"mean": time,
                 "percentile": {"50.000000": time, "95.000000": time, "99.000000": time}}},
             "write": {"total_ios": 0},
         })
@@ -262,6 +269,7 @@ fn damaged_files_are_refused_or_make_no_difference() {
     ]);
     directory.write("sealed.toml", flashlab_samples::seal::TOML.sealed(SMALL_PROFILE));
     directory.write("fio.json", fio_output());
+    directory.write("io-properties.yaml", IO_PROPERTIES);
     fs::copy(directory.path("trace.log"), directory.path("trace")).unwrap();
     program("gzip", &["--no-name", directory.path("trace").to_str().unwrap()]).unwrap();
     directory.write("trace.blkparse", BLKPARSE);

@@ -93,10 +93,10 @@ fn a_program_that_forks_on_and_on_is_named_and_two_signals_end_its_files() {
     // At most 400 generations of some 20 ms each.
     let text = format!(
         "trap '' TERM; [ $1 -gt 400 ] && exit; [ -e {0} ] || exit; sleep 0.02; setsid sh {script} $(($1 + 1)) & exit",
-        run.place.path("goes on")
+        run.place.path("goes-on")
     );
     fs::write(&script, text).unwrap();
-    fs::write(run.place.path("goes on"), "").unwrap();
+    fs::write(run.place.path("goes-on"), "").unwrap();
     let mut command = run.command(&["m"], &["sh", &script, "1"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
@@ -108,7 +108,7 @@ fn a_program_that_forks_on_and_on_is_named_and_two_signals_end_its_files() {
     send(&child, "TERM");
     until("the files were in use");
     assert_eq!(child.wait().unwrap().code(), Some(1));
-    fs::remove_file(run.place.path("goes on")).unwrap();
+    fs::remove_file(run.place.path("goes-on")).unwrap();
     let begun = Instant::now();
     while !processes_with(&script).is_empty() && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(50));
