@@ -279,7 +279,7 @@ fn names_that_match_live_on_the_volume_and_others_beneath() {
     assert_eq!(fs::read_to_string(run.path("app.log")).unwrap(), "log");
     // What is on the volume and not named by a pattern is not hidden in silence.
     let other = run.run(&["m/app.db*"], &["ls", &run.path("")]);
-    assert!(other.err.contains("are not shown, because no pattern names them"), "{other}");
+    assert!(other.err.contains("not shown, because no pattern names"), "{other}");
     // A whole directory, and a name that lies on both sides.
     run.refuses((&[], &["m"]), &["true"], 3, "--copy-in");
     fs::write(run.path("app.db"), "beneath").unwrap();

@@ -22,6 +22,7 @@ use clap::Args;
 use flashlab_export::fuse::FuseSession;
 use flashlab_export::merged::{MergedDirectory, serve_files};
 use flashlab_export::{FileCounts, SharedFiles};
+use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -229,23 +230,25 @@ fn tell_what_is_not_shown(directory: &ManagedDirectory, files: &SharedFiles) {
 /// What lies beneath a directory when the program begins.
 struct Beneath<'a> {
     directory: &'a ManagedDirectory,
-    /// The directory itself: its device and its inode.
-    identity: (u64, u64),
+    /// The directory itself. It stays open, because a new directory would get the inode of one that is removed and closed.
+    opened: File,
     hidden: Vec<OsString>,
 }
 
 impl Beneath<'_> {
     fn of(directory: &ManagedDirectory) -> Result<Beneath<'_>> {
-        let found = identity(&directory.path);
-        let identity = found.with_context(|| format!("cannot find {}", directory.path.display()))?;
-        Ok(Beneath { directory, identity, hidden: directory.hidden(&directory.path)? })
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let found = rustix::fs::open(&directory.path, flags, Mode::empty());
+        let opened = found.with_context(|| format!("cannot find {}", directory.path.display()))?.into();
+        Ok(Beneath { directory, opened, hidden: directory.hidden(&directory.path)? })
     }
 
     /// Whether another program removed or renamed the directory, or one above it. The kernel unmounts the files of a directory that is
     /// removed where they are not mounted, and moves them along with one that is renamed.
     fn is_gone(&self) -> bool {
-        match identity(&self.directory.path) {
-            Ok(now) => now != self.identity,
+        let identity = |found: fs::Metadata| (found.dev(), found.ino());
+        match fs::metadata(&self.directory.path) {
+            Ok(now) => self.opened.metadata().is_ok_and(|begun| identity(begun) != identity(now)),
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         }
     }
@@ -263,11 +266,6 @@ impl Beneath<'_> {
             );
         }
     }
-}
-
-/// The device and the inode of a directory.
-fn identity(directory: &Path) -> io::Result<(u64, u64)> {
-    fs::metadata(directory).map(|found| (found.dev(), found.ino()))
 }
 
 /// A program whose files are served.
