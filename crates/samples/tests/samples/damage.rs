@@ -134,15 +134,16 @@ fn no_flipped_bit_changes_a_manifest_or_a_run() {
     let path = directory.path().join("run");
     let folder = folder(&path);
     (1..=3).for_each(|run| folder.add_run(&Manifest { prepared_bytes: run, ..manifest() }).unwrap());
-    folder.write_plan("plan.toml", "name = \"granularity\"\n").unwrap();
+    folder.make_directory("plans").unwrap();
+    folder.write_plan("plans/plan.toml", "name = \"granularity\"\n").unwrap();
     folder.finish::<String>().unwrap();
     let read = || -> Result<_, SamplesError> {
         let (folder, manifest) = RunFolder::open::<String>(&path, FolderKind::ALL)?;
-        let plan = folder.read_plan("plan.toml")?;
+        let plan = folder.read_plan("plans/plan.toml")?;
         Ok((manifest, folder.runs::<Manifest<String>>()?, plan.lines().next().map(str::to_owned)))
     };
     let whole = read().unwrap();
-    for name in ["manifest.json", "runs.jsonl", "files.jsonl", "plan.toml"] {
+    for name in ["manifest.json", "runs.jsonl", "files.jsonl", "plans/plan.toml"] {
         let file = path.join(name);
         let text = std::fs::read(&file).unwrap();
         let mut refused = 0;
