@@ -22,9 +22,7 @@ use crate::exit::{Refused, Usage};
 /// The text of a profile's file.
 pub fn profile(file: &str) -> Result<String> {
     let text = text(Path::new(file), InputKind::PROFILE, "")?;
-    TOML.verify(&text).map_err(|damage| {
-        Usage(format!("{file}: {damage}; restore it, or remove its last line if you changed it yourself"))
-    })?;
+    TOML.verify_editable(&text, file).map_err(Usage)?;
     Ok(text)
 }
 
@@ -48,15 +46,22 @@ fn text(file: &Path, kind: InputKind, advice: &str) -> Result<String> {
     let text = flashlab_input::read_text(file, kind).map_err(|error| {
         Usage(format!("cannot read the {} {}: {error}{advice}", kind.name, file.display()))
     })?;
-    let (content, shown) = (FileContent::of(text.as_bytes()), file.display());
+    let content = FileContent::of(text.as_bytes());
     let is_own = matches!(content, FileContent::Plan | FileContent::Profile);
     if content.is_foreign() && !is_own {
-        let advice = content
-            .advice(&shell_word(&shown.to_string()))
-            .map_or(String::new(), |advice| format!("; {advice}"));
-        bail!(Usage(format!("{shown} holds {content}, and no {}{advice}", kind.name)));
+        bail!(holds_other(&file.display().to_string(), content, kind.name));
     }
     Ok(text)
+}
+
+/// The error for a file that holds something else than what is `expected`.
+pub fn holds_other(name: &str, content: FileContent, expected: &str) -> Usage {
+    Usage(format!("{name} holds {content}, and no {expected}{}", advice_on(name, content)))
+}
+
+/// What to do with a file, as the end of a message; empty where flashlab has no use for it.
+pub fn advice_on(name: &str, content: FileContent) -> String {
+    content.advice(&shell_word(name)).map_or(String::new(), |advice| format!("; {advice}"))
 }
 
 /// The bytes of an existing file by which its kind is recognised.
@@ -290,7 +295,7 @@ fn name_left_parts(part: &Path) {
 }
 
 /// The folder in which a file is.
-fn folder_of(file: &Path) -> &Path {
+pub fn folder_of(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

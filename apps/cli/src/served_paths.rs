@@ -8,14 +8,14 @@ use std::{fs, io};
 use anyhow::{Result, bail};
 
 use crate::exit::Usage;
+use crate::files::folder_of;
 
 /// Fails if no control socket can be made there. Call it before a volume is opened.
 pub fn check_control(path: Option<&Path>) -> Result<()> {
     let Some(path) = path else { return Ok(()) };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let wrong = if path.is_dir() {
         Some("it is a directory")
-    } else if !folder.is_dir() {
+    } else if !folder_of(path).is_dir() {
         Some("its folder does not exist")
     } else {
         let is_other = |found: fs::Metadata| !found.file_type().is_socket();

@@ -274,9 +274,8 @@ fn would_be_lost(name: &str, inspection: &Inspection) -> String {
         );
     }
     let holds = inspection.carries.join(", ");
-    let advice =
-        FileContent::of_file(&inspection.path).ok().and_then(|content| content.advice(&shell_word(name)));
-    let advice = advice.map_or(String::new(), |advice| format!("; {advice}"));
+    let content = FileContent::of_file(&inspection.path);
+    let advice = content.map_or(String::new(), |content| files::advice_on(name, content));
     format!(
         "{name} exists and holds {holds} ({size}), which would be lost: give another file, or no TARGET for a scratch file{advice}"
     )

@@ -8,14 +8,13 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use flashlab_base::Bytes;
 use flashlab_input::{FileContent, GZIP, HEAD};
-use flashlab_report::shell_word;
 use flashlab_samples::{FolderKind, RunFolder, for_each_batch};
 use flashlab_trace::{Format, Trace, TraceIo, parse};
 use flate2::bufread::MultiGzDecoder;
 use serde::de::IgnoredAny;
 
 use crate::exit::Usage;
-use crate::run_folder;
+use crate::{files, run_folder};
 
 /// A format of traces.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -63,11 +62,7 @@ pub fn read(path: &Path, format: Option<TraceFormat>) -> Result<Trace> {
             | FileContent::Zeroes
             | FileContent::Compressed("gzip"),
         ) => None,
-        (None, other) => {
-            let advice =
-                other.advice(&shell_word(&name)).map_or(String::new(), |advice| format!("; {advice}"));
-            bail!(Usage(format!("{name} holds {other}, and no trace{advice}")));
-        }
+        (None, other) => bail!(files::holds_other(&name, other, "trace")),
     };
     if !is_gzip {
         return Ok(parse(reader, &name, format)?);

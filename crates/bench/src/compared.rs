@@ -14,6 +14,7 @@ use flashlab_base::Mode;
 use flashlab_samples::SegmentIndex;
 
 use crate::BenchError;
+use crate::rebuild::rebuild_opened;
 
 /// The name of the baselines among the micro-benchmarks.
 const BASELINE: &str = "baseline";
@@ -24,8 +25,9 @@ const MODES: [Mode; 2] = [Mode::Read, Mode::Write];
 /// # Errors
 /// If the folder contains no run, or its files are damaged.
 pub fn compared_run(path: &Path) -> Result<ComparedRun, BenchError> {
-    let (findings, _) = crate::rebuild(path)?;
-    let (folder, manifest, _) = crate::open_run(path)?;
+    let run = crate::open_run(path)?;
+    let (findings, _) = rebuild_opened(&run)?;
+    let (folder, manifest, _) = run;
     let segments = folder.segment_index();
     let mut experiments = Vec::new();
     for (key, runs) in experiment_runs(&findings) {

@@ -16,15 +16,21 @@ use crate::{examine, plausible, store};
 /// # Errors
 /// If the folder contains no run, or its files are damaged.
 pub fn rebuild(path: &Path) -> Result<(Findings, Traces), BenchError> {
-    let (folder, manifest, plans) = open_run(path)?;
+    rebuild_opened(&open_run(path)?)
+}
+
+/// As [`rebuild`], of a run that is open already.
+pub(crate) fn rebuild_opened(
+    (folder, manifest, plans): &(RunFolder, BenchManifest, Vec<Plan>),
+) -> Result<(Findings, Traces), BenchError> {
     let torn = folder.torn_segments()?;
-    let records = store::records(&folder)?;
+    let records = store::records(folder)?;
     let context = examine::Context {
-        manifest: &manifest,
-        plans: &plans,
+        manifest,
+        plans,
         records: &records,
         torn: torn.iter().map(|path| path.display().to_string()).collect(),
-        unfinished: manifest.unfinished(path),
+        unfinished: manifest.unfinished(folder.path()),
     };
     examine::examine(&folder.segment_index(), &context)
 }

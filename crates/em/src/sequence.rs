@@ -161,6 +161,20 @@ impl SequenceWriter {
         Ok(())
     }
 
+    /// Appends `length` bytes of whatever its blocks hold, to measure what writing takes.
+    ///
+    /// # Errors
+    /// As [`Machine::wait`], of an earlier write.
+    pub(crate) fn write_anything(&mut self, machine: &mut Machine<'_>, length: Bytes) -> Result<(), EmError> {
+        let mut left = length.0 as usize;
+        while left > 0 {
+            let count = self.space(machine)?.len().min(left);
+            self.advance(machine, count);
+            left -= count;
+        }
+        Ok(())
+    }
+
     /// The rest of the block that is being filled: never empty.
     ///
     /// # Errors

@@ -6,11 +6,11 @@
 //!
 //! # Method
 //! 1. IOs of one size are issued with 1, 2, 4, ... in flight, up to the device's depth or until more gain nothing. That is not believed
-//!    before as many bytes are in flight as saturated the device with IOs of another size.
+//!    with fewer bytes in flight than saturated the device with IOs of another size.
 //! 2. On a real device, which others use, too, the depths that may be chosen are measured [`ROUNDS`] times. Sizes and depths take turns,
 //!    so that a disturbance meets all of them.
 //! 3. [`choose_depth`] takes the smallest depth that is not slower: [`Saturation`].
-//! 4. A sequence with another block takes as many blocks as are in flight then: [`Tuning`].
+//! 4. A sequence with another block has the same bytes in flight: [`Tuning`].
 
 mod choice;
 

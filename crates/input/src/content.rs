@@ -18,7 +18,7 @@ use flate2::read::MultiGzDecoder;
 
 use crate::open;
 
-/// By so many bytes from its start a file is recognised. fio writes up to some KiB of messages before its JSON.
+/// The bytes from its start by which a file is recognised. fio writes up to some KiB of messages before its JSON.
 pub const HEAD: usize = 64 << 10;
 
 /// What a file holds.

@@ -121,8 +121,10 @@ impl RunFolder {
         path: &Path,
         kinds: &[FolderKind],
     ) -> Result<(RunFolder, Manifest<S>), SamplesError> {
+        let folder = RunFolder::at(path);
+        let text = folder.manifest_text()?;
         // The settings of another kind are others.
-        let found = RunFolder::any_manifest(path)?;
+        let found: Manifest<IgnoredAny> = folder.parsed_manifest(&text)?;
         if !kinds.contains(&found.kind) {
             let expected: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
             let advice = match found.kind {
@@ -146,8 +148,7 @@ impl RunFolder {
             );
             return Err(SamplesError::Folder { path: path.to_owned(), message });
         }
-        let folder = RunFolder::at(path);
-        let manifest: Manifest<S> = folder.manifest()?;
+        let manifest: Manifest<S> = folder.parsed_manifest(&text)?;
         folder.verify_lists(manifest.finished)?;
         Ok((folder, manifest))
     }
@@ -157,7 +158,13 @@ impl RunFolder {
     /// # Errors
     /// If it is not a run's folder, or has a version that this program does not know.
     pub fn any_manifest(path: &Path) -> Result<Manifest<IgnoredAny>, SamplesError> {
-        let file = path.join(MANIFEST);
+        let folder = RunFolder::at(path);
+        folder.parsed_manifest(&folder.manifest_text()?)
+    }
+
+    /// The text of the manifest, of this version and with the right checksum.
+    fn manifest_text(&self) -> Result<String, SamplesError> {
+        let (path, file) = (&self.path, self.path.join(MANIFEST));
         if !file.is_file() {
             let message = match path.symlink_metadata() {
                 Ok(_) if path.is_dir() => format!("contains no run: there is no {MANIFEST} in it"),
@@ -165,17 +172,8 @@ impl RunFolder {
                 Err(error) if error.kind() != ErrorKind::NotFound => format!("cannot be looked at: {error}"),
                 Err(_) => "is not there: give the folder of a run, as flashlab-runs/TIME-TARGET".to_owned(),
             };
-            return Err(SamplesError::Folder { path: path.to_owned(), message });
+            return Err(SamplesError::Folder { path: path.clone(), message });
         }
-        RunFolder::at(path).manifest()
-    }
-
-    /// The manifest as it is now.
-    ///
-    /// # Errors
-    /// If it cannot be read, or has a version that this program does not know.
-    pub fn manifest<S: DeserializeOwned>(&self) -> Result<Manifest<S>, SamplesError> {
-        let file = self.path.join(MANIFEST);
         let text = regular_file::text(&file, InputKind::DOCUMENT)?;
         // The version is read first: a manifest of another version may have other fields.
         #[derive(Deserialize)]
@@ -196,7 +194,11 @@ impl RunFolder {
             return Err(SamplesError::format(&file, message));
         }
         seal::DOCUMENT.verify_file(&file, &text)?;
-        serde_json::from_str(&text).map_err(|error| SamplesError::format(&file, error))
+        Ok(text)
+    }
+
+    fn parsed_manifest<S: DeserializeOwned>(&self, text: &str) -> Result<Manifest<S>, SamplesError> {
+        serde_json::from_str(text).map_err(|error| SamplesError::format(&self.path.join(MANIFEST), error))
     }
 
     /// Compares the lists with what the manifest notes.
@@ -322,13 +324,13 @@ impl RunFolder {
     /// If something cannot be written; the folder is then not finished.
     pub fn finish<S: Serialize + DeserializeOwned>(&self) -> Result<(), SamplesError> {
         let file_lines = self.read_list()?.lines.len() as u64;
-        self.list().iter().try_for_each(|listed| json_lines::sync(&self.path.join(&listed.file)))?;
-        [RUNS, FILES].iter().try_for_each(|name| json_lines::sync(&self.path.join(name)))?;
+        self.list().iter().try_for_each(|listed| sync(&self.path.join(&listed.file)))?;
+        [RUNS, FILES].iter().try_for_each(|name| sync(&self.path.join(name)))?;
         if self.samples().is_dir() {
-            json_lines::sync(&self.samples())?;
+            sync(&self.samples())?;
         }
         let run_lines = self.runs::<IgnoredAny>()?.len() as u64;
-        let mut manifest = self.manifest::<S>()?;
+        let mut manifest: Manifest<S> = self.parsed_manifest(&self.manifest_text()?)?;
         manifest.finished = Some(Finished { run_lines, file_lines });
         self.write_manifest(&manifest)
     }
@@ -594,6 +596,14 @@ impl RunFolder {
     /// As [`RunFolder::write_json`], for a text.
     pub fn write_text(&self, name: &str, text: &str) -> Result<(), SamplesError> {
         write_text(&self.path, name, text)
+    }
+}
+
+/// Forces a file to the disk, or the names in a directory; nothing if it does not exist.
+fn sync(path: &Path) -> Result<(), SamplesError> {
+    match File::open(path).and_then(|file| file.sync_all()) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(SamplesError::io("write", path, error)),
+        _ => Ok(()),
     }
 }
 

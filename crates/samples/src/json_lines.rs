@@ -75,14 +75,6 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<JsonLines<T>, Sam
     Ok(JsonLines { lines: lines?, is_torn: !torn.is_empty() })
 }
 
-/// Forces the lines to the disk.
-pub(crate) fn sync(path: &Path) -> Result<(), SamplesError> {
-    match File::open(path).and_then(|file| file.sync_all()) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(SamplesError::io("write", path, error)),
-        _ => Ok(()),
-    }
-}
-
 /// What a line says, or what is wrong with it.
 fn parsed<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
     let text =

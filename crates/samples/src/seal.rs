@@ -73,6 +73,16 @@ impl Seal {
         }
     }
 
+    /// As [`Seal::verify`], of a file that a person may edit and whose checksum is its last line.
+    ///
+    /// # Errors
+    /// What is wrong with the file of this name, and what to do.
+    pub fn verify_editable(self, text: &str, file: &str) -> Result<(), String> {
+        self.verify(text).map_err(|damage| {
+            format!("{file}: {damage}; restore it, or remove its last line if you changed it yourself")
+        })
+    }
+
     /// As [`Seal::verify`], with the file in the error.
     pub(crate) fn verify_file(self, path: &Path, text: &str) -> Result<(), SamplesError> {
         self.verify(text).map_err(|wrong| SamplesError::format(path, format!("{wrong}; {REMEDY}")))

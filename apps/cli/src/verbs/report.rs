@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use flashlab_analysis::ExpectationKind;
+use flashlab_bench::Settings;
 use flashlab_samples::{FolderKind, RunFolder, SamplesError};
 
 use crate::arguments::{InferencePrintOptions, PrintOptions};
@@ -60,7 +61,8 @@ impl Report {
             return recordings::report(run, options.table);
         }
         options.expectations.check(ExpectationKind::Run)?;
-        let (folder, _, _) = flashlab_bench::open_run(run)?;
+        // The files are verified when the findings are computed from them.
+        let (folder, _) = RunFolder::open_unverified::<Settings>(run, FolderKind::BENCHMARKS)?;
         match &self.output {
             Some(path) => page(&folder, path, options),
             None => measurement::report(&folder, options).map_err(with_advice),

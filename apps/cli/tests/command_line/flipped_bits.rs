@@ -1,20 +1,10 @@
 //! One flipped bit in any file of a run: the run is refused, or what is printed is the same.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use flashlab_base::{Prng, Seed};
 
-use crate::support::{Directory, SHORT_RUNS, SMALL_PROFILE};
-
-/// All files in this folder and in those within it.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> =
-        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect();
-    files.sort();
-    files
-}
+use crate::support::{Directory, SHORT_RUNS, SMALL_PROFILE, files_within};
 
 /// Flips bits in each file of the folder `run`, one at a time, and shows the run with each command.
 fn flip(directory: &Directory, flips_per_file: usize, seed: Seed, commands: &[&[&str]]) {
@@ -23,7 +13,7 @@ fn flip(directory: &Directory, flips_per_file: usize, seed: Seed, commands: &[&[
     assert!(whole.iter().all(|ran| ran.code == Some(0)), "{}", whole[0]);
     let mut prng = Prng::new(seed);
     let mut refused = 0;
-    for file in files(&directory.path("run")) {
+    for file in files_within(&directory.path("run")) {
         let intact = fs::read(&file).unwrap();
         for _ in 0..flips_per_file {
             let mut damaged = intact.clone();
@@ -67,7 +57,7 @@ fn of_an_inference() {
     };
     let before = replayed();
     assert_eq!(before.code, Some(0), "{before}");
-    for file in files(&directory.path("run")) {
+    for file in files_within(&directory.path("run")) {
         let intact = fs::read(&file).unwrap();
         let mut damaged = intact.clone();
         damaged[intact.len() / 2] ^= 1;

@@ -283,3 +283,12 @@ random_read = { a = "200us", b_us_per_kb = 1.0 }
 sequential_write = { a = "300us", b_us_per_kb = 2.0 }
 random_write = { a = "900us", b_us_per_kb = 2.0 }
 "#;
+
+/// All files in this folder and in those within it.
+pub fn files_within(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> =
+        entries.flat_map(|path| if path.is_dir() { files_within(&path) } else { vec![path] }).collect();
+    files.sort();
+    files
+}

@@ -71,8 +71,8 @@ pub trait CostSource {
         costs: &mut [DeviceCosts],
     ) -> Result<(), EmError>;
 
-    /// What a random read of a list of so many elements takes, in nanoseconds, where that can be measured: the costs are those of other
-    /// data, which was overwritten meanwhile.
+    /// What a random read of a list takes, in nanoseconds, where that can be measured; `list` has the number of its elements. The costs
+    /// are those of other data, which was overwritten meanwhile.
     ///
     /// # Errors
     /// As [`CostSource::costs`].

@@ -190,7 +190,7 @@ fn random_read_time(
     Ok(machine.now().since(begin))
 }
 
-/// What a random read of a list of so many elements takes, in nanoseconds: of as much data, written as the ranking writes its list, at
+/// What a random read of a list of `elements` takes, in nanoseconds: of data of the same length, written as the ranking writes its list, at
 /// the same place. Where a device has its data, and in which of its caches, follows from how it was written.
 pub(super) fn list_read_time(
     machine: &mut Machine<'_>,
@@ -202,12 +202,7 @@ pub(super) fn list_read_time(
     let region = ExtentAllocator::new(machine).allocate(length, data)?;
     let sequence = sequence_block(machine.budget().limit(), block);
     let mut writer = SequenceWriter::new(machine, region.clone(), Bytes::ZERO, sequence, 1)?;
-    let mut left = length.0 as usize;
-    while left > 0 {
-        let count = writer.space(machine)?.len().min(left);
-        writer.advance(machine, count);
-        left -= count;
-    }
+    writer.write_anything(machine, length)?;
     writer.finish(machine)?;
     // A device programs its flash behind the writes, which delays the first reads; a list is followed for longer.
     for part in region.parts() {

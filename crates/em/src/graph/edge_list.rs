@@ -2,8 +2,8 @@
 //!
 //! # Model
 //! What a text is follows from its banner, or from whether its first line counts its lines and numbers (`interchange.rs`). All
-//! others are edge lists, in which each line has as many numbers as the first. A line has the numbers of two nodes, separated by blanks, tabs, a comma or a semicolon; what follows them, as a weight or
-//! a time, is left out. Lines that begin with `#` or `%` and empty lines are comments (the forms of SNAP and of KONECT).
+//! others are edge lists, in which all lines have the same number of fields. A line has the numbers of two nodes, separated by blanks,
+//! tabs, a comma or a semicolon; what follows them, as a weight or a time, is left out. Lines that begin with `#` or `%` and empty lines are comments (the forms of SNAP and of KONECT).
 //! Edges have no direction; loops and repetitions are left out.
 
 use flashlab_base::Bytes;
@@ -24,7 +24,7 @@ const SHOWN: usize = 40;
 pub fn parse_edge_list(text: &[u8], memory: Bytes) -> Result<AdjacencyArrays, EdgeListError> {
     let Edges { nodes, edges } = match () {
         () if text.starts_with(interchange::BANNER) => interchange::matrix_market(text)?,
-        // An edge list behind its counts has as many lines and numbers, too.
+        // An edge list behind its counts may have the same number of lines and numbers.
         () if interchange::is_metis(text) => {
             interchange::metis(text).map_err(|error| match edges(text, memory) {
                 Err(counts @ EdgeListError::Counts { .. }) => counts,

@@ -75,7 +75,7 @@ fn metis_lines(text: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     lines.filter(|(_, line)| !line.starts_with(b"%"))
 }
 
-/// Whether a text is a graph of METIS: so many lines and numbers as its first line says.
+/// Whether a text is a graph of METIS: its first line has the number of its lines and numbers.
 pub(super) fn is_metis(text: &[u8]) -> bool {
     let mut lines = metis_lines(text).skip_while(|(_, line)| line.is_empty());
     let Some(header) = lines.next().and_then(|(_, line)| MetisHeader::of(line)) else { return false };

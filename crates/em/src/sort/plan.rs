@@ -172,12 +172,12 @@ impl SortTask {
             return Err(self.too_small(Bytes(self.base())));
         };
         let fitting = plans.into_iter().filter(|plan| self.temporary_of(plan) <= self.temporary);
-        let costed: Vec<(f64, SortPlan)> = fitting.map(|plan| (self.cost(&plan, rates), plan)).collect();
-        let lowest = costed.iter().map(|plan| plan.0).fold(f64::INFINITY, f64::min);
+        let with_costs: Vec<(f64, SortPlan)> = fitting.map(|plan| (self.cost(&plan, rates), plan)).collect();
+        let lowest = with_costs.iter().map(|plan| plan.0).fold(f64::INFINITY, f64::min);
         let is_measured = rates.is_some() && !matches!(self.method, SortMethod::WriteSaving { .. });
         let enough = if is_measured { lowest * NEARLY } else { lowest };
         let near: Vec<SortPlan> =
-            costed.into_iter().filter(|plan| plan.0 <= enough).map(|plan| plan.1).collect();
+            with_costs.into_iter().filter(|plan| plan.0 <= enough).map(|plan| plan.1).collect();
         let count = near.len();
         // Of equal ones the last, which has the largest block.
         let bytes = |plan: &SortPlan| plan.read.0 + plan.written.0;

@@ -62,7 +62,7 @@ pub(crate) fn non_decreasing(values: &[f64]) -> Vec<f64> {
     pools.iter().flat_map(|&(sum, count)| std::iter::repeat_n(sum / count as f64, count)).collect()
 }
 
-/// The depth that is used: of depths in ascending order, each with as many rounds; `None` without any.
+/// The depth that is used: of depths in ascending order, all with the same number of rounds; `None` without any.
 pub fn choose_depth(depths: &[DepthRates]) -> Option<DepthChoice> {
     let pooled: Vec<f64> = depths.iter().map(|depth| median(depth.rates.iter().copied())).collect();
     let pooled = non_decreasing(&pooled);

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::document::{Direction, Job, Latency};
 use super::options::{Options, size};
+use crate::run_points::{self, RunPoint};
 
 /// Engines that have one IO in flight, whatever iodepth says.
 const SYNCHRONOUS: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "splice"];
@@ -37,6 +38,35 @@ pub(super) struct Figures {
     pub ios_per_s: f64,
     pub mean_ns: f64,
     pub percentiles_ns: [f64; 3],
+}
+
+impl Figures {
+    /// The point of requests of this size and depth, of which `write_share` are writes.
+    pub(super) fn point(self, run: u32, size: Bytes, depth: u32, write_share: f64) -> RunPoint {
+        let Figures { class, ios, ios_per_s, mean_ns, percentiles_ns: [p50_ns, p95_ns, p99_ns] } = self;
+        RunPoint {
+            run,
+            workload: run_points::Workload {
+                class,
+                size,
+                depth,
+                write_share,
+                target_offset: Bytes::ZERO,
+                target_size: None,
+                filled: None,
+                distance: None,
+            },
+            ios: ios as usize,
+            ignored: 0,
+            p50_ns,
+            p95_ns,
+            p99_ns,
+            mean_ns,
+            ios_per_s,
+            write_amplification: None,
+            is_disturbed: false,
+        }
+    }
 }
 
 /// An entry that says what it measured.

@@ -13,15 +13,15 @@ use std::collections::BTreeMap;
 use flashlab_base::Bytes;
 use flashlab_sim::profile::ThroughputClass;
 
+use super::LITTLE_TOLERANCE;
+use super::job::Figures;
 use crate::ModelError;
-use crate::run_points::{Quantiles, RunPoint, Workload};
+use crate::run_points::{Quantiles, RunPoint};
 
 /// A share of requests that begin where the one before ended is sequential from here on, and random up to the other.
 const SEQUENTIAL_SHARE: f64 = 0.9;
 const RANDOM_SHARE: f64 = 0.1;
-/// How far the number in flight may be from 1: as for the JSON.
-const LITTLE_TOLERANCE: f64 = 0.2;
-/// Times are whole milliseconds: with so many, the time that passed is known to a tenth.
+/// Times are whole milliseconds: of this number the time that passed is known to a tenth.
 const SHORTEST_MS: u64 = 20;
 
 /// What fio's names say of a log; the latencies of whole requests are the only ones that are read.
@@ -222,28 +222,12 @@ fn log_point(
     let ios = times.len();
     let mean_ns = times.iter().map(|&ns| ns as f64).sum::<f64>() / ios as f64;
     let Quantiles { p50_ns, p95_ns, p99_ns } = Quantiles::of(&mut times)?;
-    let workload = Workload {
+    let figures = Figures {
         class,
-        size,
-        depth: 1,
-        write_share,
-        target_offset: Bytes::ZERO,
-        target_size: None,
-        filled: None,
-        distance: None,
-    };
-    let point = RunPoint {
-        run,
-        workload,
-        ios,
-        ignored: 0,
-        p50_ns,
-        p95_ns,
-        p99_ns,
-        mean_ns,
+        ios: ios as u64,
         ios_per_s: 1e9 / mean_ns,
-        write_amplification: None,
-        is_disturbed: false,
+        mean_ns,
+        percentiles_ns: [p50_ns, p95_ns, p99_ns],
     };
-    (p50_ns > 0.0 && size > Bytes::ZERO).then_some(point)
+    (p50_ns > 0.0 && size > Bytes::ZERO).then(|| figures.point(run, size, 1, write_share))
 }

@@ -10,15 +10,13 @@
 
 use flashlab_base::Bytes;
 
+use super::LITTLE_TOLERANCE;
 use super::document::{Document, Job};
 use super::job::{Entry, Figures};
 use crate::ModelError;
-use crate::run_points::{RunPoint, Workload};
+use crate::run_points::RunPoint;
 
-/// By how much the number in flight may differ from the one that the options say. Between two requests of a job without a queue
-/// passes the time that fio itself takes; 1 to 2 us, a tenth of the fastest disk's response.
-const LITTLE_TOLERANCE: f64 = 0.2;
-/// The same where the number of processes is taken from it.
+/// As [`LITTLE_TOLERANCE`], where the number of processes is taken from the number in flight.
 const COUNTED_TOLERANCE: f64 = 0.1;
 
 /// What fio measured.
@@ -218,32 +216,6 @@ impl Measurement {
         let all: u64 = figures.iter().map(|figures| figures.ios).sum();
         let writes = figures.iter().filter(|figures| matches!(figures.class, RandomWrite | SequentialWrite));
         let write_share = writes.map(|figures| figures.ios).sum::<u64>() as f64 / all.max(1) as f64;
-        let point = |figures: Figures| {
-            let Figures { class, ios, ios_per_s, mean_ns, percentiles_ns: [p50_ns, p95_ns, p99_ns] } =
-                figures;
-            RunPoint {
-                run,
-                workload: Workload {
-                    class,
-                    size,
-                    depth,
-                    write_share,
-                    target_offset: Bytes::ZERO,
-                    target_size: None,
-                    filled: None,
-                    distance: None,
-                },
-                ios: ios as usize,
-                ignored: 0,
-                p50_ns,
-                p95_ns,
-                p99_ns,
-                mean_ns,
-                ios_per_s,
-                write_amplification: None,
-                is_disturbed: false,
-            }
-        };
-        figures.into_iter().map(point).collect()
+        figures.into_iter().map(|figures| figures.point(run, size, depth, write_share)).collect()
     }
 }

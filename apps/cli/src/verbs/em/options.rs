@@ -172,7 +172,7 @@ impl InputOptions {
         Ok(RecordFormat::new(self.record, 0..self.record.0.min(8) as usize)?)
     }
 
-    /// The space that an algorithm needs: so many copies of its input, and what is measured.
+    /// The space that an algorithm needs: this number of copies of its input, and what is measured.
     pub fn space(&self, copies: u64) -> Result<Bytes> {
         let elements = self.elements()?;
         let length = elements.checked_mul(self.record.0).and_then(|length| length.checked_mul(copies));

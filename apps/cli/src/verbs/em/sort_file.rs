@@ -34,8 +34,6 @@ use crate::exit::Usage;
 use crate::interrupt::interrupt;
 use crate::output;
 
-/// The part of a file by which lines of text are recognised.
-const HEAD: Bytes = Bytes::kib(64);
 /// How many requests a file gets at a time at most.
 const DEPTH: u32 = 256;
 /// Files that are smaller are sorted without direct IO: they may not have a whole block.
@@ -124,7 +122,7 @@ impl SortFile {
 
     /// Says so where the records look like lines that the record's size cuts.
     fn warn_of_lines(&self, files: &Files) -> Result<()> {
-        let mut head = vec![0; files.length.0.min(HEAD.0) as usize];
+        let mut head = vec![0; files.length.0.min(flashlab_input::HEAD as u64) as usize];
         let read = files.input.read_exact_at(&mut head, 0);
         read.with_context(|| format!("cannot read {}", self.input.display()))?;
         if cuts_lines(&head, self.record.0 as usize) {

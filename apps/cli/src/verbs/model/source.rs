@@ -8,11 +8,10 @@ use flashlab_input::{FileContent, InputKind};
 use flashlab_model::{
     DeviceModel, FioPoints, MODEL_VERSION, ModelSource, RunPoint, fio_points, read_model, run_points,
 };
-use flashlab_report::shell_word;
 use flashlab_samples::RunFolder;
 
 use crate::exit::Usage;
-use crate::run_folder;
+use crate::{files, run_folder};
 
 /// The document in a run's folder.
 pub const DOCUMENT: &str = "model.json";
@@ -61,8 +60,7 @@ fn of_file(path: &Path) -> Result<DeviceModel> {
 
 /// The error for a file that holds something else.
 pub fn foreign(name: &str, content: FileContent) -> Usage {
-    let advice = content.advice(&shell_word(name)).map_or(String::new(), |advice| format!("; {advice}"));
-    Usage(format!("{name} holds {content}, and no model, no run and no output of fio{advice}"))
+    files::holds_other(name, content, "model, no run and no output of fio")
 }
 
 /// Whether what a file holds is fitted, and not measured as a device.

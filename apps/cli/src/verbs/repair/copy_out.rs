@@ -146,7 +146,9 @@ impl Copy<'_> {
             (FileKind::Regular, None) => {
                 copied.files += 1;
                 let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-                (ranges, copied.bytes) = self.data(files, entry, &made, copied.bytes)?;
+                let bytes;
+                (ranges, bytes) = copy_data(files, entry, &made)?;
+                copied.bytes += bytes;
                 Ok(())
             }
         });
@@ -167,23 +169,6 @@ impl Copy<'_> {
             Err(error) => Ok(Some(failed(error))),
             Ok(()) => Ok(Incomplete::of(entry, &ranges, files.page_size().0)),
         }
-    }
-
-    /// Copies the data of a file. What is missing becomes a hole.
-    fn data<D: Device>(
-        &self,
-        files: &mut SalvagedFiles<D>,
-        entry: &SalvagedEntry,
-        made: &File,
-        before: u64,
-    ) -> io::Result<(SalvagedRanges, u64)> {
-        let mut bytes = before;
-        made.set_len(entry.status.size.0)?;
-        let ranges = files.read(entry.status.id, |offset, data| {
-            bytes += data.len() as u64;
-            made.write_all_at(data, offset)
-        })?;
-        Ok((ranges, bytes))
     }
 
     fn set_extended(&self, path: &Path, extended: Vec<(Vec<u8>, Vec<u8>)>) -> io::Result<()> {
@@ -215,6 +200,21 @@ impl Copy<'_> {
         };
         Ok(utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
     }
+}
+
+/// Copies the data of a file, and counts its bytes. What is missing becomes a hole.
+fn copy_data<D: Device>(
+    files: &mut SalvagedFiles<D>,
+    entry: &SalvagedEntry,
+    made: &File,
+) -> io::Result<(SalvagedRanges, u64)> {
+    let mut bytes = 0;
+    made.set_len(entry.status.size.0)?;
+    let ranges = files.read(entry.status.id, |offset, data| {
+        bytes += data.len() as u64;
+        made.write_all_at(data, offset)
+    })?;
+    Ok((ranges, bytes))
 }
 
 impl Incomplete {

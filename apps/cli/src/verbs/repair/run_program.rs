@@ -32,7 +32,7 @@ use super::open_files::{control, open_files, work_while_idle};
 use super::program::MountedProgram;
 use super::volume_options::VolumeOptions;
 use crate::exit::{Refused, Usage};
-use crate::files::{Output, check_output, write_output};
+use crate::files::{Output, check_output, folder_of, write_output};
 use crate::interrupt::is_hangup_ignored;
 use crate::served_paths::check_control;
 
@@ -157,9 +157,10 @@ fn directory_of<'a>(path: &Path, managed: &'a [ManagedDirectory]) -> Option<&'a 
 
 /// The report is written beneath, where nobody who looks at the files sees it.
 fn refuse_report_within(report: &Path, managed: &[ManagedDirectory]) -> Result<()> {
-    let parent = report.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // A folder that cannot be found is refused when the file is made.
-    let (Ok(parent), Some(name)) = (parent.canonicalize(), report.file_name()) else { return Ok(()) };
+    let (Ok(parent), Some(name)) = (folder_of(report).canonicalize(), report.file_name()) else {
+        return Ok(());
+    };
     match directory_of(&parent.join(name), managed) {
         None => Ok(()),
         Some(directory) => bail!(Usage(format!(
