@@ -14,10 +14,6 @@ pub use measurement::FioPoints;
 
 use crate::ModelError;
 
-/// By how much the number of requests in flight may differ from the one that is stated. Between two requests of a job without a queue
-/// passes the time that fio itself takes; 1 to 2 us, a tenth of the fastest disk's response.
-const LITTLE_TOLERANCE: f64 = 0.2;
-
 /// The points of fio's output; `name` is its path, for the errors and because fio's names say what is in a log.
 ///
 /// # Errors

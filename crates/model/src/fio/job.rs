@@ -17,6 +17,9 @@ const ASYNCHRONOUS: [&str; 7] =
 /// `io_bytes / total_ios` and the size of the options may differ by this share: an IO that was still in flight when the job ended
 /// is counted by one of the two only.
 const SIZE_TOLERANCE: f64 = 0.01;
+/// By how much the number of requests in flight may differ from the one that is stated. Between two requests of a job without a queue
+/// passes the time that fio itself takes; 1 to 2 us, a tenth of the fastest disk's response.
+pub(super) const LITTLE_TOLERANCE: f64 = 0.2;
 /// fio's histogram ends at this value: whatever took longer is in its last bin (stat.h: 29 groups of 64 bins).
 const LAST_BIN_NS: f64 = 17_112_760_320.0;
 

@@ -13,8 +13,7 @@ use std::collections::BTreeMap;
 use flashlab_base::Bytes;
 use flashlab_sim::profile::ThroughputClass;
 
-use super::LITTLE_TOLERANCE;
-use super::job::Figures;
+use super::job::{Figures, LITTLE_TOLERANCE};
 use crate::ModelError;
 use crate::run_points::{Quantiles, RunPoint};
 

@@ -10,9 +10,8 @@
 
 use flashlab_base::Bytes;
 
-use super::LITTLE_TOLERANCE;
 use super::document::{Document, Job};
-use super::job::{Entry, Figures};
+use super::job::{Entry, Figures, LITTLE_TOLERANCE};
 use crate::ModelError;
 use crate::run_points::RunPoint;
 
