@@ -1,4 +1,4 @@
-//! The folders that verbs make: loss in them is never other figures in silence, and what was killed says that it is unfinished.
+//! The folders that verbs make: loss in them is never other figures in silence.
 //!
 //! Each file of each kind of folder is removed, copied under the next name, truncated, and changed in one bit. Then each verb that
 //! reads the folder refuses it with the name of a file, or prints what it prints for the whole folder.
@@ -12,10 +12,10 @@ use flashlab_samples::seal::LINE;
 use flashlab_samples::{FolderKind, RunFolder};
 
 use crate::file_arguments::end_in_time;
-use crate::support::{Directory, LONG_RUNS, Ran, SHORT_RUNS, SMALL_PROFILE, files_within};
+use crate::support::{Directory, LONG_RUNS, Ran, SHORT_RUNS, SMALL_PROFILE, files_within, program};
 
 /// Sweeps and fits of this profile end in a moment.
-const FIT: &[&str] = &[
+pub const FIT: &[&str] = &[
     "model",
     "fit",
     "sim:./small.toml",
@@ -30,7 +30,8 @@ const FIT: &[&str] = &[
 const INFER: &[&str] =
     &["infer", "sim:./small.toml", "--only", "read_cost_per_io,read_page_size", "--output", "inferred"];
 
-fn directory() -> Directory {
+/// With a small profile and a plan of short runs.
+pub fn directory() -> Directory {
     let directory = Directory::new();
     directory.write("small.toml", SMALL_PROFILE);
     directory.write("short.toml", SHORT_RUNS);
@@ -43,8 +44,8 @@ const SEGMENTS: usize = 2;
 /// What happens to a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Damage {
-    Removed,
     Doubled,
+    Removed,
     Truncated,
     Flipped,
 }
@@ -89,20 +90,12 @@ fn damage_each(directory: &Directory, folder: &str, seed: Seed, verbs: &[&[&str]
         for damage in [Damage::Removed, Damage::Doubled, Damage::Truncated, Damage::Flipped] {
             let mut copy = None;
             match damage {
-                Damage::Removed => fs::remove_file(&file).unwrap(),
                 Damage::Doubled => {
                     copy = next_name(&file);
                     let Some(copy) = &copy else { continue };
                     fs::write(copy, &intact).unwrap();
                 }
-                Damage::Truncated => {
-                    fs::write(&file, &intact[..prng.below(intact.len() as u64) as usize]).unwrap();
-                }
-                Damage::Flipped => {
-                    let mut flipped = intact.clone();
-                    flipped[prng.below(intact.len() as u64) as usize] ^= 1 << prng.below(8);
-                    fs::write(&file, flipped).unwrap();
-                }
+                _ => damage_file(&file, damage, &mut prng),
             }
             let named = copy.as_deref().unwrap_or(&file).file_name().unwrap().to_str().unwrap().to_owned();
             for (verb, before) in verbs.iter().zip(&whole) {
@@ -212,6 +205,63 @@ fn loss_in_an_inference() {
     lose_segments(&directory, "inferred", &["infer", "--replay", "inferred", "--output", "made"]);
 }
 
+/// The points that a kill left whole are measured again if they are damaged since; a damaged manifest of the sweep is refused.
+#[test]
+fn loss_in_a_killed_sweep() {
+    let directory = directory();
+    directory.write("long.toml", LONG_RUNS.replace("400ms", "2s"));
+    let sets = ["--set", "throughput.random_read.b_us_per_kb=1.0,2.0,3.0,4.0", "--plan", "long.toml"];
+    let sweep = |output| [&["sweep", "sim:./small.toml", "--output", output, "--json"][..], &sets].concat();
+    let straight = directory.succeeds(&sweep("straight"));
+    directory.start(&sweep("sweep")).until("1 of 4 are done").signal("KILL");
+    let mut prng = Prng::new(Seed(8));
+    let left = directory.path("left");
+    fs::rename(directory.path("sweep"), &left).unwrap();
+    // Segments are alike: two of them are enough.
+    let (mut segments, mut damaged): (Vec<PathBuf>, Vec<PathBuf>) =
+        files_within(&left).into_iter().partition(|file| is_segment(file));
+    segments.truncate(2);
+    damaged.append(&mut segments);
+    let (mut refused, mut continued) = (0, 0);
+    for file in damaged.iter().map(|file| file.strip_prefix(&left).unwrap()) {
+        for damage in [Damage::Removed, Damage::Truncated, Damage::Flipped] {
+            let _ = fs::remove_dir_all(directory.path("sweep"));
+            program("cp", &["-r", left.to_str().unwrap(), directory.path("sweep").to_str().unwrap()])
+                .unwrap();
+            damage_file(&directory.path("sweep").join(file), damage, &mut prng);
+            let ran = directory.flashlab(&sweep("sweep"));
+            match ran.code {
+                Some(0) => {
+                    assert_eq!(ran.out, straight.out, "{damage:?} {}: {ran}", file.display());
+                    continued += 1;
+                }
+                _ => {
+                    let is_named = ran.code == Some(2) && ran.err.contains("sweep");
+                    assert!(is_named, "{damage:?} {}: {ran}", file.display());
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(refused >= 2 && continued > 10, "{refused} refused, {continued} continued");
+}
+
+/// Damages a file in place.
+fn damage_file(file: &Path, damage: Damage, prng: &mut Prng) {
+    let intact = fs::read(file).unwrap();
+    match damage {
+        Damage::Removed => fs::remove_file(file).unwrap(),
+        Damage::Doubled => unreachable!("that makes another file"),
+        Damage::Truncated => fs::write(file, &intact[..prng.below(intact.len() as u64) as usize]).unwrap(),
+        Damage::Flipped => {
+            let mut flipped = intact;
+            let place = prng.below(flipped.len() as u64) as usize;
+            flipped[place] ^= 1 << prng.below(8);
+            fs::write(file, flipped).unwrap();
+        }
+    }
+}
+
 #[test]
 fn loss_in_recordings() {
     let directory = directory();
@@ -274,103 +324,4 @@ fn a_list_that_leads_out_of_the_folder() {
         assert!(ran.code == Some(2) && ran.err.contains("is no file of this folder"), "{named}: {ran}");
         assert_eq!(fs::read(directory.path("precious")).unwrap(), b"precious");
     }
-}
-
-/// Whether a verb says that the folder is unfinished, in a refusal or in a warning.
-fn says_unfinished(directory: &Directory, verb: &[&str], code: i32) {
-    let ran = directory.flashlab(verb);
-    assert_eq!(ran.code, Some(code), "{verb:?}: {ran}");
-    assert!((ran.err + &ran.out).contains("unfinished"), "{verb:?}");
-}
-
-#[test]
-fn a_killed_fit_is_refused_by_those_who_would_predict_from_a_part_of_it() {
-    let directory = directory();
-    let mut prng = Prng::new(Seed(7));
-    for _ in 0..2 {
-        let _ = fs::remove_dir_all(directory.path("fitted"));
-        let count = 2 + prng.below(12) as usize;
-        directory.start(FIT).until_runs("fitted", count).signal("KILL");
-        says_unfinished(&directory, &["model", "fit", "fitted", "--output", "made"], 2);
-        says_unfinished(&directory, &["model", "tune", "fitted", "--for", "postgresql"], 2);
-        says_unfinished(&directory, &["model", "twin", "fitted", "--output", "twin.toml"], 2);
-        says_unfinished(&directory, &["sim", "run", "sim:./small.toml", "--trace", "fitted"], 2);
-        says_unfinished(&directory, &["report", "fitted"], 0);
-        let resumed = directory.flashlab(&["resume", "fitted"]);
-        assert!(resumed.code == Some(2) && resumed.err.contains("run its command again"), "{resumed}");
-    }
-    // Without a name for its folder.
-    directory.succeeds(&FIT[..FIT.len() - 2]);
-}
-
-#[test]
-fn a_killed_sweep_is_continued_by_the_same_command() {
-    let directory = directory();
-    directory.write("long.toml", LONG_RUNS.replace("400ms", "20s"));
-    let sweep = |output| {
-        let sets = ["--set", "throughput.random_read.b_us_per_kb=1.0,2.0,3.0,4.0", "--plan", "long.toml"];
-        [&["sweep", "sim:./small.toml", "--output", output, "--json"][..], &sets].concat()
-    };
-    let straight = directory.succeeds(&sweep("straight"));
-    directory.start(&sweep("sweep")).until("1 of 4 are done").signal("KILL");
-    says_unfinished(&directory, &["report", "sweep"], 2);
-    let other = [&sweep("sweep")[..], &["--seed", "7"]].concat();
-    let refused = directory.flashlab(&other);
-    assert!(refused.code == Some(2) && refused.err.contains("of another sweep"), "{refused}");
-    let continued = directory.succeeds(&sweep("sweep"));
-    assert!(continued.err.contains("continuing the sweep in sweep"), "{continued}");
-    assert_eq!(continued.out, straight.out);
-    let again = directory.flashlab(&sweep("sweep"));
-    assert!(again.code == Some(2) && again.err.contains("already exists"), "{again}");
-}
-
-#[test]
-fn a_killed_inference_and_killed_recordings_say_so() {
-    let directory = directory();
-    directory.start(&["infer", "sim:./small.toml", "--output", "inferred"]).until("group 4").signal("KILL");
-    says_unfinished(&directory, &["report", "inferred"], 0);
-    says_unfinished(&directory, &["infer", "--replay", "inferred", "--output", "made"], 2);
-    says_unfinished(&directory, &["model", "fit", "inferred", "--output", "made"], 2);
-    directory.succeeds(&["resume", "inferred"]);
-    let report = directory.succeeds(&["report", "inferred"]);
-    assert!(!(report.err + &report.out).contains("unfinished"));
-
-    directory.write("long.toml", LONG_RUNS.replace("400ms", "2000s"));
-    directory
-        .start(&["sim", "run", "sim:./small.toml", "--plan", "long.toml", "--output", "recorded"])
-        .until_runs("recorded", 2)
-        .signal("KILL");
-    says_unfinished(&directory, &["report", "recorded"], 0);
-    says_unfinished(&directory, &["sim", "run", "sim:./small.toml", "--trace", "recorded"], 2);
-    let resumed = directory.flashlab(&["resume", "recorded"]);
-    assert!(resumed.code == Some(2) && resumed.err.contains("run its command again"), "{resumed}");
-}
-
-#[test]
-fn the_next_start_names_what_a_kill_left() {
-    let directory = directory();
-    directory.write("long.toml", LONG_RUNS.replace("400ms", "2000s"));
-    let run = ["sim", "run", "sim:./small.toml", "--plan", "long.toml", "--output", "flashlab-runs/killed"];
-    directory.start(&run).until_runs("flashlab-runs/killed", 1).signal("KILL");
-    // No process has this number: it is above the kernel's limit.
-    directory.write("comparison.html.99999999.part", "half");
-    let ran = directory.succeeds(&["run", "short.toml", "sim:./small.toml", "--quick"]);
-    assert!(ran.err.contains("flashlab-runs/killed is unfinished: "), "{ran}");
-    directory.succeeds(&["run", "short.toml", "sim:./small.toml", "--quick", "--output", "one"]);
-    directory.succeeds(&[
-        "run",
-        "short.toml",
-        "sim:./small.toml",
-        "--quick",
-        "--seed",
-        "2",
-        "--output",
-        "two",
-    ]);
-    let ran = directory.succeeds(&["compare", "one", "two"]);
-    assert!(ran.err.contains("comparison.html.99999999.part was left by a flashlab"), "{ran}");
-    directory.write("volume.99999999.part", "half");
-    let ran = directory.succeeds(&["repair", "create", "volume", "--size", "16MiB", "--segment", "256KiB"]);
-    assert!(ran.err.contains("volume.99999999.part was left by a flashlab"), "{ran}");
-    assert!(!directory.names().iter().any(|name| name.ends_with(".part") && !name.contains("99999999")));
 }

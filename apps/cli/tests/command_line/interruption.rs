@@ -1,8 +1,11 @@
 //! Ctrl-C, SIGTERM and SIGKILL during a run: nothing is left behind, nothing measured is lost, and the run
-//! can be resumed.
+//! can be resumed. What was killed says that it is unfinished.
 
 use std::fs;
 
+use flashlab_base::{Prng, Seed};
+
+use crate::folders::{self, FIT};
 use crate::support::{Directory, LONG_RUNS, Ran};
 
 fn directory() -> Directory {
@@ -233,4 +236,103 @@ fn on_a_simulated_device_the_figures_are_those_of_a_run_without_interruption() {
         files.iter().map(named).collect::<Vec<_>>()
     };
     assert!(samples("run") == samples("straight"), "the samples are the same to the byte");
+}
+
+/// Whether a verb says that the folder is unfinished, in a refusal or in a warning.
+fn says_unfinished(directory: &Directory, verb: &[&str], code: i32) {
+    let ran = directory.flashlab(verb);
+    assert_eq!(ran.code, Some(code), "{verb:?}: {ran}");
+    assert!((ran.err + &ran.out).contains("unfinished"), "{verb:?}");
+}
+
+#[test]
+fn a_killed_fit_is_refused_by_those_who_would_predict_from_a_part_of_it() {
+    let directory = folders::directory();
+    let mut prng = Prng::new(Seed(7));
+    for _ in 0..2 {
+        let _ = fs::remove_dir_all(directory.path("fitted"));
+        let count = 2 + prng.below(12) as usize;
+        directory.start(FIT).until_runs("fitted", count).signal("KILL");
+        says_unfinished(&directory, &["model", "fit", "fitted", "--output", "made"], 2);
+        says_unfinished(&directory, &["model", "tune", "fitted", "--for", "postgresql"], 2);
+        says_unfinished(&directory, &["model", "twin", "fitted", "--output", "twin.toml"], 2);
+        says_unfinished(&directory, &["sim", "run", "sim:./small.toml", "--trace", "fitted"], 2);
+        says_unfinished(&directory, &["report", "fitted"], 0);
+        let resumed = directory.flashlab(&["resume", "fitted"]);
+        assert!(resumed.code == Some(2) && resumed.err.contains("run its command again"), "{resumed}");
+    }
+    // Without a name for its folder.
+    directory.succeeds(&FIT[..FIT.len() - 2]);
+}
+
+#[test]
+fn a_killed_sweep_is_continued_by_the_same_command() {
+    let directory = folders::directory();
+    directory.write("long.toml", LONG_RUNS.replace("400ms", "20s"));
+    let sweep = |output| {
+        let sets = ["--set", "throughput.random_read.b_us_per_kb=1.0,2.0,3.0,4.0", "--plan", "long.toml"];
+        [&["sweep", "sim:./small.toml", "--output", output, "--json"][..], &sets].concat()
+    };
+    let straight = directory.succeeds(&sweep("straight"));
+    directory.start(&sweep("sweep")).until("1 of 4 are done").signal("KILL");
+    says_unfinished(&directory, &["report", "sweep"], 2);
+    let other = [&sweep("sweep")[..], &["--seed", "7"]].concat();
+    let refused = directory.flashlab(&other);
+    assert!(refused.code == Some(2) && refused.err.contains("of another sweep"), "{refused}");
+    let continued = directory.succeeds(&sweep("sweep"));
+    assert!(continued.err.contains("continuing the sweep in sweep"), "{continued}");
+    assert_eq!(continued.out, straight.out);
+    let again = directory.flashlab(&sweep("sweep"));
+    assert!(again.code == Some(2) && again.err.contains("already exists"), "{again}");
+}
+
+#[test]
+fn a_killed_inference_and_killed_recordings_say_so() {
+    let directory = folders::directory();
+    directory.start(&["infer", "sim:./small.toml", "--output", "inferred"]).until("group 4").signal("KILL");
+    says_unfinished(&directory, &["report", "inferred"], 0);
+    says_unfinished(&directory, &["infer", "--replay", "inferred", "--output", "made"], 2);
+    says_unfinished(&directory, &["model", "fit", "inferred", "--output", "made"], 2);
+    directory.succeeds(&["resume", "inferred"]);
+    let report = directory.succeeds(&["report", "inferred"]);
+    assert!(!(report.err + &report.out).contains("unfinished"));
+
+    directory.write("long.toml", LONG_RUNS.replace("400ms", "2000s"));
+    directory
+        .start(&["sim", "run", "sim:./small.toml", "--plan", "long.toml", "--output", "recorded"])
+        .until_runs("recorded", 2)
+        .signal("KILL");
+    says_unfinished(&directory, &["report", "recorded"], 0);
+    says_unfinished(&directory, &["sim", "run", "sim:./small.toml", "--trace", "recorded"], 2);
+    let resumed = directory.flashlab(&["resume", "recorded"]);
+    assert!(resumed.code == Some(2) && resumed.err.contains("run its command again"), "{resumed}");
+}
+
+#[test]
+fn the_next_start_names_what_a_kill_left() {
+    let directory = folders::directory();
+    directory.write("long.toml", LONG_RUNS.replace("400ms", "2000s"));
+    let run = ["sim", "run", "sim:./small.toml", "--plan", "long.toml", "--output", "flashlab-runs/killed"];
+    directory.start(&run).until_runs("flashlab-runs/killed", 1).signal("KILL");
+    // No process has this number: it is above the kernel's limit.
+    directory.write("comparison.html.99999999.part", "half");
+    let ran = directory.succeeds(&["run", "short.toml", "sim:./small.toml", "--quick"]);
+    assert!(ran.err.contains("flashlab-runs/killed is unfinished: "), "{ran}");
+    directory.succeeds(&["run", "short.toml", "sim:./small.toml", "--quick", "--output", "one"]);
+    directory.succeeds(&[
+        "run",
+        "short.toml",
+        "sim:./small.toml",
+        "--quick",
+        "--seed",
+        "2",
+        "--output",
+        "two",
+    ]);
+    let ran = directory.succeeds(&["compare", "one", "two"]);
+    assert!(ran.err.contains("comparison.html.99999999.part was left by a flashlab"), "{ran}");
+    directory.write("volume.99999999.part", "half");
+    let ran = directory.succeeds(&["repair", "create", "volume", "--size", "16MiB", "--segment", "256KiB"]);
+    assert!(ran.err.contains("volume.99999999.part was left by a flashlab"), "{ran}");
+    assert!(!directory.names().iter().any(|name| name.ends_with(".part") && !name.contains("99999999")));
 }
