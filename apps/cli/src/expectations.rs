@@ -67,7 +67,7 @@ impl ExpectationOptions {
         }
         if let Some(path) = step_summary().filter(|_| self.github_summary) {
             let path = Path::new(&path);
-            let is_new = !path.exists();
+            let is_new = path.symlink_metadata().is_err();
             files::append(path).context("--github-summary")?;
             if is_new {
                 let _ = std::fs::remove_file(path);

@@ -225,8 +225,17 @@ pub fn create_log(file: &Path) -> Result<File> {
 /// Opens a text file of another program, to which text is added. What it contains stays.
 pub fn append(file: &Path) -> Result<File> {
     refuse_kind(file)?;
-    // A file that is used as a disk or swap space, or carries a volume, is no text.
+    let is_link = fs::symlink_metadata(file).is_ok_and(|found| found.is_symlink());
+    if is_link && fs::metadata(file).is_err() {
+        bail!(Usage(format!("{} is a link to a file that does not exist: name a file", file.display())));
+    }
     if fs::metadata(file).is_ok_and(|found| found.is_file()) {
+        let head = head_of(file).map_err(|error| failed(file, &error))?;
+        if !is_text(&head) {
+            let (file, holds) = (file.display(), FileContent::of(&head));
+            bail!(Refused(format!("{file} holds {holds}, to which no text is added: name a file of text")));
+        }
+        // A file that is used as a disk or swap space, or carries a volume, is no text either.
         let inspection = flashlab_host::inspect(file)?;
         let mut refusals = inspection.refusals;
         // The program that shows the text may have it open.
@@ -314,16 +323,27 @@ fn failed(file: &Path, error: &std::io::Error) -> anyhow::Error {
     }
 }
 
+/// The first bytes of a regular file.
+fn head_of(file: &Path) -> std::io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(file)?.take(HEAD).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// Whether a file that begins with this is a text. A character at the end of the head may be cut.
+fn is_text(head: &[u8]) -> bool {
+    let is_utf8 = std::str::from_utf8(head).map_or_else(|error| error.error_len().is_none(), |_| true);
+    is_utf8 && !head.contains(&0)
+}
+
 /// Refuses to replace a file that is not an earlier output of this kind.
 fn check_replaced(file: &Path, kind: Output) -> Result<()> {
-    let mut head = Vec::new();
-    let read = File::open(file).and_then(|opened| opened.take(HEAD).read_to_end(&mut head));
-    match read {
+    let head = match head_of(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(file, &error)),
-        Ok(_) if head.is_empty() || kind.is_head(&head) => return Ok(()),
-        Ok(_) => {}
-    }
+        Ok(head) if head.is_empty() || kind.is_head(&head) => return Ok(()),
+        Ok(head) => head,
+    };
     let (file, name, holds) = (file.display(), kind.name(), FileContent::of(&head));
     bail!(Refused(match kind {
         Output::Settings => format!("{file} exists and holds {holds}: choose another file"),

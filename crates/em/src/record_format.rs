@@ -44,7 +44,7 @@ impl RecordFormat {
     pub fn new(size: Bytes, key: Range<usize>) -> Result<RecordFormat, EmError> {
         let refuse = |reason: String| Err(EmError::Parameter(reason));
         if size == Bytes::ZERO || size > RECORD_MAX {
-            return refuse(format!("a record has 1 byte to {RECORD_MAX}, not {size}"));
+            return refuse(format!("a record has 1 byte to {RECORD_MAX}, not {} B", size.0));
         }
         if key.is_empty() || key.end as u64 > size.0 {
             let (start, end) = (key.start, key.end);

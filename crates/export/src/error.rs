@@ -85,13 +85,18 @@ fn content(carries: &str) -> String {
 
 /// A file that somebody filled is not offered for overwriting.
 fn overwriting(carries: &str) -> &'static str {
-    if carries.is_empty() { ", or --overwrite-file: its beginning is blank" } else { "" }
+    if carries.is_empty() {
+        ", or --overwrite-file, if nothing behind its beginning is needed: the beginning is blank"
+    } else {
+        ""
+    }
 }
 
 fn control_socket_advice(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::AddrInUse => {
-            "another server listens there, or it is no socket: give another --control path".to_owned()
+            "something of that name exists that no killed server left: another server listens there, or it is no socket; \
+             give another --control path".to_owned()
         }
         _ => error.to_string(),
     }

@@ -26,6 +26,13 @@ pub(crate) struct Mount {
     pub(crate) source_device: Option<DeviceNumber>,
 }
 
+impl Mount {
+    /// Whether it is a file system of this device.
+    pub(crate) fn is_of(&self, device: DeviceNumber) -> bool {
+        self.number == device || self.source_device == Some(device)
+    }
+}
+
 /// A swap area.
 #[derive(Clone, Debug)]
 pub(crate) struct Swap {

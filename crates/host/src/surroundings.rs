@@ -136,7 +136,7 @@ impl Surroundings {
     fn mounts_of(&self, device: &BlockDevice, refusals: &mut Vec<Refusal>) {
         let number = device.number();
         for mount in &self.mounts {
-            if mount.number == number || mount.source_device == Some(number) {
+            if mount.is_of(number) {
                 let point = mount.point.display();
                 refusals.push(Refusal::new(
                     Reason::Mounted,
@@ -164,11 +164,13 @@ impl Surroundings {
         }
         for other in &self.loops {
             if other.node == Some(node) && !above.contains(&other.device) {
-                refusals.push(Refusal::new(
-                    Reason::Loop,
-                    format!("/dev/{} serves from {}", other.name, other.file.display()),
-                    format!("detach it (`losetup -d /dev/{}`), if nothing needs it", other.name),
-                ));
+                let mut what = format!("/dev/{} serves from {}", other.name, other.file.display());
+                let mut advice = format!("detach it (`losetup -d /dev/{}`), if nothing needs it", other.name);
+                if let Some(mount) = self.mounts.iter().find(|mount| mount.is_of(other.device)) {
+                    what += &format!(", and is mounted on {}", mount.point.display());
+                    advice = format!("unmount it (`umount {}`), then {advice}", mount.point.display());
+                }
+                refusals.push(Refusal::new(Reason::Loop, what, advice));
             }
         }
     }

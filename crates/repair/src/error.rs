@@ -12,7 +12,7 @@ use thiserror::Error;
 pub enum RepairError {
     /// The device carries no volume.
     #[error(
-        "there is no flashlab volume: no copy of the superblock has its magic number; `flashlab repair create` makes one"
+        "there is no flashlab volume: no copy of the superblock has its magic number; name a file or device that has one (`flashlab repair create FILE` makes one, in a new file)"
     )]
     NoVolume,
     /// There are superblocks, and none is as it was written.

@@ -30,7 +30,7 @@ pub enum SamplesError {
     },
     /// The name for the folder of a new run is taken.
     #[error(
-        "{} already exists: choose another name with --output; flashlab resume continues a run of bench, run or infer",
+        "{} already exists: choose another name with --output (an unfinished run of bench, run or infer: flashlab resume continues it)",
         path.display()
     )]
     Exists {

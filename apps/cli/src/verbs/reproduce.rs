@@ -45,8 +45,12 @@ impl Reproduce {
             );
         }
         if let Some(folder) = &self.pictures {
-            fs::create_dir_all(folder)
-                .map_err(|error| Usage(format!("cannot make the folder {}: {error}", folder.display())))?;
+            fs::create_dir_all(folder).map_err(|error| {
+                Usage(format!(
+                    "cannot make the folder {}: {error}; give another --pictures",
+                    folder.display()
+                ))
+            })?;
         }
         let mut figures = Vec::new();
         for reproduction in chosen {

@@ -91,7 +91,10 @@ fn what_cannot_be_sorted_is_refused_and_leaves_everything_as_it_was() {
     assert_eq!(refused("in", "nowhere/out", &[]), "flashlab: nowhere is no directory: make it first");
     assert!(refused("missing", "out", &[]).starts_with("flashlab: cannot read missing: "));
     assert!(refused(".", "out", &[]).ends_with("Is a directory (os error 21); give a file of records"));
-    assert!(refused("in", "out", &["--memory", "16KiB"]).contains("a sort with a fan-in of 2 needs "));
+    assert!(
+        refused("in", "out", &["--memory", "16KiB"])
+            .contains("a sort of such records with a fan-in of 2 needs ")
+    );
     assert!(
         refused("in", "out", &["--key", "9..17"]).contains("the key 9..17 is not within a record of 16 B")
     );

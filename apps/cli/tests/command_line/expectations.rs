@@ -120,6 +120,29 @@ fn a_step_summary_that_cannot_be_written_is_reported_before_anything_is_measured
     assert_eq!(directory.names(), Vec::<String>::new(), "nothing is left behind");
 }
 
+/// A summary is a text: what is none stays as it is, and no file is made where another one's link leads.
+#[test]
+fn a_step_summary_is_added_to_a_text_alone() {
+    let directory = Directory::new();
+    directory.write("data", b"SQLite format 3\0");
+    directory.write("notes.md", "# n\u{f6}tes\n");
+    std::os::unix::fs::symlink("gone", directory.path("link")).unwrap();
+    directory.succeeds(&with(&BENCH, &["run"]));
+    let summary = |name: &str| {
+        let mut command =
+            directory.command(&["report", "run", "--expect", "RW.p50 < 1s", "--github-summary"]);
+        directory.ran(command.env("GITHUB_STEP_SUMMARY", directory.path(name)).output().unwrap())
+    };
+    let refused = summary("data");
+    assert!(refused.code == Some(3) && refused.err.contains("to which no text is added"), "{refused}");
+    assert_eq!(fs::read(directory.path("data")).unwrap(), b"SQLite format 3\0");
+    let dangling = summary("link");
+    assert!(dangling.code == Some(2) && dangling.err.contains("a file that does not exist"), "{dangling}");
+    assert!(!directory.path("gone").exists() && directory.path("link").symlink_metadata().is_ok());
+    assert_eq!(summary("notes.md").code, Some(0));
+    assert!(fs::read_to_string(directory.path("notes.md")).unwrap().starts_with("# n\u{f6}tes\n"));
+}
+
 #[test]
 fn outputs_replace_nothing_but_outputs_of_the_same_kind() {
     let directory = Directory::new();

@@ -81,6 +81,9 @@ fn a_device_gives_its_parameters_back_and_other_software_gets_its_settings() {
     assert_eq!(refused.code, Some(2), "{refused}");
     assert!(refused.err.contains("at depth 1000 are beyond what was measured, 1 to 8, and"), "{refused}");
 
+    directory.write("taken", "notes");
+    let taken = directory.flashlab(&["model", "fit", "fitted", "--output", "taken"]);
+    assert!(taken.code == Some(2) && taken.err.contains("taken is no folder"), "{taken}");
     directory.succeeds(&["model", "tune", "fitted", "--for", "sim", "--output", "twin.toml"]);
     directory.succeeds(&["sim", "show", "./twin.toml"]);
     let postgresql = directory.succeeds(&["model", "tune", "fitted", "--for", "postgresql"]);

@@ -251,7 +251,7 @@ impl SortTask {
         let mut sizes = (1..).map(|blocks| self.memory.round_down(block) + Bytes(blocks * block.0));
         let needed = sizes.find(suffices).unwrap_or(self.memory);
         EmError::Memory {
-            purpose: "a sort with a fan-in of 2",
+            purpose: "a sort of such records with a fan-in of 2",
             needed,
             left: self.memory,
             limit: self.memory,
@@ -462,6 +462,6 @@ mod tests {
             "100 bytes are not a multiple of the record of 16 bytes: the last record has 4 bytes"
         );
         let error = task(Bytes::mib(1), Bytes::kib(8), SortMethod::Sorting).plan(None).unwrap_err();
-        assert!(error.to_string().starts_with("a sort with a fan-in of 2 needs "), "{error}");
+        assert!(error.to_string().starts_with("a sort of such records with a fan-in of 2 needs "), "{error}");
     }
 }

@@ -15,6 +15,7 @@ use flashlab_plan::Plan;
 use flashlab_samples::{FolderKind, RunFolder};
 
 use crate::arguments::JsonOption;
+use crate::exit::Usage;
 use crate::verbs::model::measuring::{Measuring, MeasuringOptions};
 use crate::verbs::model::{show, source};
 use crate::{files, output, target};
@@ -41,11 +42,14 @@ impl Fit {
         let content =
             path.as_deref().filter(|path| path.is_file()).and_then(|path| FileContent::of_file(path).ok());
         if let Some(path) = path.filter(|path| path.is_dir() || content.is_some_and(source::is_measurement)) {
-            let model = source::fitted(&path)?;
             let folder = self.measuring.on.output.clone().unwrap_or_else(|| match path.is_dir() {
                 true => path.clone(),
                 false => PathBuf::from("."),
             });
+            if folder.symlink_metadata().is_ok() && !folder.is_dir() {
+                bail!(Usage(format!("{} is no folder: give another --output", folder.display())));
+            }
+            let model = source::fitted(&path)?;
             let (document, page) = write(&model, &folder)?;
             return self.print(&model, &document, &folder, &page);
         }
@@ -80,7 +84,9 @@ impl Fit {
 /// Writes the model's document and its page into a folder.
 fn write(model: &DeviceModel, folder: &Path) -> Result<(ModelDocument, PathBuf)> {
     let document = ModelDocument::of(model);
-    std::fs::create_dir_all(folder)?;
+    std::fs::create_dir_all(folder).map_err(|error| {
+        Usage(format!("cannot make the folder {}: {error}; give another --output", folder.display()))
+    })?;
     let page = folder.join(PAGE);
     files::check_output(&page, files::Output::Page)?;
     files::check_output(&folder.join(source::DOCUMENT), files::Output::Model)?;

@@ -1,5 +1,6 @@
 //! `flashlab model twin`: a profile of the simulator from a measured run.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -48,7 +49,9 @@ impl Twin {
     /// Fits the twin, writes its profile, and says how well it serves the run's requests.
     pub fn run(self) -> Result<()> {
         files::check_output(&self.output, files::Output::Profile)?;
-        if self.output.exists() && !self.overwrite {
+        // Nothing is lost in a pipe or /dev/null, nor in an empty file.
+        let is_filled = fs::metadata(&self.output).is_ok_and(|found| found.is_file() && found.len() > 0);
+        if is_filled && !self.overwrite {
             let file = self.output.display();
             bail!(Usage(format!(
                 "{file} exists and holds a profile, which would be lost: give another --output; --overwrite replaces it"
