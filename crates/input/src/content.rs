@@ -78,12 +78,14 @@ pub enum FileContent {
 }
 
 /// Formats with magic bytes at their start.
-const MAGIC: [(&[u8], FileContent); 14] = [
+const MAGIC: [(&[u8], FileContent); 15] = [
     (b"PAR1", FileContent::Parquet),
     (b"FLASHSIM", FileContent::State),
     (b"FLGRAPH\0", FileContent::Graph),
     (b"FLREPAIR", FileContent::Volume),
     (b"%%MatrixMarket", FileContent::MatrixMarket),
+    // As networkrepository.com writes it.
+    (b"%MatrixMarket", FileContent::MatrixMarket),
     (b"<!DOCTYPE html>", FileContent::Page),
     (b"\x28\xB5\x2F\xFD", FileContent::Compressed("zstd")),
     (b"\xFD7zXZ\0", FileContent::Compressed("xz")),
@@ -342,6 +344,7 @@ mod tests {
         (b"FLGRAPH\0\x01\0\0\0", FileContent::Graph),
         (b"% a comment\n4 6\n2 3 4\n1 3 4\n", FileContent::Numbers),
         (b"%%MatrixMarket matrix coordinate pattern symmetric\n", FileContent::MatrixMarket),
+        (b"%MatrixMarket matrix coordinate pattern symmetric\n", FileContent::MatrixMarket),
         (b"FLREPAIR\x01", FileContent::Volume),
         (b"<!DOCTYPE html><html>", FileContent::Page),
         (b"\x28\xB5\x2F\xFD\0", FileContent::Compressed("zstd")),

@@ -12,6 +12,8 @@ mod options;
 
 pub use measurement::FioPoints;
 
+use flashlab_input::FileContent;
+
 use crate::ModelError;
 
 /// The points of fio's output; `name` is its path, for the errors and because fio's names say what is in a log.
@@ -19,12 +21,11 @@ use crate::ModelError;
 /// # Errors
 /// When it is none, or of another version, or when none of its jobs can be used; the reasons are in the error.
 pub fn fio_points(text: &str, name: &str) -> Result<FioPoints, ModelError> {
-    // fio's messages and its text for people may stand before the JSON, but a log is numbers only.
-    let is_log = text.trim_start().starts_with(|c: char| c.is_ascii_digit())
-        && !text.contains("\"fio version\"")
-        && !text.contains(";fio-");
-    match is_log {
-        true => Ok(FioPoints { points: log::log_points(text, name)?, notes: Vec::new() }),
-        false => measurement::json_points(text, name),
+    match FileContent::of(text.as_bytes()) {
+        FileContent::FioLog => Ok(FioPoints { points: log::log_points(text, name)?, notes: Vec::new() }),
+        FileContent::FioJson => measurement::json_points(text, name),
+        content => Err(ModelError::Input(format!(
+            "{name}: holds {content}, and no JSON or log of fio: make it with fio --output-format=json --output=FILE"
+        ))),
     }
 }

@@ -24,7 +24,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use flashlab_input::InputKind;
+use flashlab_input::{FileContent, InputKind};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
@@ -175,6 +175,10 @@ impl RunFolder {
             return Err(SamplesError::Folder { path: path.clone(), message });
         }
         let text = regular_file::text(&file, InputKind::DOCUMENT)?;
+        let content = FileContent::of(text.as_bytes());
+        if content.is_foreign() && !matches!(content, FileContent::RunDocument | FileContent::Json) {
+            return Err(SamplesError::format(&file, format!("holds {content}, and no manifest of a run")));
+        }
         // The version is read first: a manifest of another version may have other fields.
         #[derive(Deserialize)]
         #[serde(expecting = "the manifest of a run")]

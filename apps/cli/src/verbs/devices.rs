@@ -60,14 +60,15 @@ fn lines(inspection: &Inspection) -> String {
         (None, Some(serial)) => format!("model not known, serial number {serial}"),
         (None, None) => "model and serial number not known".to_owned(),
     };
+    // The model name comes from the device.
+    let known = printable(&known);
     let mut text =
         format!("{:<16} {:>10}  {known}\n", inspection.path.display(), identity.capacity.to_string());
     if inspection.refusals.is_empty() {
         text += "    would be measured after you consent to losing its data\n";
     }
     for refusal in &inspection.refusals {
-        text += &format!("    refused: {}\n             {}\n", refusal.finding, refusal.remedy);
+        text += &format!("    refused: {}\n             {}\n", printable(&refusal.finding), refusal.remedy);
     }
-    // The model name comes from the device, so control characters are removed.
-    text.lines().map(|line| printable(line) + "\n").collect()
+    text
 }

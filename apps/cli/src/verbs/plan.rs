@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use flashlab_plan::{Choice, Plan};
+use flashlab_report::printable;
 use serde::Serialize;
 
 use crate::arguments::{JsonOption, TableOptions};
@@ -124,7 +125,7 @@ fn describe(plan: &Plan, json: bool) -> Result<()> {
     }
     let mut text = match plan.title.as_str() {
         "" => format!("{}\n", plan.name),
-        title => format!("{}: {title}\n", plan.name),
+        title => format!("{}: {}\n", plan.name, printable(title)),
     };
     for experiment in &plan.experiments {
         let runs: Vec<String> = experiment.runs(Choice::Full).map(|(value, _)| value.label).collect();

@@ -213,3 +213,38 @@ fn a_file_that_ends_within_a_block_is_measured_up_to_it_and_holes_are_warned_of(
     let ran = directory.flashlab(&fit);
     assert!(ran.err.contains("were holes that were never written"), "{ran}");
 }
+
+#[test]
+fn a_graph_and_a_manifest_are_recognised_as_every_other_file() {
+    let directory = Directory::new();
+    let fio = "{\n  \"fio version\" : \"fio-3.33\",\n  \"jobs\" : []\n}\n";
+    directory.write("k4.graph", "4 6\n2 3 4\n1 3 4\n1 2 4\n1 2 3\n");
+    directory.write("bio.mtx", "%MatrixMarket matrix coordinate pattern symmetric\n2 2 1\n2 1\n");
+    directory.write("fio.json", fio);
+    for (file, holds) in [
+        (
+            "k4.graph",
+            "k4.graph holds lines of whole numbers, as a METIS graph or an edge list, and no graph file; `flashlab em graph edges",
+        ),
+        ("bio.mtx", "bio.mtx holds a matrix of MatrixMarket, and no graph file; `flashlab em graph edges"),
+        (
+            "fio.json",
+            "fio.json holds JSON output of fio, and no graph file; `flashlab model fit fio.json` reads it",
+        ),
+    ] {
+        let ran = directory.flashlab(&["em", "run", "bfs", "sim:hama", "--graph", file]);
+        assert!(ran.code == Some(2) && ran.err.contains(holds), "{file}: {:?} {}", ran.code, ran.err);
+    }
+    // The one `%` is how networkrepository.com begins its matrices.
+    directory.succeeds(&["em", "graph", "edges", "bio", "--from", "bio.mtx"]);
+    directory.succeeds(&["em", "run", "bfs", "sim:hama", "--graph", "bio"]);
+    std::fs::create_dir(directory.path("run")).unwrap();
+    directory.write("run/manifest.json", fio);
+    for verb in
+        [&["report", "run"][..], &["resume", "run"], &["compare", "run", "run"], &["model", "fit", "run"]]
+    {
+        let ran = directory.flashlab(verb);
+        let says = ran.err.contains("run/manifest.json: holds JSON output of fio, and no manifest of a run");
+        assert!(ran.code == Some(2) && says, "{verb:?}: {:?} {}", ran.code, ran.err);
+    }
+}

@@ -57,27 +57,42 @@ const PRINTING: &[(&str, bool)] = &[
     ("live status @missing", false),
 ];
 
-#[test]
-fn no_verb_prints_what_a_terminal_would_execute() {
+/// Runs all verbs with names that begin with `begin` and titles that have `escaped`, and lists those that print what `is_wrong`, or that end in
+/// another way than they should.
+fn wrong(begin: &str, escaped: &str, is_wrong: impl Fn(&str, &str) -> bool) -> String {
     let directory = Directory::new();
-    let escaped = r"Small\u001b[31m\u0007\u009b2J\u202e\r";
     let profile = SMALL_PROFILE.replace("\"Small\"", &format!("\"{escaped}\""));
     directory
-        .write(&format!("{COMMANDS}profile.toml"), profile.replace("\"a test\"", &format!("\"{escaped}\"")));
-    directory.write(
-        &format!("{COMMANDS}plan.toml"),
-        SHORT_RUNS.replace("\"Short runs\"", &format!("\"{escaped}\"")),
-    );
+        .write(&format!("{begin}profile.toml"), profile.replace("\"a test\"", &format!("\"{escaped}\"")));
+    directory
+        .write(&format!("{begin}plan.toml"), SHORT_RUNS.replace("\"Short runs\"", &format!("\"{escaped}\"")));
     let mut wrong = String::new();
     for &(command, succeeds) in PRINTING {
-        let words: Vec<String> = command.split(' ').map(|word| word.replace('@', COMMANDS)).collect();
+        let words: Vec<String> = command.split(' ').map(|word| word.replace('@', begin)).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let ran = directory.flashlab(&words);
-        let is_command = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || c == '\u{202e}';
-        let printed = [&ran.out, &ran.err].iter().any(|text| text.contains(is_command));
+        let printed = [&ran.out, &ran.err].iter().any(|text| is_wrong(command, text));
         if printed || ran.code.is_none() || (ran.code == Some(0)) != succeeds {
             wrong += &format!("{command}: {:?} {:?} {:?}\n", ran.code, ran.out, ran.err);
         }
     }
+    wrong
+}
+
+#[test]
+fn no_verb_prints_what_a_terminal_would_execute() {
+    let is_command = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || c == '\u{202e}';
+    let wrong =
+        wrong(COMMANDS, r"Small\u001b[31m\u0007\u009b2J\u202e\r", |_, text| text.contains(is_command));
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn no_title_has_a_line_of_its_own() {
+    // A text of TOML and a cell of CSV have several lines by their formats.
+    let is_document = |command: &str| command.starts_with("sim show") || command.ends_with("--csv");
+    let wrong = wrong("f", r"Small\nFORGED\n\nFORGED", |command, text| {
+        !is_document(command) && text.lines().any(|line| line.trim_start().starts_with("FORGED"))
+    });
     assert!(wrong.is_empty(), "{wrong}");
 }

@@ -24,7 +24,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("analysis", &["base"]),
     ("bench", &["base", "plan", "device", "samples", "engine", "analysis"]),
     ("infer", &["base", "plan", "device", "samples", "engine", "analysis"]),
-    ("model", &["base", "plan", "device", "sim", "samples", "engine", "analysis", "bench", "infer"]),
+    ("model", &["base", "input", "plan", "device", "sim", "samples", "engine", "analysis", "bench", "infer"]),
     ("report", &["base", "plan", "analysis"]),
     ("export", &["base", "device", "host", "input", "sim", "repair", "samples"]),
     ("repair", &["base", "device"]),

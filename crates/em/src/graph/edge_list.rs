@@ -23,7 +23,7 @@ const SHOWN: usize = 40;
 /// [`EdgeListError`] for the first line that breaks the format, or that names a node beyond the memory.
 pub fn parse_edge_list(text: &[u8], memory: Bytes) -> Result<AdjacencyArrays, EdgeListError> {
     let Edges { nodes, edges } = match () {
-        () if text.starts_with(interchange::BANNER) => interchange::matrix_market(text)?,
+        () if interchange::is_matrix_market(text) => interchange::matrix_market(text)?,
         // An edge list behind its counts may have the same number of lines and numbers.
         () if interchange::is_metis(text) => {
             interchange::metis(text).map_err(|error| match edges(text, memory) {
@@ -48,19 +48,18 @@ fn check_memory(line: u64, node: u32, memory: Bytes) -> Result<(), EdgeListError
 
 /// The edges of an edge list.
 fn edges(text: &[u8], memory: Bytes) -> Result<Edges, EdgeListError> {
-    let (mut edges, mut nodes, mut first, mut first_line) = (Vec::new(), 0, None, 0);
+    let (mut edges, mut nodes, mut first, mut first_line) = (Vec::new(), 0, None, (0, &b""[..]));
     for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
         let (line, index) = (line.trim_ascii(), index as u64 + 1);
         if line.is_empty() || line.starts_with(b"#") || line.starts_with(b"%") {
             continue;
         }
         let Some((a, b)) = edge(line) else {
-            let found = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]).escape_debug().to_string();
-            return Err(EdgeListError::Line { line: index, found });
+            return Err(EdgeListError::Line { line: index, found: shown(line) });
         };
         let found = fields(line).count();
         if first.is_none() {
-            (first, first_line) = (Some(found), index);
+            (first, first_line) = (Some(found), (index, line));
         }
         if let Some(first) = first.filter(|&first| first != found) {
             return Err(EdgeListError::Length { line: index, found, first });
@@ -69,19 +68,34 @@ fn edges(text: &[u8], memory: Bytes) -> Result<Edges, EdgeListError> {
         nodes = nodes.max(a.max(b) + 1);
         edges.push((a, b));
     }
-    check_counts(&edges, first, first_line)?;
+    check_counts(&edges, first_line)?;
     Ok(Edges { nodes, edges })
 }
 
-/// Refuses a list whose first line may be the numbers of nodes and edges.
-fn check_counts(edges: &[(u32, u32)], fields: Option<usize>, line: u64) -> Result<(), EdgeListError> {
-    let [(nodes, count), others @ ..] = edges else { return Ok(()) };
+/// Refuses a list whose first line may be its counts: nodes and edges, edges and nodes as hMETIS has them, or the rows, columns and
+/// entries of a matrix without its banner.
+fn check_counts(edges: &[(u32, u32)], (line, text): (u64, &[u8])) -> Result<(), EdgeListError> {
+    let [first, others @ ..] = edges else { return Ok(()) };
+    let (a, b) = *first;
     let largest = others.iter().map(|(a, b)| *a.max(b)).max().unwrap_or(0);
-    let is_count = fields == Some(2) && *count as usize == others.len() && others.len() > 1;
-    match is_count && (*nodes == largest || *nodes == largest + 1) {
-        true => Err(EdgeListError::Counts { line, nodes: *nodes, edges: *count, largest }),
+    let is_nodes = |count: u32| count == largest || count == largest + 1;
+    let is_edges = |count: u64| count == others.len() as u64 && count > 1;
+    let is_count = match fields(text).nth(2) {
+        None => is_nodes(a) && is_edges(b.into()) || is_nodes(b) && is_edges(a.into()),
+        Some(third) => is_nodes(a) && is_nodes(b) && whole_number(third).is_some_and(is_edges),
+    };
+    match is_count {
+        true => Err(EdgeListError::Counts { line, found: shown(text), others: others.len(), largest }),
         false => Ok(()),
     }
+}
+
+fn shown(line: &[u8]) -> String {
+    String::from_utf8_lossy(&line[..line.len().min(SHOWN)]).escape_debug().to_string()
+}
+
+fn whole_number(word: &[u8]) -> Option<u64> {
+    std::str::from_utf8(word).ok()?.parse().ok()
 }
 
 fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -131,6 +145,15 @@ mod tests {
             lists(&format!("{banner} pattern symmetric\n% c\n3 3 2\n2 1\n3 1\n")),
             [vec![1, 2], vec![0], vec![0]]
         );
+        // networkrepository.com writes one `%`, and the standard allows any case.
+        assert_eq!(
+            lists("%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 5\n3 1 2\n"),
+            [vec![1, 2], vec![0], vec![0]]
+        );
+        assert_eq!(
+            lists("%%matrixmarket MATRIX coordinate pattern general\n2 2 1\n2 1\n"),
+            [vec![1], vec![0]]
+        );
         assert_eq!(lists(&format!("{banner} real general\n3 3 1\n3 1 0.5\n")), [vec![2], vec![], vec![0]]);
     }
 
@@ -143,6 +166,11 @@ mod tests {
             refused("3 2\n1 2\n2 3\n")
                 .starts_with("line 1 is `3 2`, and 2 lines follow, whose largest node is 3")
         );
+        // hMETIS has the number of edges first, and a matrix may have lost its banner.
+        for text in ["3 4\n1 2\n2 3\n3 4\n", "3 3 2\n2 1 5\n3 1 2\n"] {
+            assert!(refused(text).contains("lines follow, whose largest node is"), "{text}");
+        }
+        assert!(refused("% 3 3 2\n2 1 5\n3 1\n").starts_with("line 3 has 2 fields"));
         let banner = "%%MatrixMarket matrix";
         assert!(
             refused(&format!("{banner} array real general\n2 2\n"))

@@ -17,8 +17,8 @@ pub enum EdgeListError {
     },
     /// A line has other fields than the lines before.
     #[error(
-        "line {line} has {found} fields, and the first line has {first}: in an edge list all have as many; a METIS graph has a line for \
-         each node after one with the numbers of nodes and edges, which this text does not have"
+        "line {line} has {found} fields, and the first line has {first}: in an edge list all have as many; a METIS graph has the numbers \
+         of nodes and edges, then a line for each node, with each edge in the lines of both its nodes, which this text does not have"
     )]
     Length {
         /// The line, from 1.
@@ -30,16 +30,16 @@ pub enum EdgeListError {
     },
     /// The first line may be an edge, or the counts of the others.
     #[error(
-        "line {line} is `{nodes} {edges}`, and {edges} lines follow, whose largest node is {largest}: if it has the numbers of nodes and \
+        "line {line} is `{found}`, and {others} lines follow, whose largest node is {largest}: if it has the numbers of nodes and \
          edges, remove it; if it is an edge, put it at the end"
     )]
     Counts {
         /// The line, from 1.
         line: u64,
-        /// Its first number.
-        nodes: u32,
-        /// Its second number.
-        edges: u32,
+        /// Its beginning.
+        found: String,
+        /// How many others there are.
+        others: usize,
         /// The largest node of the others.
         largest: u32,
     },

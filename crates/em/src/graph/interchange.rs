@@ -9,8 +9,14 @@
 
 use super::edge_list_error::{EdgeListError, NODE_MAX};
 
-/// The first words of a MatrixMarket file.
-pub(super) const BANNER: &[u8] = b"%%MatrixMarket";
+/// The first word of a MatrixMarket file. The collection networkrepository.com writes it with one `%`.
+const BANNER: &[u8] = b"%MatrixMarket";
+
+/// Whether a text begins with the banner of MatrixMarket.
+pub(super) fn is_matrix_market(text: &[u8]) -> bool {
+    let text = text.strip_prefix(b"%").filter(|text| text.starts_with(b"%")).unwrap_or(text);
+    text.get(..BANNER.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(BANNER))
+}
 
 /// Edges between nodes from 0, and the number of nodes.
 pub(super) struct Edges {

@@ -12,7 +12,7 @@ pub(super) struct Document {
     #[serde(rename = "fio version")]
     pub version: String,
     #[serde(rename = "global options", default)]
-    pub global: Value,
+    global: Value,
     #[serde(default)]
     pub jobs: Vec<Job>,
     /// The jobs of each client, where fio ran as their server.
@@ -33,8 +33,9 @@ pub(super) struct Job {
     pub elapsed: Option<f64>,
     /// When it began, in milliseconds; since fio 3.37.
     pub job_start: Option<f64>,
-    /// With a server: the machine that it ran on.
+    /// With a server: the machine that it ran on, and its port.
     pub hostname: Option<String>,
+    pub port: Option<u64>,
     #[serde(rename = "job options", default)]
     pub options: Map<String, Value>,
     pub read: Option<Direction>,
@@ -69,6 +70,28 @@ pub(super) struct Latency {
 }
 
 impl Document {
+    /// The options of all jobs of a machine. fio writes an object, and as the client of several servers a list with one for each.
+    pub(super) fn global_of(&self, job: &Job) -> Result<Map<String, Value>, String> {
+        let mut options = match &self.global {
+            Value::Null => Map::new(),
+            Value::Object(options) => options.clone(),
+            Value::Array(servers) => {
+                let is_of = |options: &&Value| {
+                    options["hostname"].as_str() == job.hostname.as_deref()
+                        && options["port"].as_u64() == job.port
+                };
+                match servers.iter().find(is_of) {
+                    Some(Value::Object(options)) => options.clone(),
+                    _ => return Err("the document does not have the global options of its server".to_owned()),
+                }
+            }
+            _ => return Err("the global options of the document are no options".to_owned()),
+        };
+        options.remove("hostname");
+        options.remove("port");
+        Ok(options)
+    }
+
     /// The last document in a text.
     pub(super) fn last(text: &str) -> Result<Document, String> {
         let text = without_nan(text);

@@ -8,6 +8,8 @@
 //! 3. By Little's law, IOPS times mean latency is the number of requests in flight. If it is not the number that the options say,
 //!    within a fifth, then the options are of other jobs, or the queue was not full.
 
+use std::collections::BTreeSet;
+
 use flashlab_base::Bytes;
 
 use super::document::{Document, Job};
@@ -50,20 +52,23 @@ pub(super) fn json_points(text: &str, name: &str) -> Result<FioPoints, ModelErro
     }
 }
 
-/// The entries, of one machine.
+/// The entries, of one server.
 fn jobs(document: &Document) -> Result<Vec<&Job>, String> {
     if document.client_stats.is_empty() {
         return Ok(document.jobs.iter().collect());
     }
     let single: Vec<&Job> = document.client_stats.iter().filter(|job| job.jobname != "All clients").collect();
-    let mut hosts: Vec<&str> = single.iter().filter_map(|job| job.hostname.as_deref()).collect();
-    hosts.sort_unstable();
-    hosts.dedup();
-    match hosts.len() {
+    // Two servers may run on one machine.
+    let server = |job: &&Job| match (&job.hostname, job.port) {
+        (Some(host), Some(port)) => format!("{host}:{port}"),
+        (host, _) => host.clone().unwrap_or_default(),
+    };
+    let servers: BTreeSet<String> = single.iter().map(server).collect();
+    match servers.len() {
         0 | 1 => Ok(single),
         count => Err(format!(
-            "has the results of {count} machines ({}), which measured at once: give the result of one, run without --client",
-            hosts.join(", ")
+            "has the results of {count} servers ({}), which measured at once: give the result of one, run without --client",
+            Vec::from_iter(servers).join(", ")
         )),
     }
 }
@@ -126,11 +131,10 @@ struct Measurement {
 }
 
 fn measurement(set: &[&Job], document: &Document, notes: &mut Vec<String>) -> Result<Measurement, String> {
-    let none = serde_json::Map::new();
-    let global = document.global.as_object().unwrap_or(&none);
     let mut entries = Vec::new();
     for job in set {
-        let entry = Entry::of(job, global).map_err(|reason| match set.len() {
+        let entry = document.global_of(job).and_then(|global| Entry::of(job, &global));
+        let entry = entry.map_err(|reason| match set.len() {
             1 => reason,
             _ => format!("{}: {reason}; the others ran at the same time", job.jobname),
         })?;

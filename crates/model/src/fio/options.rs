@@ -3,7 +3,7 @@
 //! # Model
 //! The options of a job are those that fio writes into its JSON. An option that is not in [`HARMLESS`] or [`VALUES`] is not
 //! understood, and its job is left out: it may change what was measured. The lists are those of fio 3.33 (`fio --cmdhelp=all`)
-//! and of its manual up to 3.40. A test compares them with the fio that is installed.
+//! and of the source of 3.42 (options.c). A test compares them with the fio that is installed.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use serde_json::{Map, Value};
 const HARMLESS: &[&str] = &[
     "description", "name", "directory", "filename_format", "unique_filename", "opendir", "lockfile", "size", "io_size",
     "io_limit", "filesize", "offset", "offset_increment", "offset_align", "number_ios", "runtime", "timeout", "time_based",
-    "ramp_time", "loops", "thread", "group_reporting", "stats", "stonewall", "wait_for_previous", "new_group", "exitall",
+    "ramp_time", "ramp_size", "loops", "thread", "group_reporting", "stats", "stonewall", "wait_for_previous", "new_group", "exitall",
     "exit_what", "exitall_on_error", "per_job_logs", "norandommap", "softrandommap", "randrepeat", "allrandrepeat",
     "allrandrepeat_seed", "randseed", "random_generator", "fallocate", "fadvise_hint", "fadvise", "invalidate",
     "create_serialize", "create_fsync", "create_on_open", "create_only", "allow_file_create", "allow_mounted_write",
-    "pre_read", "unlink", "unlink_each_loop", "overwrite", "end_fsync", "fsync_on_close", "write_hint", "cpumask",
+    "pre_read", "unlink", "unlink_each_loop", "overwrite", "end_fsync", "end_syncfs", "fsync_on_close", "filetype", "comm", "write_hint", "cpumask",
     "cpus_allowed", "cpus_allowed_policy", "numa_cpu_nodes", "numa_mem_policy", "nice", "mem", "iomem", "iomem_align",
     "mem_align", "hugepage-size", "lockmem", "clocksource", "uid", "gid", "exec_prerun", "exec_postrun", "ioscheduler",
     "disk_util", "refill_buffers", "scramble_buffers", "buffer_pattern", "buffer_compress_percentage",
@@ -27,15 +27,15 @@ const HARMLESS: &[&str] = &[
     "write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog", "log_entries", "log_avg_msec",
     "log_window_value", "log_hist_msec", "log_hist_coarseness", "log_max_value", "log_offset", "log_prio", "log_issue_time",
     "log_compression", "log_compression_cpus", "log_store_compressed", "log_unix_epoch", "log_alternate_epoch",
-    "log_alternate_epoch_clock_id", "bwavgtime", "iopsavgtime", "block_error_percentiles", "clat_percentiles",
+    "log_alternate_epoch_clock_id", "job_start_clock_id", "bwavgtime", "iopsavgtime", "block_error_percentiles", "clat_percentiles",
     "lat_percentiles", "slat_percentiles", "percentile_list", "significant_figures", "unified_rw_reporting", "kb_base",
     "unit_base", "error_dump", "gtod_reduce", "gtod_cpu", "disable_lat", "disable_clat", "disable_slat", "disable_bw_measurement",
     "disable_bw", "cgroup_nodelete", "max_latency", "steadystate", "steadystate_duration", "steadystate_ramp_time",
     "steadystate_check_interval", "ss", "ss_dur", "ss_ramp", "ss_interval", "max_open_zones", "job_max_open_zones",
-    "ignore_zone_limits", "read_beyond_wp", "file_append", "openfiles", "group",
+    "ignore_zone_limits", "read_beyond_wp", "write_zone_remainder", "file_append", "openfiles", "group",
     // Of engines: how requests are handed to the kernel.
     "hipri", "hipri_percentage", "fixedbufs", "registerfiles", "sqthread_poll", "sqthread_poll_cpu", "sqthread_poll_percentage",
-    "nonvectored", "force_async", "userspace_reap", "nowait", "uncached", "cmd_type", "readfua", "writefua", "md_per_io_size",
+    "nonvectored", "force_async", "userspace_reap", "nowait", "uncached", "cmd_type", "md_per_io_size",
     "pi_act", "pi_chk", "apptag", "apptag_mask",
     // These change how deep the queue is filled, which Little's law shows.
     "iodepth_batch", "iodepth_batch_submit", "iodepth_batch_complete", "iodepth_batch_complete_min",
@@ -54,12 +54,6 @@ const VALUES: &[(&str, &[&str], &str)] = &[
     ("bssplit", &[""], "it has several sizes"),
     ("bs_unaligned", &["0"], "its offsets are no multiples of its size"),
     ("bs_is_seq_rand", &["0"], "its sizes depend on whether an IO is sequential"),
-    ("fsync", &["0"], "it waits for flushes"),
-    ("fdatasync", &["0"], "it waits for flushes"),
-    ("sync_file_range", &[""], "it waits for flushes"),
-    ("write_barrier", &["0"], "its writes are ordered by barriers"),
-    ("sync", &["0", "none"], "each of its writes waits until it is durable"),
-    ("atomic", &["0"], "its writes are atomic"),
     ("verify", &["0", "none", "null"], "it reads what it wrote, to verify it"),
     ("do_verify", &["0", "1"], "it verifies"),
     ("verify_only", &["0"], "it verifies, and writes nothing"),
@@ -101,7 +95,7 @@ const VALUES: &[(&str, &[&str], &str)] = &[
     ("zoneskip", &["0"], "it works in zones"),
     ("zone_reset_threshold", &["0"], "it resets zones"),
     ("zone_reset_frequency", &["0"], "it resets zones"),
-    ("zero_buffers", &["0"], "it writes zeroes only, which a device may not store"),
+    ("readfua", &["0"], "its reads pass by the cache of the device"),
     ("file_service_type", &["roundrobin"], "its files are not used one after the other"),
     ("continue_on_error", &["none", "0"], "failed IOs are among its times"),
     ("ignore_error", &[""], "failed IOs are among its times"),
@@ -117,8 +111,26 @@ const VALUES: &[(&str, &[&str], &str)] = &[
     ("profile", &[""], "its requests are those of a profile of fio"),
 ];
 
-/// How the names of options begin that say something only where another one does: `verify`, `read_iolog`.
-const OF_OTHERS: [&str; 3] = ["verify_", "replay_", "merge_blktrace_"];
+/// As [`VALUES`], and without a meaning for reads: fio flushes after writes only (`get_io_u` in io_u.c), and Linux ignores `O_SYNC` in a
+/// read.
+const VALUES_OF_WRITES: &[(&str, &[&str], &str)] = &[
+    ("fsync", &["0"], "it waits for flushes"),
+    ("fdatasync", &["0"], "it waits for flushes"),
+    ("sync_file_range", &[""], "it waits for flushes"),
+    ("write_barrier", &["0"], "its writes are ordered by barriers"),
+    ("sync", &["0", "none"], "each of its writes waits until it is durable"),
+    ("writefua", &["0"], "each of its writes waits until it is durable"),
+    ("atomic", &["0"], "its writes are atomic"),
+    ("zero_buffers", &["0"], "it writes zeroes only, which a device may not store"),
+    ("write_mode", &["write"], "its writes are other commands"),
+    ("sprandom", &["0"], "it writes a part of its offsets twice"),
+    ("fdp", &["0"], "its writes are placed by it"),
+    ("dataplacement", &["none"], "its writes are placed by it"),
+];
+
+/// How the names of options begin that say something only where another one does: `verify`, `read_iolog`, `dataplacement`.
+const OF_OTHERS: [&str; 8] =
+    ["verify_", "verifysort", "replay_", "merge_blktrace_", "spr_", "plid", "fdp_pli", "dp_scheme"];
 
 /// Other names of options in job files; the JSON has the first one in most versions.
 const ALIASES: [(&str, &str); 3] = [("rw", "readwrite"), ("bs", "blocksize"), ("ba", "blockalign")];
@@ -158,7 +170,10 @@ impl<'a> Options<'a> {
 
     /// Why these options are none of a measurement of one kind of request; `None` if they are.
     pub(super) fn refusal(&self) -> Option<String> {
-        self.0.iter().find_map(|(&name, value)| refusal_of(name, value.trim()))
+        let only_reads = matches!(self.get("rw"), None | Some("read" | "randread"));
+        let counts = |name: &str| !only_reads || VALUES_OF_WRITES.iter().all(|(known, ..)| *known != name);
+        let mut counted = self.0.iter().filter(|(name, _)| counts(name));
+        counted.find_map(|(&name, value)| refusal_of(name, value.trim()))
     }
 }
 
@@ -166,7 +181,8 @@ fn refusal_of(name: &str, value: &str) -> Option<String> {
     if HARMLESS.contains(&name) {
         return None;
     }
-    if let Some((_, neutral, reason)) = VALUES.iter().find(|(known, ..)| *known == name) {
+    let values = VALUES.iter().chain(VALUES_OF_WRITES);
+    if let Some((_, neutral, reason)) = values.into_iter().find(|(known, ..)| *known == name) {
         return (!neutral.contains(&value)).then(|| format!("{name}={value}: {reason}"));
     }
     match OF_OTHERS.iter().any(|prefix| name.starts_with(prefix)) {

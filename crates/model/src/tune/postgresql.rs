@@ -25,6 +25,9 @@ const PAGE: Bytes = Bytes::kib(8);
 const READ_AHEAD: Bytes = Bytes::kib(128);
 /// The share of the pages of index scans that PostgreSQL's manual takes for cached, section 20.7.2.
 const CACHED: f64 = 0.9;
+/// The ratio of the hard disks that the manual speaks of, section 20.7.2. Without seeks a ratio beyond it is one of two measurements
+/// that did not meet the same disk.
+const RATIO_MOST: f64 = 40.0;
 /// The most that PostgreSQL takes for either concurrency.
 const CONCURRENCY_MOST: f64 = 1000.0;
 
@@ -87,6 +90,14 @@ fn page_cost(model: &DeviceModel, surroundings: &TuneSurroundings) -> Result<Tun
         high: random_page_cost(random.high, sequential.low, cached),
     };
     let (cost, ratio) = (of(cached), random.estimate / sequential.estimate);
+    let identity = &model.fitted_to.identity;
+    let seeks = identity.rotational == Some(true) || model.seeks.values().any(Result::is_ok);
+    if ratio > RATIO_MOST && !seeks {
+        return Err(format!(
+            "a random read of 8 KiB takes {ratio:.0} times 8 KiB of a sequential one, and a hard disk takes {RATIO_MOST}: a cache answered \
+             the sequential reads, or other IO slowed the random ones; measure a larger part of the disk when nothing else runs"
+        ));
+    }
     let floor = match (1.0 - cached) * ratio {
         least if least < 1.0 => {
             format!(", which is {least:.2}; the planner takes no less than 1.0 for sensible")

@@ -329,6 +329,18 @@ fn the_page_cost_follows_from_read_ahead_and_cache() {
     assert_eq!(cost(Bytes::kib(128), 0.9), 1.0);
 }
 
+#[test]
+fn sequential_reads_from_a_cache_give_no_page_cost() {
+    let mut profile = zeus("");
+    // 1 us for 8 KiB, and 1 ms for a random read.
+    let lines = profile.throughput.as_mut().unwrap();
+    (lines.sequential_read.a, lines.sequential_read.b_us_per_kb) = (Nanos(10), 0.125);
+    lines.random_read.a = Nanos(1_000_000);
+    let report = tune(&fitted(&profile), TuneTarget::Postgresql, &TuneSurroundings::default());
+    let refused = report.refused.iter().find(|refused| refused.name == "random_page_cost").unwrap();
+    assert!(refused.reason.contains("a cache answered the sequential reads"), "{report:?}");
+}
+
 /// A model with this identity and some points left out.
 fn changed(model: &DeviceModel, identity: Identity, keeps: impl Fn(&RunPoint) -> bool) -> DeviceModel {
     let points = model.fitted_to.points.iter().filter(|point| keeps(point)).copied().collect();

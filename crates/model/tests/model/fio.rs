@@ -18,7 +18,7 @@ fn foreign(file: &str) -> Option<String> {
     }
 }
 
-fn points(text: &str, name: &str) -> Vec<RunPoint> {
+pub fn points(text: &str, name: &str) -> Vec<RunPoint> {
     fio_points(text, name).unwrap_or_else(|error| panic!("{error}")).points
 }
 
@@ -63,7 +63,7 @@ fn files_with_known_answers_give_them() {
 }
 
 /// The output of fio 3.1 with `jobs`, of which each is `(name, group, extra options, reads, iops, us)`.
-fn made(version: &str, jobs: &[(&str, u64, Value, u64, f64, f64)]) -> String {
+pub fn made(version: &str, jobs: &[(&str, u64, Value, u64, f64, f64)]) -> String {
     let entry = |(name, group, options, ios, iops, us): &(&str, u64, Value, u64, f64, f64)| {
         let mut all = serde_json::json!({"rw": "randread", "bs": "4k", "ioengine": "psync", "direct": "1"});
         all.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
@@ -147,7 +147,7 @@ fn one_bad_job_leaves_the_good_ones_and_is_named() {
 }
 
 /// Runs fio in a folder and returns its output; `None` where it is not installed.
-fn fio(folder: &Path, format: &str, options: &str) -> Option<String> {
+pub fn fio(folder: &Path, format: &str, options: &str) -> Option<String> {
     let mut command = Command::new("fio");
     command.args(["--filename=scratch", "--size=8m", "--output=out", &format!("--output-format={format}")]);
     command.args(options.split(' ')).current_dir(folder);
@@ -160,13 +160,13 @@ fn fio(folder: &Path, format: &str, options: &str) -> Option<String> {
     }
 }
 
-/// The reads of all jobs: how many, how many bytes, IOPS, and the number in flight.
-fn summed(text: &str) -> [f64; 4] {
+/// The IOs of all jobs in this list: how many, how many bytes, IOPS, and the number in flight.
+pub fn summed(text: &str, list: &str) -> [f64; 4] {
     let begin = text.match_indices("{\n  \"fio version\"").last().unwrap().0;
     let document: Value =
         serde_json::Deserializer::from_str(&text[begin..]).into_iter().next().unwrap().unwrap();
     let mut sums = [0.0; 4];
-    for job in document["jobs"].as_array().unwrap() {
+    for job in document[list].as_array().unwrap() {
         for direction in ["read", "write"] {
             let of = |key: &str| job[direction][key].as_f64().unwrap();
             let mean = job[direction]["lat_ns"]["mean"].as_f64().unwrap();
@@ -209,7 +209,7 @@ fn what_the_installed_fio_writes_is_what_it_did() {
         ("json", format!("{} --bs=4k {libaio} --name=a", base.replace("--direct=1", "--direct=0")), 4, 4096),
     ] {
         let Some(text) = fio(folder.path(), format, &options) else { return };
-        let [ios, bytes, iops, in_flight] = summed(&text);
+        let [ios, bytes, iops, in_flight] = summed(&text, "jobs");
         assert!(ios > 0.0, "{options}: {text}");
         match fio_points(&text, "out") {
             Ok(FioPoints { points, .. }) => {
@@ -246,7 +246,7 @@ fn what_the_installed_fio_writes_is_what_it_did() {
         (two("--bssplit=4k/50:64k/50"), &["it has several sizes"]),
         (two("--random_distribution=zipf:1.2"), &["not uniformly random"]),
         (two("--thinktime=1ms"), &["it waits between its IOs"]),
-        (two("--fsync=1"), &["it waits for flushes"]),
+        (two("--fsync=1").replace("randread", "randwrite"), &["it waits for flushes"]),
         (two("--gtod_reduce=1"), &["it has no latencies"]),
         (format!("{base} --bs=4k --name=a --ioengine=null"), &["ioengine=null does not send"]),
         (format!("{base} --bs=4k --name=a --ioengine=psync --filename=one:two"), &["names several files"]),
@@ -279,7 +279,7 @@ fn logs_of_the_installed_fio_are_told_apart() {
     else {
         return;
     };
-    let [ios, _, iops, in_flight] = summed(&json);
+    let [ios, _, iops, in_flight] = summed(&json, "jobs");
     match fio_points(&read("w_lat.1.log"), "w_lat.1.log") {
         Ok(FioPoints { points, .. }) => {
             assert_eq!((points.len(), points[0].workload.size.0, points[0].ios as f64), (1, 4096, ios));

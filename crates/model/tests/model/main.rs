@@ -2,5 +2,6 @@
 
 mod devices;
 mod fio;
+mod fio_servers;
 mod mechanisms;
 mod real_data;

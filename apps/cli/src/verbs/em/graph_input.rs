@@ -12,10 +12,11 @@ use flashlab_em::experiment::{RankMethod, RankOptions, SearchGraph, SequencePlac
 use flashlab_em::graph::{
     AdjacencyArrays, GraphFile, GraphFileError, GraphSource, LevelTree, MAX_NODES, random_graph,
 };
-use flashlab_input::InputKind;
+use flashlab_input::{FileContent, InputKind};
 
 use super::machine::{MachineOptions, check_memory};
 use crate::exit::Usage;
+use crate::files;
 
 /// The level tree of the paper has the root of B levels, and its B is 2^18 elements.
 const LEVELS_MAX: u64 = 512;
@@ -225,7 +226,11 @@ fn read_graph(path: &Path) -> Result<AdjacencyArrays> {
     let mut head = Vec::new();
     let file = flashlab_input::open(path).map_err(unreadable)?;
     let length = Bytes(file.metadata().map_err(unreadable)?.len());
-    file.take(GRAPH_HEAD).read_to_end(&mut head).map_err(unreadable)?;
+    file.take(flashlab_input::HEAD as u64).read_to_end(&mut head).map_err(unreadable)?;
+    let content = FileContent::of(&head);
+    if content.is_foreign() && content != FileContent::Graph {
+        bail!(files::holds_other(&shown.to_string(), content, "graph file"));
+    }
     // What is no graph is not read in full.
     match GraphFile::parse(&head) {
         Ok(_) | Err(GraphFileError::Truncated { .. }) => {}
@@ -239,6 +244,3 @@ fn read_graph(path: &Path) -> Result<AdjacencyArrays> {
         Err(error) => bail!(unusable(error)),
     }
 }
-
-/// The part of a graph file by which it is recognised: its header has 64 bytes.
-const GRAPH_HEAD: u64 = 64;

@@ -13,7 +13,7 @@ use flashlab_model::{
     CHECK_FILLS, CheckSummary, DeviceModel, Extraction, GoalVerdict, ModelCheck, SizeStep, run_points,
 };
 use flashlab_plan::Plan;
-use flashlab_report::units;
+use flashlab_report::{printable, units};
 use flashlab_samples::FolderKind;
 
 use crate::arguments::TableOptions;
@@ -85,7 +85,8 @@ impl Check {
 /// A sentence where the model was fitted to a device of another name. That is allowed: the check then says how well it describes this one.
 fn of_another_device(fitted: &Identity, checked: &Identity) -> Option<String> {
     let (fitted, checked) = (fitted.model.as_ref()?, checked.model.as_ref()?);
-    (fitted != checked).then(|| format!("the model was fitted to {fitted}, and this is {checked}"))
+    let (one, other) = (printable(fitted), printable(checked));
+    (fitted != checked).then(|| format!("the model was fitted to {one}, and this is {other}"))
 }
 
 /// What is measured: sizes between the fitted ones up to the largest of them, other depths and other mixes; before them, on a real

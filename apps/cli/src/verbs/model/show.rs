@@ -2,7 +2,7 @@
 
 use flashlab_base::Bytes;
 use flashlab_model::{DeviceModel, ModelDocument, pictures};
-use flashlab_report::{ModelPage, units};
+use flashlab_report::{ModelPage, printable, units};
 use flashlab_sim::profile::ThroughputClass;
 
 /// The columns of the table of parameters.
@@ -146,10 +146,10 @@ fn notes(model: &DeviceModel, document: &ModelDocument) -> Vec<String> {
     notes
 }
 
-/// The device's name for people.
+/// The device's name for people, in one line.
 pub fn device(model: &DeviceModel) -> String {
     let identity = &model.fitted_to.identity;
-    identity.model.clone().unwrap_or_else(|| identity.target.clone())
+    printable(identity.model.as_ref().unwrap_or(&identity.target))
 }
 
 /// The model for a terminal.
@@ -157,9 +157,7 @@ pub fn terminal(model: &DeviceModel, document: &ModelDocument) -> String {
     let title = format!("{}: medians of {} runs\n\n", device(model), runs(model));
     let notes: String = notes(model, document).iter().map(|note| format!("{note}\n")).collect();
     let notes = if notes.is_empty() { notes } else { format!("\n{notes}") };
-    let text = format!("{title}{}{notes}", table(&HEADINGS, &parameter_rows(document)));
-    // Names of devices are from outside: a terminal obeys nothing in them.
-    text.lines().map(|line| format!("{}\n", flashlab_report::printable(line))).collect()
+    format!("{title}{}{notes}", table(&HEADINGS, &parameter_rows(document)))
 }
 
 /// How many runs were fitted.
