@@ -218,6 +218,12 @@ impl<T: Timing> Flash<T> {
         result
     }
 
+    /// As [`Flash::defer`], if the profile allows a backlog; otherwise `work` is done in the foreground. For garbage collection: a device
+    /// with free blocks in reserve writes to one of them, and collects in slices between the host's operations.
+    pub(crate) fn defer_if_allowed<R>(&mut self, die: Die, work: impl FnOnce(&mut Flash<T>) -> R) -> R {
+        if self.timing.allows_backlog() { self.defer(die, work) } else { work(self) }
+    }
+
     /// No die works on its backlog from `from` to `until`.
     pub fn sleep(&mut self, from: Nanos, until: Nanos) {
         self.timing.sleep(from, until);

@@ -53,6 +53,9 @@ pub trait Timing {
     /// Erases a block of a die; `slc` as in [`PageRun`].
     fn erase(&mut self, die: Die, slc: bool, at: Nanos) -> Nanos;
 
+    /// Whether a die may have a backlog.
+    fn allows_backlog(&self) -> bool;
+
     /// Begins deferred work on `die`. Until [`Timing::end_deferral`] the die gets no other work.
     fn begin_deferral(&mut self, die: Die) -> Deferral;
 
@@ -90,6 +93,10 @@ impl Timing for Untimed {
     #[inline]
     fn erase(&mut self, _: Die, _: bool, at: Nanos) -> Nanos {
         at
+    }
+    #[inline]
+    fn allows_backlog(&self) -> bool {
+        false
     }
     #[inline]
     fn begin_deferral(&mut self, _: Die) -> Deferral {
@@ -491,6 +498,10 @@ impl Timing for Resources {
         let start = self.begin(die, false, at);
         self.occupy_die(die, start, start + time);
         start + time
+    }
+
+    fn allows_backlog(&self) -> bool {
+        self.background.is_some_and(|background| background.max_backlog > 0)
     }
 
     fn begin_deferral(&mut self, die: Die) -> Deferral {

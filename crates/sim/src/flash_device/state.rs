@@ -20,7 +20,7 @@ use crate::profile::{Profile, translation};
 
 const MAGIC: &[u8; 8] = b"FLASHSIM";
 /// The version of the format.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 const HEADER: usize = 8 + 4 + 8 + 8 + 4;
 
 #[derive(Serialize)]

@@ -13,5 +13,6 @@ mod merges;
 mod odd_profiles;
 mod page_map;
 mod slc_cache;
+mod stalls;
 mod theory;
 mod wear;

@@ -148,9 +148,11 @@ impl DemandMap {
         }
     }
 
-    /// Rewrites the stale map pages. This may trigger garbage collection, which makes other map pages stale.
+    /// Rewrites the stale map pages. This may trigger garbage collection, which makes other map pages stale. Map pages are independent of
+    /// each other, so that all begin at `at` and wait only for their dies. One after the other, they would reserve each die until
+    /// the end of the whole chain, and a wave of collections would stop the device for seconds.
     fn write_stale_map_pages<T: Timing>(&mut self, flash: &mut Flash<T>, at: Nanos) -> Result<(), Exhausted> {
-        let (mut end, mut written) = (at, 0);
+        let mut written = 0;
         loop {
             let mut moved = self.pages.take_moved();
             moved.drain(..).for_each(|page| self.note_change(page));
@@ -165,12 +167,9 @@ impl DemandMap {
                     "writing the map moves data without end: it has too little over-provisioning".to_owned();
                 return Err(Exhausted { reason });
             }
-            match self.write_map_page(flash, map_page, end) {
-                Ok(time) => end = time,
-                Err(error) => {
-                    self.queue.push(map_page);
-                    return Err(error);
-                }
+            if let Err(error) = self.write_map_page(flash, map_page, at) {
+                self.queue.push(map_page);
+                return Err(error);
             }
             written += 1;
         }

@@ -29,7 +29,7 @@ impl PageMap {
                 self.open_block(flash, index, at);
                 return Ok(());
             }
-            self.collect(flash, pool, at)?;
+            flash.defer_if_allowed(die, |flash| self.collect(flash, pool, at))?;
             collections += 1;
             if collections > 2 * flash.geometry().blocks() {
                 let reason = format!(

@@ -6,8 +6,11 @@
 //!    write may bypass the cache.
 //! 2. When a die's log is full, the cache folds its oldest block ([`Cause::Fold`]): it reads the valid pages, writes them to
 //!    the layer behind, and erases the block. Overwritten pages are invalid and not copied.
-//! 3. With a page it folds the pages after it that are in the cache too, so that the layer behind is written in long runs.
-//! 4. While the host sends nothing, the cache folds ahead.
+//! 3. From then on it folds at the host's pace: with each page that goes to the log, the same share of the oldest block's pages, so that
+//!    the oldest block is free when the open one is full. The logs of all dies fill at the same time; whole blocks of all of them
+//!    folded at once would stop the device for seconds.
+//! 4. With a page it folds the pages after it that are in the cache too, so that the layer behind is written in long runs.
+//! 5. While the host sends nothing, the cache folds ahead. Then the logs have free blocks, and fill again before they fold.
 //!
 //! # Invariants
 //! - a page is valid in the cache, or held by the layer behind, or neither;
@@ -53,6 +56,8 @@ struct Log {
     /// The oldest one first.
     full: VecDeque<EraseBlock>,
     free: VecDeque<EraseBlock>,
+    /// Whether it was full since it last had a free block in store: it folds at the host's pace.
+    folds_at_pace: bool,
 }
 
 /// An SLC cache in front of a layer.
@@ -225,6 +230,7 @@ impl<L: Layer> SlcCache<L> {
             let Some(place) = self.open_page(flash, at)? else { return Ok((end, rest.count)) };
             let to_fill = planes - place.page % planes;
             let part = rest.take(rest.count.min(to_fill));
+            self.fold_at_pace(flash, self.pages_per_block - place.page, part.count, at)?;
             self.forget(part);
             if part.each().any(|page| self.behind.holds(page)) {
                 self.behind.trim(flash, part);
@@ -272,7 +278,31 @@ impl<L: Layer> SlcCache<L> {
                 continue;
             }
             self.fold_block(flash, index, at)?;
+            self.logs[index].folds_at_pace = true;
         }
+    }
+
+    /// Folds the oldest block of the log that is written to as far as `count` of the `left` free pages of its open block are used.
+    fn fold_at_pace<T: Timing>(
+        &mut self,
+        flash: &mut Flash<T>,
+        left: u32,
+        count: u32,
+        at: Nanos,
+    ) -> Result<(), Exhausted> {
+        let index = self.next_log as usize;
+        let log = &mut self.logs[index];
+        // Idle time freed blocks, or the open block was not the last one.
+        log.folds_at_pace &= log.free.is_empty();
+        let Some(&oldest) = log.full.front().filter(|_| log.folds_at_pace) else { return Ok(()) };
+        let valid = self.valid[oldest.index()];
+        let keep = (u64::from(valid) * u64::from(left - count) / u64::from(left)) as u32;
+        while self.valid[oldest.index()] > keep
+            && let Some(page) = self.oldest(index)
+        {
+            self.fold_run(flash, page, at)?;
+        }
+        Ok(())
     }
 
     /// Folds the oldest block of a log, and erases it.
