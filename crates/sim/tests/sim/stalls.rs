@@ -9,7 +9,7 @@ const WRITERS: u64 = 16;
 /// The drives of the zoo with an SLC cache. Without pace the longest stalls are 3.9 s, 6.4 s and 8.5 s.
 const DRIVES: [&str; 3] = ["nvme-consumer", "emmc", "qlc-sata"];
 /// Small, so that the test is short. How long a fold takes does not depend on it.
-const CAPACITY: Bytes = Bytes::mib(1024);
+const CAPACITY: Bytes = Bytes::gib(1);
 
 fn drive(name: &str) -> FlashDevice {
     let mut profile: Profile = zoo().into_iter().find(|profile| profile.name == name).unwrap();
