@@ -357,9 +357,11 @@ impl<L: Layer> SlcCache<L> {
         }
         let written = self.behind.write(flash, pages, 0, read);
         flash.end_fold();
-        let end = written?;
-        self.forget(pages);
-        Ok(end)
+        // The layer behind may have failed in the middle of the run, and holds the pages before that.
+        for page in pages.each().filter(|&page| written.is_ok() || self.behind.holds(page)).collect::<Vec<_>>() {
+            self.forget(Pages { first: page, count: 1 });
+        }
+        written
     }
 
     /// How many of these pages, of which the first is in the cache, lie one behind the other in one of its blocks.
