@@ -224,6 +224,14 @@ impl<T: Timing> Flash<T> {
         if self.timing.allows_backlog() { self.defer(die, work) } else { work(self) }
     }
 
+    /// Does `work` before the backlogs of its dies: its operations take no slices of them.
+    pub(crate) fn urgently<R>(&mut self, work: impl FnOnce(&mut Flash<T>) -> R) -> R {
+        self.timing.set_urgent(true);
+        let result = work(self);
+        self.timing.set_urgent(false);
+        result
+    }
+
     /// No die works on its backlog from `from` to `until`.
     pub fn sleep(&mut self, from: Nanos, until: Nanos) {
         self.timing.sleep(from, until);

@@ -11,7 +11,7 @@
 //! A layer may defer work ([`Flash::defer`](super::Flash::defer)). What the flash holds changes at once, and the time goes to the die's
 //! backlog. The die works on its backlog
 //! 1. while it is idle;
-//! 2. in slices, before each operation of the host;
+//! 2. in slices, before each operation, except for those that rewrite the map after a collection ([`Timing::set_urgent`]);
 //! 3. in the foreground, when the backlog has more merges than the array has spare blocks for.
 //!
 //! Collections may give way to reads ([`CollectionPauses`]).
@@ -52,6 +52,9 @@ pub trait Timing {
 
     /// Erases a block of a die; `slc` as in [`PageRun`].
     fn erase(&mut self, die: Die, slc: bool, at: Nanos) -> Nanos;
+
+    /// From now on operations come before their dies' backlogs and take no slices of them, or do so no more.
+    fn set_urgent(&mut self, urgent: bool);
 
     /// Whether a die may have a backlog.
     fn allows_backlog(&self) -> bool;
@@ -94,6 +97,8 @@ impl Timing for Untimed {
     fn erase(&mut self, _: Die, _: bool, at: Nanos) -> Nanos {
         at
     }
+    #[inline]
+    fn set_urgent(&mut self, _: bool) {}
     #[inline]
     fn allows_backlog(&self) -> bool {
         false
@@ -227,6 +232,8 @@ pub struct Resources {
     background: Option<Background>,
     /// Whether the operations that come now are deferred work.
     defers: bool,
+    /// Whether the operations that come now take no slices of backlogs.
+    urgent: bool,
     /// When deferred work began, and how long its die had worked before.
     deferred_from: Option<(Nanos, Nanos)>,
     planes: u32,
@@ -243,6 +250,7 @@ impl Resources {
             times,
             background,
             defers: false,
+            urgent: false,
             deferred_from: None,
             planes: geometry.planes(),
             dies: vec![DieState::default(); geometry.dies() as usize],
@@ -298,7 +306,7 @@ impl Resources {
             }
             return at.max(state.free);
         }
-        if state.backlog.is_empty() || state.idle_until(at, background) {
+        if state.backlog.is_empty() || state.idle_until(at, background) || self.urgent {
             return at.max(state.free);
         }
         let slice = state.work_off(if reads { background.read_slice } else { background.slice });
@@ -498,6 +506,10 @@ impl Timing for Resources {
         let start = self.begin(die, false, at);
         self.occupy_die(die, start, start + time);
         start + time
+    }
+
+    fn set_urgent(&mut self, urgent: bool) {
+        self.urgent = urgent;
     }
 
     fn allows_backlog(&self) -> bool {

@@ -94,6 +94,12 @@ pub trait Layer {
     /// Forgets pages.
     fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages);
 
+    /// Forgets pages of which a cache in front now has newer versions. Until they are written here or trimmed, nobody asks for them:
+    /// a layer need not write a map that says so.
+    fn supersede<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
+        self.trim(flash, pages);
+    }
+
     /// The host is idle between `from` and `until`: the layer may collect, fold or refresh.
     fn idle<T: Timing>(&mut self, _flash: &mut Flash<T>, _from: Nanos, _until: Nanos) {}
 

@@ -51,6 +51,10 @@ macro_rules! dispatch_layer {
                 match self { $($layers::$variant(layer) => layer.trim(flash, pages),)+ }
             }
 
+            fn supersede<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
+                match self { $($layers::$variant(layer) => layer.supersede(flash, pages),)+ }
+            }
+
             fn idle<T: Timing>(&mut self, flash: &mut Flash<T>, from: Nanos, until: Nanos) {
                 match self { $($layers::$variant(layer) => layer.idle(flash, from, until),)+ }
             }

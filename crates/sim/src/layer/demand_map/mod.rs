@@ -10,9 +10,11 @@
 //! 3. Garbage collection moves data. Cached entries of moved pages become dirty (lazy copying). For the others the map
 //!    pages are rewritten, each once for all moves of a request.
 //! 4. Map pages are collected like data pages, for [`Cause::Map`].
+//! 5. Of a page whose newer version lies in an SLC cache, the entry need not say that the older one is gone: the cache is asked first.
+//!    Its map page would be rewritten twice otherwise, for the write of the host and for the fold.
 //!
 //! # Invariants
-//! - an entry that is newer than its map page is dirty in the cache, or its map page is stale and queued;
+//! - an entry that is newer than its map page is dirty in the cache, or its map page is stale and queued, or it is superseded;
 //! - nothing is queued when a write returns.
 //!
 //! The simulator has the whole map in memory. That stands for the content of the map pages.
@@ -28,6 +30,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(test)]
 use crate::flash::PhysicalPage;
 use crate::flash::{Cause, Flash, FlashGeometry, LogicalPage, Timing, numbers};
+use crate::layer::bits::{clear_bits, set_bits};
 use crate::layer::contract::{Exhausted, Layer, Pages};
 use crate::layer::options::OptionsError;
 use crate::layer::options::ensure;
@@ -51,6 +54,8 @@ pub struct DemandMap {
     queue: Vec<MapPage>,
     /// By map page: whether an entry that is not cached is newer than on the flash.
     stale: Vec<bool>,
+    /// By logical page, a bit each: whether it was superseded since its map page was written.
+    superseded: Vec<u64>,
     /// By logical page: its entry in the most recent write of its map page.
     #[cfg(test)]
     on_flash: Vec<Option<PhysicalPage>>,
@@ -71,6 +76,7 @@ impl DemandMap {
             entries_per_page: options.entries_per_page(geometry)?,
             queue: Vec::new(),
             stale: vec![false; map_pages as usize],
+            superseded: vec![0; host_pages.div_ceil(64) as usize],
             #[cfg(test)]
             on_flash: vec![None; host_pages as usize],
         })
@@ -131,8 +137,13 @@ impl DemandMap {
         self.cache.mark_clean(first, entries);
         #[cfg(test)]
         self.note_on_flash(Pages { first, count: entries });
+        clear_bits(&mut self.superseded, first.0, entries);
         self.stale[map_page.index()] = false;
         Ok(end)
+    }
+
+    fn is_superseded(&self, page: LogicalPage) -> bool {
+        self.superseded[page.index() / 64] >> (page.0 % 64) & 1 == 1
     }
 
     /// Notes that garbage collection or a trim changed the entry of a page. If it is cached, it becomes dirty; otherwise
@@ -167,7 +178,7 @@ impl DemandMap {
                     "writing the map moves data without end: it has too little over-provisioning".to_owned();
                 return Err(Exhausted { reason });
             }
-            if let Err(error) = self.write_map_page(flash, map_page, at) {
+            if let Err(error) = flash.urgently(|flash| self.write_map_page(flash, map_page, at)) {
                 self.queue.push(map_page);
                 return Err(error);
             }
@@ -190,7 +201,8 @@ impl DemandMap {
         let map_pages = options.map_pages(flash.geometry()).map_err(wrong)?;
         let entries = options.entries_per_page(flash.geometry()).map_err(wrong)?;
         let right = (self.host_pages, self.entries_per_page) == (host_pages, entries)
-            && self.stale.len() == map_pages as usize;
+            && self.stale.len() == map_pages as usize
+            && self.superseded.len() == host_pages.div_ceil(64) as usize;
         ensure(right, || "the map is that of another device".to_owned())?;
         self.pages.complete(
             &options.page_map.with_map_pages(map_pages),
@@ -234,6 +246,7 @@ impl Layer for DemandMap {
             let known = self.load_entries(flash, part, at)?;
             end = end.max(self.pages.write(flash, part, stream, known)?);
             part.each().for_each(|page| self.cache.mark_dirty(page));
+            clear_bits(&mut self.superseded, part.first.0, part.count);
         }
         self.write_stale_map_pages(flash, end)?;
         Ok(end)
@@ -249,8 +262,18 @@ impl Layer for DemandMap {
 
     fn trim<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
         for page in pages.each() {
-            if self.pages.holds(page) {
+            if self.pages.holds(page) || self.is_superseded(page) {
                 self.note_change(page);
+            }
+        }
+        clear_bits(&mut self.superseded, pages.first.0, pages.count);
+        self.pages.trim(flash, pages);
+    }
+
+    fn supersede<T: Timing>(&mut self, flash: &mut Flash<T>, pages: Pages) {
+        for page in pages.each() {
+            if self.pages.holds(page) {
+                set_bits(&mut self.superseded, page.0, 1);
             }
         }
         self.pages.trim(flash, pages);
@@ -268,6 +291,7 @@ impl Layer for DemandMap {
         self.cache.clear();
         self.queue.clear();
         self.stale.fill(false);
+        self.superseded.fill(0);
         #[cfg(test)]
         self.note_on_flash(Pages { first: LogicalPage(0), count: self.host_pages });
     }

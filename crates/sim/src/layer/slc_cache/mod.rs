@@ -233,7 +233,7 @@ impl<L: Layer> SlcCache<L> {
             self.fold_at_pace(flash, self.pages_per_block - place.page, part.count, at)?;
             self.forget(part);
             if part.each().any(|page| self.behind.holds(page)) {
-                self.behind.trim(flash, part);
+                self.behind.supersede(flash, part);
             }
             let physical = flash.geometry().physical(place);
             for i in 0..part.count {
@@ -358,7 +358,9 @@ impl<L: Layer> SlcCache<L> {
         let written = self.behind.write(flash, pages, 0, read);
         flash.end_fold();
         // The layer behind may have failed in the middle of the run, and holds the pages before that.
-        for page in pages.each().filter(|&page| written.is_ok() || self.behind.holds(page)).collect::<Vec<_>>() {
+        for page in
+            pages.each().filter(|&page| written.is_ok() || self.behind.holds(page)).collect::<Vec<_>>()
+        {
             self.forget(Pages { first: page, count: 1 });
         }
         written
