@@ -2,7 +2,7 @@
 //! `cargo run --release -p flashlab-sim --example stalls [NAME ...]`.
 //!
 //! # Method
-//! 1. The capacity is lowered to 2 GiB where it is larger, because the time of a collection does not depend on it. An SLC cache
+//! 1. The capacity is lowered to 8 GiB where it is larger, because the time of a collection does not depend on it. An SLC cache
 //!    and a cached map keep their shares.
 //! 2. The device is written sequentially once and randomly until its write amplification is steady, without times.
 //! 3. 16 writers write 4 KiB randomly: the first half of their IOs fills the buffers and is not counted.
@@ -14,7 +14,7 @@ use flashlab_sim::{FlashDevice, Profile, SimulatedDevice, Translation, zoo};
 const WRITERS: u64 = 16;
 const IO: Bytes = Bytes::kib(4);
 /// Larger devices are made this large: conditioning takes the host's time in proportion to the capacity.
-const MOST: Bytes = Bytes::gib(2);
+const MOST: Bytes = Bytes::gib(8);
 /// A 99.9th percentile of 100 IOs above it.
 const COUNTED: usize = 100_000;
 

@@ -6,7 +6,7 @@ use flashlab_sim::{FlashDevice, Profile, SimulatedDevice, Translation, zoo};
 
 const IO: Bytes = Bytes::kib(4);
 const WRITERS: u64 = 16;
-/// The drives of the zoo with an SLC cache. Without pace the longest stalls are 3.9 s, 6.4 s and 8.5 s.
+/// The drives of the zoo with an SLC cache. Without pace the longest stalls of 2 GiB were 3.9 s, 6.4 s and 8.5 s.
 const DRIVES: [&str; 3] = ["nvme-consumer", "emmc", "qlc-sata"];
 /// Small, so that the test is short. How long a fold takes does not depend on it.
 const CAPACITY: Bytes = Bytes::gib(1);
