@@ -275,7 +275,7 @@ fn create(part: &Path) -> std::io::Result<File> {
 }
 
 /// The name of a file until it is complete, next to the final one.
-fn part_of(file: &Path) -> Result<PathBuf> {
+pub fn part_of(file: &Path) -> Result<PathBuf> {
     let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let Some(name) = target.file_name() else {
         bail!(Usage(format!("{} names no file", file.display())));
@@ -286,7 +286,7 @@ fn part_of(file: &Path) -> Result<PathBuf> {
 }
 
 /// Names the parts of this output that killed processes left.
-fn name_left_parts(part: &Path) {
+pub fn name_left_parts(part: &Path) {
     // The stem ends in this process's number.
     let Some(stem) = part.file_stem().and_then(|stem| stem.to_str()) else { return };
     let begin = stem.trim_end_matches(|digit: char| digit.is_ascii_digit());

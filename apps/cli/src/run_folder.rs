@@ -33,7 +33,7 @@ pub enum Content {
 /// Refuses a folder for results that exists or cannot be created, before anything is written.
 pub fn check_output(output: Option<&Path>) -> Result<()> {
     if let Some(path) = output.filter(|path| path.symlink_metadata().is_ok()) {
-        bail!(SamplesError::Exists { path: path.to_owned() });
+        bail!(RunFolder::name_taken(path));
     }
     let wanted = std::path::absolute(output.unwrap_or(Path::new(RUNS))).map_err(|error| {
         Usage(format!("no folder can be made for the results: {error}; give --output DIR"))
@@ -114,6 +114,13 @@ pub fn require_finished<S>(manifest: &Manifest<S>, folder: &Path) -> Result<()> 
     match manifest.unfinished(folder) {
         Some(left) => bail!(Usage(format!("{} is unfinished: {left}", folder.display()))),
         None => Ok(()),
+    }
+}
+
+/// Says that a folder is not finished where its table or document goes to a program: people read it in the report.
+pub fn tell_unfinished<S>(manifest: &Manifest<S>, folder: &Path) {
+    if let Some(left) = manifest.unfinished(folder) {
+        tell!("warning: {} is unfinished: {left}", folder.display());
     }
 }
 

@@ -29,13 +29,12 @@ pub enum SamplesError {
         message: String,
     },
     /// The name for the folder of a new run is taken.
-    #[error(
-        "{} already exists: choose another name with --output (an unfinished run of bench, run or infer: flashlab resume continues it)",
-        path.display()
-    )]
+    #[error("{} already exists: {advice}", path.display())]
     Exists {
         /// Which name.
         path: PathBuf,
+        /// What to do: with what it lacks, if it is an unfinished folder.
+        advice: String,
     },
     /// A folder contains no run, or another process is measuring into it.
     #[error("{}: {message}", path.display())]

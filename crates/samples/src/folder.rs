@@ -28,7 +28,7 @@ use flashlab_input::{FileContent, InputKind};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
-use crate::file_list::{FILES, ListedFile};
+use crate::file_list::{FILES, ListedFile, measured};
 use crate::json_lines::{self, JsonLines};
 use crate::manifest::{Finished, FolderKind, MANIFEST_VERSION, Manifest};
 use crate::segments::{SHARED_RUNS_MOST, Segment, SegmentIndex};
@@ -81,13 +81,24 @@ impl RunFolder {
         }
         // Fails if it exists: another flashlab may start in the same second.
         fs::create_dir(path).map_err(|source| match source.kind() {
-            ErrorKind::AlreadyExists => SamplesError::Exists { path: path.to_owned() },
+            ErrorKind::AlreadyExists => RunFolder::name_taken(path),
             _ => SamplesError::io("create", path, source),
         })?;
         let mut folder = RunFolder::at(path);
         folder.lock()?;
         folder.write_manifest(manifest)?;
         Ok(folder)
+    }
+
+    /// The error for a new folder whose name is taken.
+    pub fn name_taken(path: &Path) -> SamplesError {
+        let left = RunFolder::any_manifest(path).ok().and_then(|manifest| manifest.unfinished(path));
+        let advice = match left {
+            Some(_) if RunFolder::is_in_use(path) => "another flashlab is measuring into it".to_owned(),
+            Some(left) => format!("it is unfinished: {left}"),
+            None => "choose another name with --output".to_owned(),
+        };
+        SamplesError::Exists { path: path.to_owned(), advice }
     }
 
     fn at(path: &Path) -> RunFolder {
@@ -149,7 +160,7 @@ impl RunFolder {
             return Err(SamplesError::Folder { path: path.to_owned(), message });
         }
         let manifest: Manifest<S> = folder.parsed_manifest(&text)?;
-        folder.verify_lists(manifest.finished)?;
+        folder.verify_lists(manifest.finished.as_ref())?;
         Ok((folder, manifest))
     }
 
@@ -205,21 +216,33 @@ impl RunFolder {
         serde_json::from_str(text).map_err(|error| SamplesError::format(&self.path.join(MANIFEST), error))
     }
 
+    /// The CRC-32 of a list, which has no file while it is empty.
+    fn list_crc32(&self, name: &str) -> Result<String, SamplesError> {
+        let path = self.path.join(name);
+        let crc32 = if path.symlink_metadata().is_ok() { measured(&path)?.1 } else { 0 };
+        Ok(format!("{crc32:08x}"))
+    }
+
     /// Compares the lists with what the manifest notes.
-    fn verify_lists(&self, finished: Option<Finished>) -> Result<(), SamplesError> {
+    fn verify_lists(&self, finished: Option<&Finished>) -> Result<(), SamplesError> {
         let runs = json_lines::read::<IgnoredAny>(&self.path.join(RUNS))?;
         let files = self.read_list()?;
         if let Some(noted) = finished {
-            let counts = [
-                (RUNS, noted.run_lines, runs.lines.len(), runs.is_torn),
-                (FILES, noted.file_lines, files.lines.len(), files.is_torn),
+            let lists = [
+                (RUNS, noted.run_lines, &noted.runs_crc32, runs.lines.len(), runs.is_torn),
+                (FILES, noted.file_lines, &noted.files_crc32, files.lines.len(), files.is_torn),
             ];
-            for (name, noted, count, is_torn) in counts {
+            for (name, noted, crc32, count, is_torn) in lists {
                 let wrong = match count as u64 {
                     count if count != noted => {
                         format!("the number of its complete lines is {count}, and {MANIFEST} notes {noted}")
                     }
                     _ if is_torn => "its last line is incomplete, and the run is finished".to_owned(),
+                    _ if self.list_crc32(name)? != *crc32 => {
+                        format!(
+                            "its checksum is not the one that {MANIFEST} notes: it is of another folder, or was changed"
+                        )
+                    }
                     _ => continue,
                 };
                 let message = format!("{wrong}; the file is damaged: {}", seal::REMEDY);
@@ -335,7 +358,8 @@ impl RunFolder {
         }
         let run_lines = self.runs::<IgnoredAny>()?.len() as u64;
         let mut manifest: Manifest<S> = self.parsed_manifest(&self.manifest_text()?)?;
-        manifest.finished = Some(Finished { run_lines, file_lines });
+        let [runs_crc32, files_crc32] = [self.list_crc32(RUNS)?, self.list_crc32(FILES)?];
+        manifest.finished = Some(Finished { run_lines, file_lines, runs_crc32, files_crc32 });
         self.write_manifest(&manifest)
     }
 

@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! - A folder begins with a manifest that is not finished. It is noted as finished when all its work is done, and never before.
-//! - The manifest of a finished folder has the number of lines of the two lists, so that lost lines are noticed.
+//! - The manifest of a finished folder has the number of lines and the checksums of the two lists: lost lines are noticed, and files of
+//!   another folder, which are listed in another list.
 
 use std::path::Path;
 
@@ -94,12 +95,16 @@ pub struct Manifest<Settings> {
 }
 
 /// What a finished folder has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
     /// The number of lines in `runs.jsonl`.
     pub run_lines: u64,
     /// The number of lines in `files.jsonl`.
     pub file_lines: u64,
+    /// The CRC-32 of `runs.jsonl`, in hexadecimal digits.
+    pub runs_crc32: String,
+    /// The CRC-32 of `files.jsonl`, in hexadecimal digits.
+    pub files_crc32: String,
 }
 
 impl<Settings> Manifest<Settings> {
@@ -110,7 +115,7 @@ impl<Settings> Manifest<Settings> {
         }
         let command = self.command.join(" ");
         let again = match self.kind {
-            FolderKind::Bench | FolderKind::Inference => {
+            FolderKind::Bench | FolderKind::Inference if self.can_be_resumed() => {
                 format!("continue with: flashlab resume {}", folder.display())
             }
             FolderKind::Sweep => {
@@ -119,5 +124,16 @@ impl<Settings> Manifest<Settings> {
             _ => format!("run its command again with another --output: {command}"),
         };
         Some(format!("not all of its work is done: {again}"))
+    }
+
+    /// Whether `flashlab resume` continues it. A replay has no device, and the rounds of `wear-out` are one measurement: the device
+    /// between two of them is gone.
+    pub fn can_be_resumed(&self) -> bool {
+        let is_replay = self.command.iter().any(|word| word == "--replay" || word.starts_with("--replay="));
+        match self.kind {
+            FolderKind::Bench => true,
+            FolderKind::Inference => !is_replay && self.command.get(1).is_some_and(|verb| verb != "wear-out"),
+            _ => false,
+        }
     }
 }

@@ -61,6 +61,9 @@ impl OngoingInference {
     /// Opens the folder for resuming, unless another process uses it.
     pub fn resumed(path: &Path) -> Result<OngoingInference> {
         let (mut folder, manifest, document) = folder::open_unfinished(path)?;
+        if let Some(left) = manifest.unfinished(path).filter(|_| !manifest.can_be_resumed()) {
+            bail!(Usage(format!("{} cannot be resumed: {left}", path.display())));
+        }
         let checkpoint = folder::checkpoint(&folder, &document)?;
         let mut known = Known { document, checkpoint };
         folder.lock()?;

@@ -11,7 +11,7 @@ use flashlab_samples::{FolderKind, RunFolder};
 
 use crate::arguments::PrintOptions;
 use crate::exit::Usage;
-use crate::{csv_table, expectations, files, output};
+use crate::{csv_table, expectations, files, output, run_folder};
 
 /// Compare runs of bench or run: ratios with confidence intervals at each quantile
 #[derive(Args)]
@@ -51,6 +51,9 @@ impl Compare {
         })?;
         if table.is_for_a_program() {
             tell!("report: {page}");
+            for folder in &folders {
+                run_folder::tell_unfinished(&RunFolder::any_manifest(folder)?, folder);
+            }
             match table.csv {
                 true => csv_table::print(&flashlab_report::ratio_rows(&comparison))?,
                 false => expectations::json(&comparison, &judged)?,

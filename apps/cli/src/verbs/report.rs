@@ -11,7 +11,7 @@ use flashlab_samples::{FolderKind, RunFolder, SamplesError};
 use crate::arguments::{InferencePrintOptions, PrintOptions};
 use crate::exit::Usage;
 use crate::verbs::model::twin_check;
-use crate::{files, inference, measurement, recordings};
+use crate::{files, inference, measurement, recordings, run_folder};
 
 /// Show a run and rebuild its report
 #[derive(Args)]
@@ -42,7 +42,11 @@ impl Report {
         if let Some(page) = &self.output {
             files::check_output(page, files::Output::Page)?;
         }
-        let kind = RunFolder::any_manifest(run)?.kind;
+        let manifest = RunFolder::any_manifest(run)?;
+        let kind = manifest.kind;
+        if self.print.print.table.is_for_a_program() {
+            run_folder::tell_unfinished(&manifest, run);
+        }
         if kind == FolderKind::Inference {
             return inference::show::show(run, self.output.as_deref(), &self.print);
         }

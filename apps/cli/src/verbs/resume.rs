@@ -14,7 +14,7 @@ use crate::exit::Usage;
 use crate::inference::ongoing::OngoingInference;
 use crate::inference::settings::DEPTH;
 use crate::inference::show;
-use crate::measurement::Measurement;
+use crate::measurement::{self, Measurement};
 use crate::scratch;
 use crate::selection::Selection;
 use crate::target::{self, Candidate, Opened, Opening};
@@ -67,6 +67,12 @@ impl Resume {
         let (folder, manifest, plans) = flashlab_bench::open_run_to_resume(&self.run)?;
         let selection = Selection { texts: manifest.plans.clone(), plans };
         self.print.print.expectations.check_names(&selection.experiments(&manifest.settings))?;
+        // What is whole is not measured again; of a damaged run, finished or not, what is lost is.
+        if manifest.finished.is_some() && RunFolder::open::<Settings>(&self.run, &[FolderKind::Bench]).is_ok()
+        {
+            tell!("nothing is left to measure: the run is finished");
+            return measurement::report(&folder, &self.print.print);
+        }
         let opening = Opening::as_before(&manifest.identity, selection.depth());
         if manifest.settings.target == Settings::SCRATCH {
             return self.measurement_on_scratch(folder, manifest, opening);

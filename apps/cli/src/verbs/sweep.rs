@@ -22,7 +22,7 @@ use flashlab_base::{Identity, ProfileName, Seed, SimulatedTarget, Target};
 use flashlab_bench::{BenchManifest, Settings, Silent, Thoroughness};
 use flashlab_report::{Sweep as SweepDocument, SweepPoint};
 use flashlab_samples::seal::TOML;
-use flashlab_samples::{FolderKind, Manifest, RunFolder, SamplesError};
+use flashlab_samples::{FolderKind, Manifest, RunFolder};
 use flashlab_sim::Profile;
 use serde::{Deserialize, Serialize};
 
@@ -357,7 +357,7 @@ const UNNEEDED: &str = "none needed: simulated";
 fn continued(path: &Path, manifest: &Manifest<SweepSettings>) -> Result<RunFolder> {
     let (mut folder, before) = RunFolder::open::<SweepSettings>(path, &[FolderKind::Sweep])?;
     if before.finished.is_some() {
-        bail!(SamplesError::Exists { path: path.to_owned() });
+        bail!(RunFolder::name_taken(path));
     }
     let is_same = (&before.settings, &before.plans, &before.flashlab)
         == (&manifest.settings, &manifest.plans, &manifest.flashlab);

@@ -27,8 +27,7 @@ pub const FIT: &[&str] = &[
     "--output",
     "fitted",
 ];
-const INFER: &[&str] =
-    &["infer", "sim:./small.toml", "--only", "read_cost_per_io,read_page_size", "--output", "inferred"];
+pub const INFER: &[&str] = &["infer", "sim:./small.toml", "--only", "read_cost_per_io,read_page_size"];
 
 /// With a small profile and a plan of short runs.
 pub fn directory() -> Directory {
@@ -156,6 +155,37 @@ fn loss_in_a_run() {
     lose_segments(&directory, "run", &["model", "twin", "run", "--output", "twin.toml"]);
 }
 
+/// A copy that was interrupted mixes two folders. Each part of the other one is whole, with as many lines.
+#[test]
+fn parts_of_another_run() {
+    let directory = directory();
+    for (name, seed) in [("run", "1"), ("other", "2")] {
+        directory.succeeds(&["run", "short.toml", "sim:zeus", "--quick", "--seed", seed, "--output", name]);
+    }
+    let of = |folder: &str, name: &str| directory.path(folder).join(name).to_str().unwrap().to_owned();
+    for parts in [&["samples", "files.jsonl"][..], &["runs.jsonl"], &["manifest.json"]] {
+        let _ = fs::remove_dir_all(directory.path("mixed"));
+        program("cp", &["-r", &of("run", ""), &of("mixed", "")]).unwrap();
+        for part in parts {
+            program("rm", &["-r", &of("mixed", part)]).unwrap();
+            program("cp", &["-r", &of("other", part), &of("mixed", part)]).unwrap();
+        }
+        for verb in [
+            &["report", "mixed", "--json"][..],
+            &["compare", "mixed", "other", "--json"],
+            &["model", "twin", "mixed", "--output", "twin.toml"],
+            &["model", "fit", "mixed", "--output", "made"],
+            &["sim", "run", "sim:zeus", "--trace", "mixed", "--json"],
+            &["resume", "mixed"],
+        ] {
+            let ran = directory.flashlab(verb);
+            // With the manifest of the other run it is a copy of it, as far as a comparison sees.
+            let is_told = ran.err.contains("of another folder") || ran.err.contains("is a copy of the other");
+            assert!(ran.code == Some(2) && is_told, "{parts:?}: {verb:?}: {ran}");
+        }
+    }
+}
+
 #[test]
 fn loss_in_a_fit_and_in_its_model() {
     let directory = directory();
@@ -191,7 +221,7 @@ fn loss_in_a_fit_and_in_its_model() {
 #[test]
 fn loss_in_an_inference() {
     let directory = directory();
-    directory.succeeds(INFER);
+    directory.succeeds(&[INFER, &["--output", "inferred"]].concat());
     damage_each(
         &directory,
         "inferred",

@@ -325,7 +325,7 @@ fn what_is_wrong_is_told() {
     flashlab: consent is given, but a simulated device needs none: leave it out
     flashlab: run is a folder: show a run with: flashlab report run --advise; or name a device to infer
     flashlab: file: is no folder: give the folder of a run, as flashlab-runs/TIME-TARGET
-    flashlab: run already exists: choose another name with --output (an unfinished run of bench, run or infer: flashlab resume continues it)
+    flashlab: run already exists: choose another name with --output
     ");
 }
 

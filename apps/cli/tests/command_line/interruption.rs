@@ -4,9 +4,10 @@
 use std::fs;
 
 use flashlab_base::{Prng, Seed};
+use flashlab_samples::{FolderKind, RunFolder};
 
-use crate::folders::{self, FIT};
-use crate::support::{Directory, LONG_RUNS, Ran};
+use crate::folders::{self, FIT, INFER};
+use crate::support::{Directory, LONG_RUNS, Ran, files_within};
 
 fn directory() -> Directory {
     let directory = Directory::new();
@@ -242,7 +243,7 @@ fn on_a_simulated_device_the_figures_are_those_of_a_run_without_interruption() {
 fn says_unfinished(directory: &Directory, verb: &[&str], code: i32) {
     let ran = directory.flashlab(verb);
     assert_eq!(ran.code, Some(code), "{verb:?}: {ran}");
-    assert!((ran.err + &ran.out).contains("unfinished"), "{verb:?}");
+    assert!((ran.err.clone() + &ran.out).contains("unfinished"), "{verb:?}: {ran}");
 }
 
 #[test]
@@ -304,8 +305,55 @@ fn a_killed_inference_and_killed_recordings_say_so() {
         .signal("KILL");
     says_unfinished(&directory, &["report", "recorded"], 0);
     says_unfinished(&directory, &["sim", "run", "sim:./small.toml", "--trace", "recorded"], 2);
+    says_unfinished(
+        &directory,
+        &["sim", "run", "sim:./small.toml", "--plan", "long.toml", "--output", "recorded"],
+        2,
+    );
     let resumed = directory.flashlab(&["resume", "recorded"]);
     assert!(resumed.code == Some(2) && resumed.err.contains("run its command again"), "{resumed}");
+}
+
+#[test]
+fn what_is_finished_is_not_measured_again() {
+    let directory = folders::directory();
+    directory.succeeds(&["run", "short.toml", "sim:./small.toml", "--quick", "--output", "run"]);
+    let samples = || {
+        let files = files_within(&directory.path("run/samples"));
+        let times = files.iter().map(|file| fs::metadata(file).unwrap().modified().unwrap());
+        times.collect::<Vec<_>>()
+    };
+    let before = samples();
+    let resumed = directory.succeeds(&["resume", "run"]);
+    assert!(resumed.err.contains("nothing is left to measure"), "{resumed}");
+    assert_eq!(samples(), before);
+}
+
+/// A folder as a kill leaves it: all its files, and a manifest that is not finished.
+fn unfinish(directory: &Directory, folder: &str) {
+    let path = directory.path(folder);
+    let (mut folder, mut manifest) = RunFolder::open::<serde_json::Value>(&path, FolderKind::ALL).unwrap();
+    folder.lock().unwrap();
+    manifest.finished = None;
+    folder.write_manifest(&manifest).unwrap();
+}
+
+/// A replay has no device, and the device of a round of `wear-out` is gone.
+#[test]
+fn what_has_no_device_is_not_resumed() {
+    let directory = folders::directory();
+    directory.succeeds(&[INFER, &["--output", "inferred"]].concat());
+    directory.succeeds(&["infer", "--replay", "inferred", "--output", "replayed"]);
+    unfinish(&directory, "replayed");
+    directory.succeeds(&[&["wear-out"], &INFER[1..], &["--rounds", "1", "--output", "worn"]].concat());
+    unfinish(&directory, "worn/round-001");
+    for folder in ["replayed", "worn/round-001"] {
+        let resumed = directory.flashlab(&["resume", folder]);
+        assert!(resumed.code == Some(2) && resumed.err.contains("cannot be resumed: "), "{resumed}");
+        let report = directory.flashlab(&["report", folder, "--json"]);
+        let is_told = report.err.contains("is unfinished: ") && !report.err.contains("resume");
+        assert!(is_told, "{report}");
+    }
 }
 
 #[test]

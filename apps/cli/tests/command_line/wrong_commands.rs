@@ -189,7 +189,7 @@ fn runs_that_are_none() {
     For more information, try '--help'.
     ");
     insta::assert_snapshot!(wrong(&["resume", "no-run"]), @"flashlab: no-run: is not there: give the folder of a run, as flashlab-runs/TIME-TARGET");
-    insta::assert_snapshot!(wrong(&["bench", "sim:zeus", "--output", "short.toml"]), @"flashlab: short.toml already exists: choose another name with --output (an unfinished run of bench, run or infer: flashlab resume continues it)");
+    insta::assert_snapshot!(wrong(&["bench", "sim:zeus", "--output", "short.toml"]), @"flashlab: short.toml already exists: choose another name with --output");
     insta::assert_snapshot!(wrong(&["bench", "--output", "short.toml/run"]), @"flashlab: no folder for the results can be made in DIR/short.toml: Not a directory (os error 20); give another with --output");
 }
 

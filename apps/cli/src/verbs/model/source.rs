@@ -18,8 +18,10 @@ pub const DOCUMENT: &str = "model.json";
 
 /// The model of a document, of a folder with one, of a run, or of what fio wrote.
 pub fn model(path: &Path) -> Result<DeviceModel> {
-    // The folder of a model of fio's output has no manifest.
-    if path.join("manifest.json").exists() {
+    // The folder of a model of fio's output has neither runs nor a manifest. A manifest that is lost is damage.
+    let lists = ["manifest.json", "runs.jsonl", "files.jsonl"];
+    let is_measurement = lists.iter().any(|name| path.join(name).symlink_metadata().is_ok());
+    if is_measurement {
         run_folder::check_finished(path)?;
     }
     let document = if path.is_dir() { path.join(DOCUMENT) } else { path.to_owned() };

@@ -5,7 +5,7 @@
 //! 2. Permissions and times of directories come last.
 //!
 //! # Invariants
-//! - The folder is new, and so is each file in it: nothing is overwritten.
+//! - The folder is new, and so is each file in it: nothing is overwritten. It gets its name when all is copied.
 //! - What is missing of a file is a hole, and is listed.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ use serde::Serialize;
 
 use super::opened;
 use crate::exit::Usage;
-use crate::output;
+use crate::{files, output};
 
 /// Files and faults that are printed one by one; `--json` has all.
 const PRINTED: usize = 20;
@@ -70,20 +70,22 @@ pub fn copy_out(volume: &Path, folder: &Path, is_json: bool) -> Result<()> {
     if fs::symlink_metadata(folder).is_ok() {
         bail!(Usage(format!("{} exists: choose another folder; nothing was copied", folder.display())));
     }
-    let mut files = SalvagedFiles::open(opened::for_reading(volume)?)?;
-    let made = DirBuilder::new().mode(0o700).create(folder);
-    made.map_err(|error| Usage(format!("cannot make the folder {}: {error}", folder.display())))?;
-    let mut copied = Copied { catalogue_faults: files.faults().collect(), ..Copied::default() };
-    (copied.map, copied.why_no_newest_map) = match files.map() {
+    let mut salvaged = SalvagedFiles::open(opened::for_reading(volume)?)?;
+    let part = files::part_of(folder)?;
+    files::name_left_parts(&part);
+    let made = DirBuilder::new().mode(0o700).create(&part);
+    made.map_err(|error| Usage(format!("cannot make the folder {}: {error}", part.display())))?;
+    let mut copied = Copied { catalogue_faults: salvaged.faults().collect(), ..Copied::default() };
+    (copied.map, copied.why_no_newest_map) = match salvaged.map() {
         DumpMap::Newest => ("newest", None),
         DumpMap::Older { why, .. } => ("older", Some(why.clone())),
         DumpMap::None { why } => ("none", Some(why.clone())),
     };
     let mut copy =
-        Copy { folder, is_root: rustix::process::geteuid().is_root(), first_names: BTreeMap::new() };
-    let entries = files.entries();
+        Copy { folder: &part, is_root: rustix::process::geteuid().is_root(), first_names: BTreeMap::new() };
+    let entries = salvaged.entries();
     for entry in &entries {
-        if let Some(incomplete) = copy.entry(&mut files, entry, &mut copied)? {
+        if let Some(incomplete) = copy.entry(&mut salvaged, entry, &mut copied)? {
             copied.incomplete.push(incomplete);
         }
     }
@@ -91,11 +93,13 @@ pub fn copy_out(volume: &Path, folder: &Path, is_json: bool) -> Result<()> {
     let directories = entries.iter().rev().filter(|entry| entry.status.kind == FileKind::Directory);
     let mut attributes: Vec<(PathBuf, FileStatus)> =
         directories.map(|entry| (copy.path(entry), entry.status)).collect();
-    attributes.push((folder.to_owned(), files.root()));
+    attributes.push((part.clone(), salvaged.root()));
     for (path, status) in attributes {
         copy.set_attributes(&path, &status.attributes)
             .with_context(|| format!("cannot change {}", path.display()))?;
     }
+    flashlab_host::rename_without_replacing(&part, folder)
+        .with_context(|| format!("cannot rename {} to {}", part.display(), folder.display()))?;
     if is_json {
         output::json(&copied)?
     } else {
