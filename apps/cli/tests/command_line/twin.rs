@@ -129,21 +129,23 @@ fn a_live_twin_is_as_fast_as_the_live_device_to_fio() {
     measured(&directory);
     directory.succeeds(&["model", "twin", "device"]);
     let mount = mount_point(&directory);
-    let mut least = [f64::INFINITY; 2];
-    // Other load only makes a live disk slower, so that the smallest of several rounds counts.
+    let mut seen: [Vec<f64>; 2] = Default::default();
+    // Other load makes a live disk slower, and a disk that it held up catches up faster: the median of several rounds counts.
     for round in 0..5 {
         for (side, target) in ["sim:./plain.toml", "sim:./twin.toml"].into_iter().enumerate() {
             let Some(server) = Server::of(&directory, target, &["--fuse", &mount]) else { return };
-            least[side] = least[side].min(fast_write_us(&server, round));
+            seen[side].push(fast_write_us(&server, round));
             server.end();
         }
-        let ratio = least[1] / least[0];
-        if (0.8..1.25).contains(&ratio) {
+        let [device, twin] = seen.each_mut().map(|times| {
+            times.sort_by(f64::total_cmp);
+            times[times.len() / 2]
+        });
+        if (0.8..1.25).contains(&(twin / device)) {
             return;
         }
     }
-    let [device, twin] = least;
-    panic!("fio: {twin} us on the twin, {device} us on the device");
+    panic!("fio, in us: {:?} on the twin, {:?} on the device", seen[1], seen[0]);
 }
 
 /// The 10th percentile of random writes of 128 KiB, which take 1.3 ms, as fio sees it.
