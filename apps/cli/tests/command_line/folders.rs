@@ -248,8 +248,9 @@ fn loss_in_a_killed_sweep() {
     let left = directory.path("left");
     fs::rename(directory.path("sweep"), &left).unwrap();
     // Segments are alike: two of them are enough.
-    let (mut segments, mut damaged): (Vec<PathBuf>, Vec<PathBuf>) =
-        files_within(&left).into_iter().partition(|file| is_segment(file));
+    // What the kill left empty has nothing to damage.
+    let filled = files_within(&left).into_iter().filter(|file| file.metadata().unwrap().len() > 0);
+    let (mut segments, mut damaged): (Vec<PathBuf>, Vec<PathBuf>) = filled.partition(|file| is_segment(file));
     segments.truncate(2);
     damaged.append(&mut segments);
     let (mut refused, mut continued) = (0, 0);
