@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use flashlab_samples::{FolderKind, RunFolder};
 use serde_json::Value;
 
 use crate::support::{Directory, Mount, SMALL_PROFILE, program, unsealed};
@@ -533,13 +532,7 @@ fn what_is_not_recorded_or_damaged_is_not_replayed() {
         assert!(!directory.path("again").exists(), "nothing is made");
     };
     let lines = unsealed(fs::read_to_string(directory.path("run/runs.jsonl")).unwrap());
-    // As another flashlab would have written it: the manifest notes these lines.
-    let written = |lines: String| {
-        let (mut folder, _) = RunFolder::open::<Value>(&directory.path("run"), FolderKind::ALL).unwrap();
-        folder.lock().unwrap();
-        directory.write("run/runs.jsonl", lines);
-        folder.finish::<Value>().unwrap();
-    };
+    let written = |lines: String| directory.write_runs("run", &lines);
     written(lines.replacen("\"version\":1", "\"version\":7", 1));
     refused("its steps have version 7, and this program reads version 1");
     written(lines.replacen("\"now_ns\":", "\"now_ns\":9999999999999999", 1));

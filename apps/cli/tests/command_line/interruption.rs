@@ -4,7 +4,6 @@
 use std::fs;
 
 use flashlab_base::{Prng, Seed};
-use flashlab_samples::{FolderKind, RunFolder};
 
 use crate::folders::{self, FIT, INFER};
 use crate::support::{Directory, LONG_RUNS, Ran, files_within};
@@ -329,24 +328,15 @@ fn what_is_finished_is_not_measured_again() {
     assert_eq!(samples(), before);
 }
 
-/// A folder as a kill leaves it: all its files, and a manifest that is not finished.
-fn unfinish(directory: &Directory, folder: &str) {
-    let path = directory.path(folder);
-    let (mut folder, mut manifest) = RunFolder::open::<serde_json::Value>(&path, FolderKind::ALL).unwrap();
-    folder.lock().unwrap();
-    manifest.finished = None;
-    folder.write_manifest(&manifest).unwrap();
-}
-
 /// A replay has no device, and the device of a round of `wear-out` is gone.
 #[test]
 fn what_has_no_device_is_not_resumed() {
     let directory = folders::directory();
     directory.succeeds(&[INFER, &["--output", "inferred"]].concat());
     directory.succeeds(&["infer", "--replay", "inferred", "--output", "replayed"]);
-    unfinish(&directory, "replayed");
+    directory.unfinish("replayed");
     directory.succeeds(&[&["wear-out"], &INFER[1..], &["--rounds", "1", "--output", "worn"]].concat());
-    unfinish(&directory, "worn/round-001");
+    directory.unfinish("worn/round-001");
     for folder in ["replayed", "worn/round-001"] {
         let resumed = directory.flashlab(&["resume", folder]);
         assert!(resumed.code == Some(2) && resumed.err.contains("cannot be resumed: "), "{resumed}");

@@ -46,11 +46,7 @@ fn a_device_gives_its_parameters_back_and_other_software_gets_its_settings() {
     let runs = unsealed(std::fs::read_to_string(throttled.join("runs.jsonl")).unwrap());
     let is_known = runs.contains("\"thermal_throttles\":null");
     assert!(is_known, "{}", runs.lines().next().unwrap());
-    std::fs::write(
-        throttled.join("runs.jsonl"),
-        runs.replace("\"thermal_throttles\":null", "\"thermal_throttles\":2"),
-    )
-    .unwrap();
+    directory.write_runs("throttled", &runs.replace("\"thermal_throttles\":null", "\"thermal_throttles\":2"));
     let refused = directory.flashlab(&["model", "fit", "throttled", "--output", "none"]);
     assert_eq!(refused.code, Some(2), "{refused}");
     assert!(

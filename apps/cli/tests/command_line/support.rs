@@ -6,6 +6,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
+use flashlab_samples::{FolderKind, RunFolder};
+
 /// The directory of a test, on the file system of the build, which supports direct IO.
 pub struct Directory(tempfile::TempDir);
 
@@ -23,6 +25,27 @@ impl Directory {
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
+    }
+
+    /// Makes a folder as a kill leaves it: all its files, and a manifest that is not finished.
+    pub fn unfinish(&self, folder: &str) {
+        let path = self.path(folder);
+        let (mut folder, mut manifest) =
+            RunFolder::open::<serde_json::Value>(&path, FolderKind::ALL).unwrap();
+        folder.lock().unwrap();
+        manifest.finished = None;
+        folder.write_manifest(&manifest).unwrap();
+    }
+
+    /// Writes the list of runs of a finished folder, and notes it in the manifest: as if it had been written so.
+    pub fn write_runs(&self, folder: &str, lines: &str) {
+        const KEY: &str = "\"runs_crc32\": \"";
+        self.write(&format!("{folder}/runs.jsonl"), lines);
+        let manifest = format!("{folder}/manifest.json");
+        let mut text = unsealed(fs::read_to_string(self.path(&manifest)).unwrap());
+        let digits = text.find(KEY).unwrap() + KEY.len();
+        text.replace_range(digits..digits + 8, &format!("{:08x}", crc32fast::hash(lines.as_bytes())));
+        self.write(&manifest, text);
     }
 
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {

@@ -172,7 +172,7 @@ fn manifests_and_records_that_cannot_be_true() {
         let key = format!("\"{key}\":");
         let at = text.find(&key).unwrap() + key.len();
         let end = at + text[at..].find(',').unwrap();
-        fs::write(&runs, format!("{}{value}{}", &text[..at], &text[end..])).unwrap();
+        directory.write_runs("run", &format!("{}{value}{}", &text[..at], &text[end..]));
         let [report, resume] = [["report", "run"].as_slice(), &["resume", "run"]].map(|arguments| {
             let ran = directory.flashlab(arguments);
             assert_eq!(ran.code, Some(2), "{arguments:?}\n{ran}");
@@ -197,6 +197,7 @@ fn a_device_that_is_not_there_any_more() {
     directory.succeeds(&["run", "short.toml", "sim:./small.toml", "--output", "run"]);
     fs::remove_file(profile).unwrap();
     directory.succeeds(&["report", "run"]);
+    directory.unfinish("run");
     insta::assert_snapshot!(directory.flashlab(&["resume", "run"]), @r"
     exit 2
     flashlab: cannot read the profile DIR/small.toml: No such file or directory (os error 2)
@@ -218,7 +219,7 @@ fn runs_and_samples_that_are_damaged() {
     exit 2
     flashlab: run/runs.jsonl: line 1: its checksum does not match: the file is damaged or was changed; restore it, or measure again
     ");
-    fs::write(&runs, unsealed(text.clone()).replacen("\"run\":", "\"ran\":", 1)).unwrap();
+    directory.write_runs("run", &unsealed(text.clone()).replacen("\"run\":", "\"ran\":", 1));
     insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @r"
     exit 2
     flashlab: run/runs.jsonl: line 1: missing field `run` at line 1 column 814
@@ -232,7 +233,7 @@ fn runs_and_samples_that_are_damaged() {
         assert_eq!(ran.code, Some(2), "{ran}");
         assert!(ran.err.contains("run/runs.jsonl: the number of its complete lines is"), "{ran}");
     }
-    fs::write(&runs, &text).unwrap();
+    directory.write_runs("run", &text);
     directory.succeeds(&["report", "run"]);
 
     let samples = fs::read_dir(directory.path("run/samples")).unwrap();
