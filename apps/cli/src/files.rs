@@ -231,7 +231,7 @@ pub fn append(file: &Path) -> Result<File> {
     }
     if fs::metadata(file).is_ok_and(|found| found.is_file()) {
         let head = head_of(file).map_err(|error| failed(file, &error))?;
-        if !is_text(&head) {
+        if flashlab_input::utf8_of(&head).is_none_or(|text| text.contains('\0')) {
             let (file, holds) = (file.display(), FileContent::of(&head));
             bail!(Refused(format!("{file} holds {holds}, to which no text is added: name a file of text")));
         }
@@ -328,12 +328,6 @@ fn head_of(file: &Path) -> std::io::Result<Vec<u8>> {
     let mut head = Vec::new();
     File::open(file)?.take(HEAD).read_to_end(&mut head)?;
     Ok(head)
-}
-
-/// Whether a file that begins with this is a text. A character at the end of the head may be cut.
-fn is_text(head: &[u8]) -> bool {
-    let is_utf8 = std::str::from_utf8(head).map_or_else(|error| error.error_len().is_none(), |_| true);
-    is_utf8 && !head.contains(&0)
 }
 
 /// Refuses to replace a file that is not an earlier output of this kind.

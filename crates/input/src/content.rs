@@ -252,15 +252,18 @@ impl fmt::Display for FileContent {
     }
 }
 
-/// The head as text, which may be cut off within a character.
+/// The head of a file as UTF-8, which may be cut off within a character; `None` if it is none.
+pub fn utf8_of(head: &[u8]) -> Option<&str> {
+    match std::str::from_utf8(head) {
+        Ok(text) => Some(text),
+        Err(error) if error.error_len().is_none() => std::str::from_utf8(&head[..error.valid_up_to()]).ok(),
+        Err(_) => None,
+    }
+}
+
+/// The head as text, which has no control characters but those that texts have.
 fn text_of(head: &[u8]) -> Option<&str> {
-    let text = match std::str::from_utf8(head) {
-        Ok(text) => text,
-        Err(error) if error.error_len().is_none() => {
-            std::str::from_utf8(&head[..error.valid_up_to()]).ok()?
-        }
-        Err(_) => return None,
-    };
+    let text = utf8_of(head)?;
     // Others than those of ASCII stand in names that JSON and TOML carry.
     let is_control =
         |c: char| c.is_ascii_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{c}' | '\u{1b}' | '\u{8}');

@@ -13,7 +13,7 @@
 
 mod content;
 
-pub use content::{FileContent, GZIP, HEAD};
+pub use content::{FileContent, GZIP, HEAD, utf8_of};
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read};

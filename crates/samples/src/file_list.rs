@@ -86,7 +86,7 @@ impl ListedFile {
 }
 
 /// The length of a file, and the CRC-32 of its content.
-pub(crate) fn measured(path: &Path) -> Result<(u64, u32), SamplesError> {
+fn measured(path: &Path) -> Result<(u64, u32), SamplesError> {
     let mut file: File = regular_file::open(path)?;
     let (mut hasher, mut bytes, mut buffer) = (crc32fast::Hasher::new(), 0u64, vec![0; 1 << 18]);
     loop {

@@ -28,7 +28,7 @@ use flashlab_input::{FileContent, InputKind};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
-use crate::file_list::{FILES, ListedFile, measured};
+use crate::file_list::{FILES, ListedFile};
 use crate::json_lines::{self, JsonLines};
 use crate::manifest::{Finished, FolderKind, MANIFEST_VERSION, Manifest};
 use crate::segments::{SHARED_RUNS_MOST, Segment, SegmentIndex};
@@ -216,29 +216,22 @@ impl RunFolder {
         serde_json::from_str(text).map_err(|error| SamplesError::format(&self.path.join(MANIFEST), error))
     }
 
-    /// The CRC-32 of a list, which has no file while it is empty.
-    fn list_crc32(&self, name: &str) -> Result<String, SamplesError> {
-        let path = self.path.join(name);
-        let crc32 = if path.symlink_metadata().is_ok() { measured(&path)?.1 } else { 0 };
-        Ok(format!("{crc32:08x}"))
-    }
-
     /// Compares the lists with what the manifest notes.
     fn verify_lists(&self, finished: Option<&Finished>) -> Result<(), SamplesError> {
-        let runs = json_lines::read::<IgnoredAny>(&self.path.join(RUNS))?;
+        let runs = self.read_runs::<IgnoredAny>()?;
         let files = self.read_list()?;
         if let Some(noted) = finished {
             let lists = [
-                (RUNS, noted.run_lines, &noted.runs_crc32, runs.lines.len(), runs.is_torn),
-                (FILES, noted.file_lines, &noted.files_crc32, files.lines.len(), files.is_torn),
+                (RUNS, noted.run_lines, runs.lines.len(), runs.is_torn, runs.crc32 == noted.runs_crc32),
+                (FILES, noted.file_lines, files.lines.len(), files.is_torn, files.crc32 == noted.files_crc32),
             ];
-            for (name, noted, crc32, count, is_torn) in lists {
+            for (name, noted, count, is_torn, is_same) in lists {
                 let wrong = match count as u64 {
                     count if count != noted => {
                         format!("the number of its complete lines is {count}, and {MANIFEST} notes {noted}")
                     }
                     _ if is_torn => "its last line is incomplete, and the run is finished".to_owned(),
-                    _ if self.list_crc32(name)? != *crc32 => {
+                    _ if !is_same => {
                         format!(
                             "its checksum is not the one that {MANIFEST} notes: it is of another folder, or was changed"
                         )
@@ -342,7 +335,7 @@ impl RunFolder {
     /// # Errors
     /// If a line does not describe a run, or does not match its checksum.
     pub fn runs<R: DeserializeOwned>(&self) -> Result<Vec<R>, SamplesError> {
-        Ok(json_lines::read(&self.path.join(RUNS))?.lines)
+        Ok(self.read_runs()?.lines)
     }
 
     /// Notes that all work is done, once everything that the list names is durable.
@@ -350,16 +343,19 @@ impl RunFolder {
     /// # Errors
     /// If something cannot be written; the folder is then not finished.
     pub fn finish<S: Serialize + DeserializeOwned>(&self) -> Result<(), SamplesError> {
-        let file_lines = self.read_list()?.lines.len() as u64;
         self.list().iter().try_for_each(|listed| sync(&self.path.join(&listed.file)))?;
         [RUNS, FILES].iter().try_for_each(|name| sync(&self.path.join(name)))?;
         if self.samples().is_dir() {
             sync(&self.samples())?;
         }
-        let run_lines = self.runs::<IgnoredAny>()?.len() as u64;
+        let (runs, files) = (self.read_runs::<IgnoredAny>()?, self.read_list()?);
         let mut manifest: Manifest<S> = self.parsed_manifest(&self.manifest_text()?)?;
-        let [runs_crc32, files_crc32] = [self.list_crc32(RUNS)?, self.list_crc32(FILES)?];
-        manifest.finished = Some(Finished { run_lines, file_lines, runs_crc32, files_crc32 });
+        manifest.finished = Some(Finished {
+            run_lines: runs.lines.len() as u64,
+            file_lines: files.lines.len() as u64,
+            runs_crc32: runs.crc32,
+            files_crc32: files.crc32,
+        });
         self.write_manifest(&manifest)
     }
 
@@ -411,6 +407,11 @@ impl RunFolder {
     /// The list, locked: what changes it also changes its file.
     fn listed(&self) -> MutexGuard<'_, Vec<ListedFile>> {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lines of the runs' file.
+    fn read_runs<T: DeserializeOwned>(&self) -> Result<JsonLines<T>, SamplesError> {
+        json_lines::read(&self.path.join(RUNS))
     }
 
     /// The lines of the list's file.

@@ -24,6 +24,8 @@ pub(crate) struct JsonLines<T> {
     pub lines: Vec<T>,
     /// Whether an incomplete line follows them.
     pub is_torn: bool,
+    /// The CRC-32 of the file in hexadecimal digits; of no bytes, if it does not exist.
+    pub crc32: String,
 }
 
 /// The text of these lines.
@@ -72,7 +74,8 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<JsonLines<T>, Sam
         let message = format!("the end of its last line is damaged; {}", seal::REMEDY);
         return Err(SamplesError::format(path, message));
     }
-    Ok(JsonLines { lines: lines?, is_torn: !torn.is_empty() })
+    let crc32 = format!("{:08x}", crc32fast::hash(&text));
+    Ok(JsonLines { lines: lines?, is_torn: !torn.is_empty(), crc32 })
 }
 
 /// What a line says, or what is wrong with it.

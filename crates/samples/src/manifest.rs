@@ -115,7 +115,7 @@ impl<Settings> Manifest<Settings> {
         }
         let command = self.command.join(" ");
         let again = match self.kind {
-            FolderKind::Bench | FolderKind::Inference if self.can_be_resumed() => {
+            _ if self.can_be_resumed() => {
                 format!("continue with: flashlab resume {}", folder.display())
             }
             FolderKind::Sweep => {

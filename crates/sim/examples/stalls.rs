@@ -7,12 +7,14 @@
 //! 2. The device is written sequentially once and randomly until its write amplification is steady, without times.
 //! 3. 16 writers write 4 KiB randomly: the first half of their IOs fills the buffers and is not counted.
 
-use flashlab_base::{Bytes, Nanos, Prng, Seed};
-use flashlab_device::{Buffer, Device, Operation, Request};
-use flashlab_sim::{FlashDevice, Profile, SimulatedDevice, Translation, zoo};
+use flashlab_base::{Bytes, Prng, Seed};
+use flashlab_device::{Device, Operation};
+use flashlab_sim::{FlashDevice, Profile, SimulatedDevice, zoo};
 
-const WRITERS: u64 = 16;
-const IO: Bytes = Bytes::kib(4);
+#[path = "../tests/sim/writers.rs"]
+mod writers;
+use writers::{IO, resized, response_times};
+
 /// Larger devices are made this large: conditioning takes the host's time in proportion to the capacity.
 const MOST: Bytes = Bytes::gib(8);
 /// A 99.9th percentile of 100 IOs above it.
@@ -25,50 +27,23 @@ fn main() {
         "device", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "WA", "IOPS"
     );
     for profile in zoo().into_iter().filter(|profile| names.is_empty() || names.contains(&profile.name)) {
-        let profile = if profile.capacity > MOST { smaller(&profile) } else { profile };
+        let smaller = (profile.capacity > MOST).then(|| resized(&profile, MOST)).flatten();
+        let profile = smaller.unwrap_or(profile);
         if let Ok(SimulatedDevice::Flash(device)) = profile.device() {
             measure(&profile, *device);
         }
     }
 }
 
-/// The device with the capacity [`MOST`]: its SLC cache and its cached map keep their shares.
-fn smaller(profile: &Profile) -> Profile {
-    let mut profile = profile.clone();
-    if let Translation::DemandMap(options) = &mut profile.translation {
-        let share = MOST.0 as f64 / profile.capacity.0 as f64;
-        options.cached_entries = (f64::from(options.cached_entries) * share) as u32;
-    }
-    profile.resized(MOST).unwrap_or(profile)
-}
-
 fn measure(profile: &Profile, mut device: FlashDevice) {
     let slots = device.geometry().capacity.0 / IO.0;
-    let mut random = Prng::new(Seed(1));
     let sequential = (0..slots).map(|slot| (Operation::Write, Bytes(slot * IO.0), IO));
     let mut places = Prng::new(Seed(2));
     let anywhere = (0..8 * slots).map(|_| (Operation::Write, Bytes(places.below(slots) * IO.0), IO));
     let conditioned = device.condition_until_steady(&mut sequential.chain(anywhere)).expect("writes succeed");
-    let mut times: Vec<Nanos> = Vec::with_capacity(2 * COUNTED);
     let before = device.flash().counts().clone();
-    let mut submit = |device: &mut FlashDevice| {
-        let offset = Bytes(random.below(slots) * IO.0);
-        device.submit(Request {
-            tag: 0,
-            operation: Operation::Write,
-            offset,
-            size: IO,
-            buffer: Buffer::empty(),
-        });
-    };
     let started = device.now();
-    (0..WRITERS).for_each(|_| submit(&mut device));
-    while times.len() < 2 * COUNTED {
-        let done = device.wait(Nanos::MAX).expect("an IO is in flight");
-        done.result.as_ref().expect("writes succeed");
-        times.push(done.completed.since(done.submitted));
-        submit(&mut device);
-    }
+    let mut times = response_times(&mut device, 2 * COUNTED);
     let since = device.flash().counts().since(&before);
     let seconds = device.now().since(started).0 as f64 / 1e9;
     let mut counted = times.split_off(COUNTED);

@@ -181,8 +181,8 @@ fn refusal_of(name: &str, value: &str) -> Option<String> {
     if HARMLESS.contains(&name) {
         return None;
     }
-    let values = VALUES.iter().chain(VALUES_OF_WRITES);
-    if let Some((_, neutral, reason)) = values.into_iter().find(|(known, ..)| *known == name) {
+    let mut values = VALUES.iter().chain(VALUES_OF_WRITES);
+    if let Some((_, neutral, reason)) = values.find(|(known, ..)| *known == name) {
         return (!neutral.contains(&value)).then(|| format!("{name}={value}: {reason}"));
     }
     match OF_OTHERS.iter().any(|prefix| name.starts_with(prefix)) {

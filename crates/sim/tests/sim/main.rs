@@ -16,3 +16,4 @@ mod slc_cache;
 mod stalls;
 mod theory;
 mod wear;
+mod writers;

@@ -357,11 +357,15 @@ impl<L: Layer> SlcCache<L> {
         }
         let written = self.behind.write(flash, pages, 0, read);
         flash.end_fold();
-        // The layer behind may have failed in the middle of the run, and holds the pages before that.
-        for page in
-            pages.each().filter(|&page| written.is_ok() || self.behind.holds(page)).collect::<Vec<_>>()
-        {
-            self.forget(Pages { first: page, count: 1 });
+        if written.is_ok() {
+            self.forget(pages);
+            return written;
+        }
+        // The layer behind failed in the middle of the run, and holds the pages before that.
+        for page in pages.each() {
+            if self.behind.holds(page) {
+                self.forget(Pages { first: page, count: 1 });
+            }
         }
         written
     }
