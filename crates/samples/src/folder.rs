@@ -85,6 +85,8 @@ impl RunFolder {
             _ => SamplesError::io("create", path, source),
         })?;
         let mut folder = RunFolder::at(path);
+        // Both lists exist from now on, so that a lost one is noticed in an unfinished folder as well.
+        [RUNS, FILES].iter().try_for_each(|name| folder.write_text(name, ""))?;
         folder.lock()?;
         folder.write_manifest(manifest)?;
         Ok(folder)
@@ -253,7 +255,7 @@ impl RunFolder {
         match self.unlisted(&listed)?.first() {
             Some(path) if is_finished => {
                 let message = format!(
-                    "{FILES} does not list it: it does not belong to this run; remove it, or restore the folder"
+                    "{FILES} does not list it: it does not belong to this run; move it to the folder that it is from, or restore this folder"
                 );
                 Err(SamplesError::format(path, message))
             }
@@ -467,7 +469,7 @@ impl RunFolder {
             }
             _ => Ok(()),
         };
-        remove(self.path.join(RUNS))?;
+        self.write_text(RUNS, "")?;
         self.unlist(|_| true)?;
         let samples = self.samples();
         self.names(SAMPLES)?.into_iter().try_for_each(|name| remove(samples.join(name)))

@@ -5,7 +5,7 @@
 //! - A complete line that does not match its checksum is refused with its number.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use flashlab_input::InputKind;
@@ -24,7 +24,7 @@ pub(crate) struct JsonLines<T> {
     pub lines: Vec<T>,
     /// Whether an incomplete line follows them.
     pub is_torn: bool,
-    /// The CRC-32 of the file in hexadecimal digits; of no bytes, if it does not exist.
+    /// The CRC-32 of the file in hexadecimal digits.
     pub crc32: String,
 }
 
@@ -52,15 +52,12 @@ pub(crate) fn append<T: Serialize>(path: &Path, values: &[T]) -> Result<(), Samp
     append().map_err(|source| SamplesError::io("append to", path, source))
 }
 
-/// Reads the lines; there are none if the file does not exist.
+/// Reads the lines.
 ///
 /// # Errors
-/// If a line has the wrong content, or does not match its checksum.
+/// If the file is missing, or a line has the wrong content or does not match its checksum.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<JsonLines<T>, SamplesError> {
-    let text = match regular_file::bytes(path, InputKind::RUN_LINES) {
-        Err(SamplesError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Vec::new(),
-        result => result?,
-    };
+    let text = regular_file::bytes(path, InputKind::RUN_LINES)?;
     let complete = complete_lines(&text);
     let lines = complete.split(|&byte| byte == b'\n').enumerate();
     let lines: Result<Vec<T>, SamplesError> = lines

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use flashlab_input::InputKind;
 
-use crate::SamplesError;
+use crate::{SamplesError, seal};
 
 /// Opens a regular file for reading.
 ///
@@ -41,8 +41,9 @@ pub(crate) fn text(path: &Path, kind: InputKind) -> Result<String, SamplesError>
 fn failed(path: &Path, error: io::Error) -> SamplesError {
     match error.kind() {
         ErrorKind::InvalidInput | ErrorKind::IsADirectory | ErrorKind::FileTooLarge => {
-            SamplesError::format(path, format!("{error}: remove it, or put the run's own file back"))
+            SamplesError::format(path, format!("{error}, and no file of a run; {}", seal::REMEDY))
         }
+        ErrorKind::NotFound => SamplesError::format(path, format!("is missing; {}", seal::REMEDY)),
         _ => SamplesError::io("read", path, error),
     }
 }

@@ -95,8 +95,8 @@ impl Seal {
     }
 }
 
-/// What can be done about a damaged file.
-pub(crate) const REMEDY: &str = "restore it, or measure again";
+/// What can be done about a damaged file of a run.
+pub const REMEDY: &str = "restore it, or measure again";
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use flashlab_analysis::inference::{INFERENCE_VERSION, Inference, reads_inference_version};
 use flashlab_base::Bytes;
 use flashlab_infer::{Checkpoint, Known};
+use flashlab_samples::seal::REMEDY;
 use flashlab_samples::{FolderKind, Manifest, RunFolder, SamplesError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -72,13 +73,10 @@ pub fn write_known(folder: &RunFolder, known: &Known) -> Result<(), SamplesError
     folder.write_sealed(INFERENCE, &known.document)
 }
 
-/// Adds the writes of a killed group to the document, if there was one.
+/// Adds the writes of a killed group to the document. The file exists from the beginning: without it nobody knows what was written.
 pub fn count_pending_writes(folder: &RunFolder, known: &mut Inference) -> Result<()> {
     let file = folder.path().join(UNDER_WAY);
-    if !file.exists() {
-        return Ok(());
-    }
-    let advice = "remove it to go on: the most recent writes are then not counted";
+    let advice = "begin a new run: what the group under way wrote is not known without it";
     let under_way: PendingWrites = read(folder, UNDER_WAY, advice)?;
     if !reads_inference_version(under_way.version) {
         bail!(Usage(format!(
@@ -111,6 +109,9 @@ fn damaged(error: SamplesError, advice: &str) -> anyhow::Error {
         return error.into();
     }
     let error = error.to_string();
+    if let Some(wrong) = error.strip_suffix(REMEDY) {
+        return Usage(format!("{wrong}restore it, or {advice}")).into();
+    }
     let error = error.trim_end_matches(DAMAGED).trim_end_matches([';', ':', ' ']);
     Usage(format!("{error}: {DAMAGED}; {advice}")).into()
 }

@@ -55,6 +55,7 @@ impl OngoingInference {
         let folder = run_folder::create(output, &manifest, &manifest.settings.target, Content::Samples)?;
         folder.make_directory(PROBES_FOLDER)?;
         folder::write_known(&folder, &known)?;
+        folder::write_pending(&folder, Bytes::ZERO)?;
         Ok(OngoingInference { folder, manifest, known, interrupt: interrupt()? })
     }
 

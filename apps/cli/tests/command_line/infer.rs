@@ -383,8 +383,8 @@ fn what_to_do_about_a_damaged_file_is_told() {
     insta::assert_snapshot!([finished, unfinished].concat().join("\n"), @r"
     flashlab: run/manifest.json: write_budget is 15 EiB, and no more than twice the capacity, 128 MiB, is ever written: the file is damaged; begin a new run
     flashlab: run/inference.json: EOF while parsing an object at line 1 column 1: the file is damaged; begin a new run
-    flashlab: run/under-way.json: EOF while parsing an object at line 1 column 1: the file is damaged; remove it to go on: the most recent writes are then not counted
-    flashlab: run/under-way.json: has version 9, and this program reads version 5; remove it to go on: the most recent writes are then not counted
+    flashlab: run/under-way.json: EOF while parsing an object at line 1 column 1: the file is damaged; begin a new run: what the group under way wrote is not known without it
+    flashlab: run/under-way.json: has version 9, and this program reads version 5; begin a new run: what the group under way wrote is not known without it
     ");
 }
 
@@ -538,7 +538,7 @@ fn what_is_not_recorded_or_damaged_is_not_replayed() {
     written(lines.replacen("\"now_ns\":", "\"now_ns\":9999999999999999", 1));
     refused("a figure is too large: the file is damaged");
     fs::remove_file(directory.path("run/runs.jsonl")).unwrap();
-    refused("runs.jsonl: the number of its complete lines is 0, and manifest.json notes ");
+    refused("run/runs.jsonl: is missing; restore it, or begin a new run");
     let with_target = directory.flashlab(&["infer", "sim:./small.toml", "--replay", "run"]);
     assert_eq!(with_target.code, Some(2), "{with_target}");
     let with_seed = directory.flashlab(&["infer", "--replay", "run", "--seed", "5"]);

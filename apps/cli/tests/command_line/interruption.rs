@@ -6,7 +6,7 @@ use std::fs;
 use flashlab_base::{Prng, Seed};
 
 use crate::folders::{self, FIT, INFER};
-use crate::support::{Directory, LONG_RUNS, Ran, files_within};
+use crate::support::{Directory, LONG_RUNS, Ran, SHORT_RUNS, files_within};
 
 fn directory() -> Directory {
     let directory = Directory::new();
@@ -326,6 +326,33 @@ fn what_is_finished_is_not_measured_again() {
     let resumed = directory.succeeds(&["resume", "run"]);
     assert!(resumed.err.contains("nothing is left to measure"), "{resumed}");
     assert_eq!(samples(), before);
+}
+
+/// What a kill leaves and somebody then loses is not taken for less work.
+#[test]
+fn an_unfinished_folder_has_its_lists() {
+    let directory = folders::directory();
+    directory.succeeds(&[INFER, &["--output", "inferred"]].concat());
+    directory.write("target", vec![1; 4 << 20]);
+    directory.write("reads.toml", SHORT_RUNS.replace("write_probability = 0.5", "mode = \"read\""));
+    directory.succeeds(&["run", "reads.toml", "target", "--quick", "--output", "run"]);
+    let lists = ["runs.jsonl", "files.jsonl"];
+    for (folder, names) in [("inferred", &["under-way.json"][..]), ("inferred", &lists), ("run", &lists)] {
+        directory.unfinish(folder);
+        for name in names {
+            let (own, aside) = (directory.path(folder).join(name), directory.path("aside"));
+            fs::rename(&own, &aside).unwrap();
+            let before = files_within(&directory.path(folder));
+            let resumed = directory.flashlab(&["resume", folder]);
+            assert!(resumed.code == Some(2) && resumed.err.contains(name), "{name}: {resumed}");
+            assert!(!resumed.err.contains("remove it"), "{name}: {resumed}");
+            assert_eq!(files_within(&directory.path(folder)), before, "{name}: nothing is set aside");
+            fs::rename(&aside, &own).unwrap();
+        }
+    }
+    for folder in ["inferred", "run"] {
+        directory.succeeds(&["resume", folder]);
+    }
 }
 
 /// A replay has no device, and the device of a round of `wear-out` is gone.

@@ -257,13 +257,13 @@ fn a_run_with_other_things_than_files() {
     }
     insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @r"
     exit 2
-    flashlab: run/samples/run-00001-00001.parquet: files.jsonl does not list it: it does not belong to this run; remove it, or restore the folder
+    flashlab: run/samples/run-00001-00001.parquet: files.jsonl does not list it: it does not belong to this run; move it to the folder that it is from, or restore this folder
     ");
     fs::remove_file(&pipe).unwrap();
     fs::create_dir(&pipe).unwrap();
     insta::assert_snapshot!(directory.flashlab(&["report", "run"]), @r"
     exit 2
-    flashlab: run/samples/run-00001-00001.parquet: files.jsonl does not list it: it does not belong to this run; remove it, or restore the folder
+    flashlab: run/samples/run-00001-00001.parquet: files.jsonl does not list it: it does not belong to this run; move it to the folder that it is from, or restore this folder
     ");
     fs::remove_dir(&pipe).unwrap();
     fs::write(directory.path("run/manifest.json"), b"{\xff}").unwrap();

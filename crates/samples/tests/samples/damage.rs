@@ -83,6 +83,8 @@ fn a_pipe_among_the_files_of_a_run_is_refused_and_not_waited_for() {
     assert!(!whole.is_empty());
 
     let runs = folder.path().join("runs.jsonl");
+    std::fs::remove_file(&runs).unwrap();
+    assert!(names_the_file(folder.runs::<u32>(), &runs).unwrap_err().to_string().contains("is missing"));
     assert!(pipe(&runs));
     let error = names_the_file(folder.runs::<u32>(), &runs).unwrap_err().to_string();
     assert!(error.contains("is a pipe and not a file"), "{error}");
