@@ -12,7 +12,6 @@
 //! - `fsync` and `fdatasync` return when the volume has flushed.
 //! - A file that is open is there until it is closed, also without a name; a directory until the kernel forgets it.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
@@ -70,11 +69,6 @@ pub fn mount_files(files: SharedFiles, directory: &Path) -> io::Result<FuseMount
 
 /// A directory's content as it was when it was opened.
 type Listing = Vec<(FileId, FileKind, Vec<u8>)>;
-
-thread_local! {
-    /// What the thread reads into; new memory for each read would take as long as a copy.
-    static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 pub(crate) struct FilesMount {
     files: SharedFiles,
@@ -407,18 +401,14 @@ impl Filesystem for FilesMount {
         reply: ReplyData,
     ) {
         self.awake.used();
-        READ_BUFFER.with_borrow_mut(|buffer| {
-            if buffer.len() < size as usize {
-                buffer.resize(size as usize, 0);
+        let mut buffer = vec![0; size as usize];
+        match self.files.read(id_of(node), offset, &mut buffer) {
+            Ok(length) => {
+                self.counts.read(length);
+                reply.data(&buffer[..length]);
             }
-            match self.files.read(id_of(node), offset, &mut buffer[..size as usize]) {
-                Ok(length) => {
-                    self.counts.read(length);
-                    reply.data(&buffer[..length]);
-                }
-                Err(error) => reply.error(errno_of(&error)),
-            }
-        });
+            Err(error) => reply.error(errno_of(&error)),
+        }
     }
 
     fn write(
@@ -436,7 +426,17 @@ impl Filesystem for FilesMount {
         self.awake.used();
         let clears = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let is_direct = flags.0 & OFlags::DIRECT.bits() as i32 != 0;
+        let mut reply = Some(reply);
         let written = self.files.with(|files, now_ns| {
+            let acknowledge = || {
+                if let Some(reply) = reply.take() {
+                    self.counts.written(data.len());
+                    reply.written(data.len() as u32);
+                }
+            };
+            if !clears && files.overwrite_acknowledging(id_of(node), offset, data, now_ns, acknowledge) {
+                return Ok(data.len());
+            }
             let written = match is_direct {
                 // The kernel makes EIO of a direct write that ends early.
                 true => files.write(id_of(node), Some(offset), data, now_ns).map(|_| data.len())?,
@@ -447,12 +447,14 @@ impl Filesystem for FilesMount {
             }
             Ok::<usize, RepairError>(written)
         });
-        match written {
-            Ok(length) => {
+        match (written, reply) {
+            // It was acknowledged before it was done.
+            (_, None) => {}
+            (Ok(length), Some(reply)) => {
                 self.counts.written(length);
                 reply.written(length as u32);
             }
-            Err(error) => reply.error(errno_of(&error)),
+            (Err(error), Some(reply)) => reply.error(errno_of(&error)),
         }
     }
 

@@ -327,12 +327,11 @@ impl Export {
         Export { sender, deadlines, size, owner }
     }
 
-    /// Begins an operation, which may have to be durable when it is answered.
-    fn begin(&self, what: (Operation, bool), offset: u64, size: u64, data: Data<'_>) -> PendingAnswer {
+    /// Begins an operation.
+    fn begin(&self, operation: Operation, offset: u64, size: u64, data: Data<'_>) -> PendingAnswer {
         let disk = &self.sender.disk;
-        let (operation, durable) = what;
         let (offset, size) = (Bytes(offset), Bytes(size));
-        disk.begin(disk.clock().now(), Io { operation, offset, size, durable, data })
+        disk.begin(disk.clock().now(), Io { operation, offset, size, durable: false, data })
     }
 
     fn reply(&self, answer: PendingAnswer, reply: FuseReply) {
@@ -452,7 +451,7 @@ impl Filesystem for Export {
             return reply.data(&[]);
         }
         let mut buffer = self.buffer(size as usize);
-        let answer = self.begin((Operation::Read, false), offset, size, Data::Read(&mut buffer));
+        let answer = self.begin(Operation::Read, offset, size, Data::Read(&mut buffer));
         self.reply(answer, FuseReply::Data(reply, buffer));
     }
 
@@ -475,9 +474,31 @@ impl Filesystem for Export {
         // Linux sends no FSYNC behind such a write to a file past the page cache. O_SYNC has the bit of O_DSYNC, too, and both are set for
         // RWF_DSYNC and RWF_SYNC of a single write.
         let is_durable = flags.0 as u32 & OFlags::DSYNC.bits() != 0;
-        let write = Data::Write(&data[..size as usize]);
-        let answer = self.begin((Operation::Write, is_durable), offset, size, write);
-        self.reply(answer, FuseReply::Written(reply, size as u32));
+        let (mut reply, mut acknowledged) = (Some(reply), None);
+        let disk = &self.sender.disk;
+        let io = Io {
+            operation: Operation::Write,
+            offset: Bytes(offset),
+            size: Bytes(size),
+            durable: is_durable,
+            data: Data::Write(&data[..size as usize]),
+        };
+        let answer = disk.begin_acknowledging(disk.clock().now(), io, &mut || {
+            if let Some(reply) = reply.take() {
+                acknowledged = Some(disk.clock().now());
+                reply.written(size as u32);
+            }
+        });
+        match acknowledged {
+            // The answer is on its way, and is counted.
+            Some(sent) => {
+                let _ = disk.finish(&answer, sent);
+            }
+            None => {
+                let reply = reply.expect("it was not sent");
+                self.reply(answer, FuseReply::Written(reply, size as u32));
+            }
+        }
     }
 
     fn flush(
@@ -493,7 +514,7 @@ impl Filesystem for Export {
     }
 
     fn fsync(&self, _request: &Request, _node: INodeNo, _file: FileHandle, _data: bool, reply: ReplyEmpty) {
-        let answer = self.begin((Operation::Flush, false), 0, 0, Data::Nothing);
+        let answer = self.begin(Operation::Flush, 0, 0, Data::Nothing);
         self.reply(answer, FuseReply::Empty(reply));
     }
 
@@ -517,7 +538,7 @@ impl Filesystem for Export {
         if size == 0 {
             return reply.ok();
         }
-        let answer = self.begin((Operation::Discard, false), offset, size, Data::Nothing);
+        let answer = self.begin(Operation::Discard, offset, size, Data::Nothing);
         self.reply(answer, FuseReply::Empty(reply));
     }
 

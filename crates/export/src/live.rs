@@ -157,6 +157,17 @@ impl LiveDisk {
 
     /// Performs an IO that arrived at `arrived`, and returns the answer with its due time.
     pub fn begin(&self, arrived: Nanos, io: Io<'_>) -> PendingAnswer {
+        self.begin_acknowledging(arrived, io, &mut || {})
+    }
+
+    /// As [`LiveDisk::begin`]. A write that need not be durable, and that no fault rule concerns, may call `acknowledge` when its answer
+    /// may be sent; the rest of the write is done after that.
+    pub fn begin_acknowledging(
+        &self,
+        arrived: Nanos,
+        io: Io<'_>,
+        acknowledge: &mut dyn FnMut(),
+    ) -> PendingAnswer {
         self.awake.used();
         let Io { operation, offset, size, durable, mut data } = io;
         let probe_response = self.probe_response_ns.load(Ordering::Relaxed);
@@ -166,13 +177,18 @@ impl LiveDisk {
         lock(&self.counters).enter();
         let no_power_loss = self.power.read().unwrap_or_else(PoisonError::into_inner);
         let power_losses = self.power_losses.load(Ordering::Acquire);
-        let effect = match self.any_fault.load(Ordering::Acquire) {
+        let any_fault = self.any_fault.load(Ordering::Acquire);
+        let effect = match any_fault {
             true => self.with_faults(|faults| faults.effect_on(arrived, operation, offset, size)),
             false => FaultEffect::NONE,
         };
         let (done, result) = match effect.error {
             Some(error) => (arrived, Err(error)),
-            None => self.serve(arrived, (operation, offset, size), durable, &mut data, &effect),
+            None => {
+                let mut waits = || {};
+                let acknowledge = if any_fault || durable { &mut waits } else { acknowledge };
+                self.serve(arrived, (operation, offset, size), durable, &mut data, &effect, acknowledge)
+            }
         };
         drop(no_power_loss);
         if effect.power_loss {
@@ -290,14 +306,15 @@ impl LiveDisk {
         durable: bool,
         data: &mut Data<'_>,
         effect: &FaultEffect,
+        acknowledge: &mut dyn FnMut(),
     ) -> (Nanos, Result<(), IoError>) {
         let model = match &self.backend {
             Backend::Modelled(model) => model,
             Backend::Concurrent(device) => {
-                let mut result = device.serve(operation, (offset, size), data);
+                let mut result = device.serve(operation, (offset, size), data, acknowledge);
                 if durable && result.is_ok() && operation != Operation::Flush {
                     let everything = (Bytes::ZERO, Bytes::ZERO);
-                    result = device.serve(Operation::Flush, everything, &mut Data::Nothing);
+                    result = device.serve(Operation::Flush, everything, &mut Data::Nothing, &mut || {});
                 }
                 return (self.clock.now(), result);
             }

@@ -43,7 +43,11 @@ impl<D: Device> SharedVolume<D> {
     /// As [`Volume::read`].
     pub fn read(&self, offset: u64, data: &mut [u8]) -> Result<(), RepairError> {
         let length = data.len() as u64;
-        self.0.read((), offset, data, |volume| volume.check_range(offset, length)).map(drop)
+        let begin = |volume: &mut Volume<D>| {
+            volume.check_range(offset, length)?;
+            volume.check_lost(offset, length as usize)
+        };
+        self.0.read((), offset, data, begin).map(drop)
     }
 
     /// Writes bytes. They are durable after the next [`SharedVolume::flush`].
@@ -52,6 +56,20 @@ impl<D: Device> SharedVolume<D> {
     /// As [`Volume::write`].
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<(), RepairError> {
         self.0.call()?.write(offset, data)
+    }
+
+    /// Writes bytes, and calls `acknowledge` as soon as only a failing device can prevent that they are written. The error of a write
+    /// that was not acknowledged is returned; after that of one that was, every flush fails.
+    ///
+    /// # Errors
+    /// As [`Volume::write`].
+    pub fn write_acknowledging(
+        &self,
+        offset: u64,
+        data: &[u8],
+        acknowledge: impl FnOnce(),
+    ) -> Result<(), RepairError> {
+        self.0.call()?.write_acknowledging(offset, data, acknowledge)
     }
 
     /// Discards bytes.

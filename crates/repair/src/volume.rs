@@ -7,6 +7,7 @@
 //!
 //! # Method
 //! - `writing`: pages and discards go into open records; full ones are written.
+//! - `acknowledging`: acknowledges writes before they are done.
 //! - `flushing`: writes the open records and flushes the device. Flushes that come together share one.
 //! - `packing`: copies the live pages out of a segment, in steps of one record.
 //! - `checkpointing`: makes the map durable and frees the packed segments.
@@ -21,6 +22,7 @@
 //! - After a failed write or flush nothing is acknowledged any more.
 //! - While more segments are free than the low mark, no write waits for more than the packing of one segment.
 
+mod acknowledging;
 mod checkpointing;
 mod flushing;
 mod front;
@@ -138,6 +140,8 @@ pub struct Volume<D> {
     answered: VecDeque<Completion>,
     /// Flushes that were submitted and not answered, with the time.
     flushes: Vec<(Request, Nanos)>,
+    /// Writes that were acknowledged and failed.
+    lost: Vec<LostWrite>,
     /// A flush of the device by another handle.
     flushing: Option<Arc<FlushInFlight>>,
     replayed: u64,
@@ -170,6 +174,13 @@ struct PackingProgress {
     segment: SegmentId,
     /// The position in it of the next record.
     next: u32,
+}
+
+/// A write that was acknowledged and failed: the bytes of the volume from `start` to `end`.
+struct LostWrite {
+    start: u64,
+    end: u64,
+    error: RepairError,
 }
 
 /// Free segments that the device does not know to be free.
@@ -294,6 +305,7 @@ impl<D: Device> Volume<D> {
             header_scratch: Buffer::empty(),
             answered: VecDeque::new(),
             flushes: Vec::new(),
+            lost: Vec::new(),
             flushing: None,
             replayed: recovered.replayed,
             bug: options.bug,

@@ -45,7 +45,11 @@ impl<D: Device> Files<D> {
         let span = |pages: u64| (pages.saturating_mul(page) - within).min(length) as usize;
         Ok(match node.extents.at(file_page) {
             _ if length == 0 => ReadStep::Done(0),
-            Ok(pages) => self.volume.plan_read(pages.first * page + within, &mut data[..span(pages.count)]),
+            Ok(pages) => {
+                let (at, data) = (pages.first * page + within, &mut data[..span(pages.count)]);
+                self.volume.check_lost(at, data.len())?;
+                self.volume.plan_read(at, data)
+            }
             Err(hole) => {
                 data[..span(hole)].fill(0);
                 ReadStep::Done(span(hole))
@@ -121,6 +125,36 @@ impl<D: Device> Files<D> {
         }
         self.modified(id, now_ns);
         Ok(offset)
+    }
+
+    /// Overwrites a part of a file, and calls `acknowledge` before, if only a failing device can prevent that it is written. False: it
+    /// is not as simple, and nothing was done. After a failure every later write and flush fails.
+    pub fn overwrite_acknowledging(
+        &mut self,
+        id: FileId,
+        offset: u64,
+        data: &[u8],
+        now_ns: i64,
+        acknowledge: impl FnOnce(),
+    ) -> bool {
+        let length = data.len() as u64;
+        let Some(range) = self.range_on_volume(id, offset, length) else { return false };
+        if !self.volume.takes_at_once(range, length) {
+            return false;
+        }
+        acknowledge();
+        self.volume.write_acknowledged(range, data);
+        self.modified(id, now_ns);
+        true
+    }
+
+    /// Where on the volume a range of a file lies, if it lies there in one run.
+    fn range_on_volume(&self, id: FileId, offset: u64, length: u64) -> Option<u64> {
+        let page = self.layout.page;
+        let node = file(self.catalogue.node(id)).ok().filter(|node| node.kind == FileKind::Regular)?;
+        let pages = node.extents.at(offset / page).ok()?;
+        let (within, end) = (offset % page, offset.checked_add(length)?);
+        (end <= node.size && within + length <= pages.count * page).then_some(pages.first * page + within)
     }
 
     /// Changes the size of a file. What is added reads as zeroes.

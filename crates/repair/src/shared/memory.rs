@@ -20,6 +20,11 @@ pub(crate) fn open_volume(device: SharedMemory) -> Volume<SharedMemory> {
 
 /// A new volume of 2400 pages in segments that are packed soon.
 pub(crate) fn new_volume() -> Volume<SharedMemory> {
+    new_volume_on(&SharedMemory::new())
+}
+
+/// As [`new_volume`], on this device.
+pub(crate) fn new_volume_on(device: &SharedMemory) -> Volume<SharedMemory> {
     let options = LayoutOptions {
         capacity: CAPACITY,
         page: Bytes::kib(4),
@@ -27,9 +32,8 @@ pub(crate) fn new_volume() -> Volume<SharedMemory> {
         logical_pages: 2400,
         checkpoint_interval: Bytes::mib(1),
     };
-    let device = SharedMemory::new();
     Volume::create(device.handle(), VolumeUuid([7; 16]), options).unwrap();
-    open_volume(device)
+    open_volume(device.handle())
 }
 
 /// A device in memory; all handles on it share the content.

@@ -97,3 +97,53 @@ fn a_failed_flush_is_reported_to_every_thread_and_nothing_is_acknowledged_after_
     assert!(matches!(volume.flush(), Err(RepairError::Poisoned(_))));
     assert!(matches!(volume.finish(), Err(RepairError::Poisoned(_))));
 }
+
+#[test]
+fn a_write_is_acknowledged_once_and_then_it_is_there() {
+    let volume = new_volume();
+    let mut read = vec![0; PAGE];
+    for number in 0..2000 {
+        let mut acknowledged = 0;
+        let offset = number % 700 * PAGE as u64;
+        volume.write_acknowledging(offset, &page(number, 1), || acknowledged += 1).unwrap();
+        assert_eq!(acknowledged, 1, "page {number}");
+        volume.read(offset, &mut read).unwrap();
+        assert_eq!(read, page(number, 1), "page {number}");
+    }
+    // A part of a page, which is read before it is written.
+    let mut acknowledged = 0;
+    volume.write_acknowledging(100, &[9; 50], || acknowledged += 1).unwrap();
+    assert_eq!(acknowledged, 1);
+    let refused = volume.write_acknowledging(u64::MAX - 5000, &page(0, 2), || acknowledged += 1);
+    assert!(matches!(refused, Err(RepairError::OutOfRange(_))), "{refused:?}");
+    assert_eq!(acknowledged, 1, "what is refused is not acknowledged");
+}
+
+#[test]
+fn a_write_that_was_acknowledged_and_failed_is_never_read_as_what_was_there_before() {
+    let device = SharedMemory::new();
+    let fails_flushes = std::sync::Arc::clone(&device.fails_flushes);
+    let volume = SharedVolume::new(memory::new_volume_on(&device));
+    for number in 0..600 {
+        volume.write(number * PAGE as u64, &page(number, 1)).unwrap();
+    }
+    volume.flush().unwrap();
+    fails_flushes.store(true, Ordering::Relaxed);
+    // A checkpoint becomes due within some of them, and its flush fails.
+    let mut acknowledged = Vec::new();
+    let refused = (0..600).find_map(|number| {
+        let offset = number * PAGE as u64;
+        volume.write_acknowledging(offset, &page(number, 2), || acknowledged.push(number)).err()
+    });
+    assert!(refused.is_some(), "a checkpoint is due after 256 pages");
+    assert!(volume.flush().is_err(), "what was acknowledged is not durable");
+    let mut read = vec![0; PAGE];
+    let mut lost = 0;
+    for number in acknowledged {
+        match volume.read(number * PAGE as u64, &mut read) {
+            Ok(()) => assert_eq!(read, page(number, 2), "page {number} is as it was acknowledged"),
+            Err(_) => lost += 1,
+        }
+    }
+    assert!(lost > 0, "the write in which the checkpoint failed was acknowledged");
+}

@@ -73,6 +73,7 @@ impl<D: Device> Volume<D> {
     /// undefined then.
     pub fn read(&mut self, offset: u64, data: &mut [u8]) -> Result<(), RepairError> {
         self.check_range(offset, data.len() as u64)?;
+        self.check_lost(offset, data.len())?;
         let mut at = 0;
         while at < data.len() {
             at += match self.plan_read(offset + at as u64, &mut data[at..]) {

@@ -62,10 +62,11 @@ impl ConcurrentDevice for ServedVolume {
         operation: Operation,
         (offset, size): (Bytes, Bytes),
         data: &mut Data<'_>,
+        acknowledge: &mut dyn FnMut(),
     ) -> Result<(), IoError> {
         let served = match (operation, data) {
             (Operation::Read, Data::Read(data)) => self.0.read(offset.0, data),
-            (Operation::Write, Data::Write(data)) => self.0.write(offset.0, data),
+            (Operation::Write, Data::Write(data)) => self.0.write_acknowledging(offset.0, data, acknowledge),
             (Operation::Discard, _) => self.0.discard(offset.0, size.0),
             (Operation::Flush, _) => self.0.flush(),
             (Operation::Read | Operation::Write, _) => return Err(IoError::INVALID),
