@@ -100,7 +100,7 @@ impl FilesMount {
         (kind, mode): (FileKind, u32),
         is_open: bool,
     ) -> Result<FileAttr, RepairError> {
-        self.files.with(|files, now_ns| {
+        self.files.with_shown(|files, now_ns| {
             let parent = id_of(parent);
             let attributes = attributes_in(files, parent, request, (kind, mode), now_ns)?;
             let id = files.create(parent, name.as_bytes(), kind, attributes)?;
@@ -192,7 +192,7 @@ impl Filesystem for FilesMount {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let found = self.files.with(|files, _| {
+        let found = self.files.with_shown(|files, _| {
             let id = files.lookup(id_of(parent), name.as_bytes())?;
             known(files, id)
         });
@@ -211,7 +211,7 @@ impl Filesystem for FilesMount {
     }
 
     fn getattr(&self, _request: &Request, node: INodeNo, _file: Option<FileHandle>, reply: ReplyAttr) {
-        answer_attributes(self.files.with(|files, _| files.status(id_of(node))), reply);
+        answer_attributes(self.files.with_shown(|files, _| files.status(id_of(node))), reply);
     }
 
     fn setattr(
@@ -232,7 +232,7 @@ impl Filesystem for FilesMount {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let changed = self.files.with(|files, now_ns| {
+        let changed = self.files.with_shown(|files, now_ns| {
             let id = id_of(node);
             if let Some(size) = size {
                 files.truncate(id, Bytes(size), now_ns)?;
@@ -313,7 +313,7 @@ impl Filesystem for FilesMount {
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let made = self.files.with(|files, now_ns| {
+        let made = self.files.with_shown(|files, now_ns| {
             let (parent, what) = (id_of(parent), (FileKind::SymbolicLink, LINK_PERMISSIONS));
             let attributes = attributes_in(files, parent, request, what, now_ns)?;
             let target = target.as_os_str().as_bytes();
@@ -365,7 +365,7 @@ impl Filesystem for FilesMount {
     }
 
     fn link(&self, _request: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let linked = self.files.with(|files, now_ns| {
+        let linked = self.files.with_shown(|files, now_ns| {
             files.link(id_of(node), id_of(parent), name.as_bytes(), now_ns)?;
             known(files, id_of(node))
         });

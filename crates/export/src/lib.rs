@@ -22,6 +22,7 @@ mod deadlines;
 mod error;
 mod fault_grammar;
 mod fault_rules;
+mod file_clock;
 mod file_counts;
 #[cfg(feature = "fuse")]
 pub mod files_fuse;

@@ -1,10 +1,11 @@
 //! The files of an open volume, which several threads use, with the time of each call.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use flashlab_device::Device;
-use flashlab_repair::{FileId, FileRefusal, Files, RepairError};
+use flashlab_repair::{ConcurrentFiles, FileId, FileRefusal, Files, RepairError};
+
+use crate::file_clock::FileClock;
 
 /// The permissions in Linux's mode.
 pub(crate) const PERMISSIONS: u32 = 0o7777;
@@ -14,22 +15,25 @@ pub(crate) type OpenFiles = Files<Box<dyn Device + Send>>;
 
 /// The files of a volume.
 #[derive(Clone)]
-pub struct SharedFiles(Arc<flashlab_repair::ConcurrentFiles<Box<dyn Device + Send>>>);
+pub struct SharedFiles {
+    files: Arc<ConcurrentFiles<Box<dyn Device + Send>>>,
+    clock: Arc<FileClock>,
+}
 
 impl SharedFiles {
     /// Shares the files.
     pub fn new(files: OpenFiles) -> SharedFiles {
-        SharedFiles(Arc::new(flashlab_repair::ConcurrentFiles::new(files)))
+        SharedFiles { files: Arc::new(ConcurrentFiles::new(files)), clock: Arc::default() }
     }
 
     /// Calls of programs so far.
     pub fn calls(&self) -> u64 {
-        self.0.calls()
+        self.files.calls()
     }
 
     /// Whether something is not durable yet.
     pub fn is_dirty(&self) -> bool {
-        self.0.look(|files| files.is_dirty())
+        self.files.look(|files| files.is_dirty())
     }
 
     /// Makes durable what no program syncs.
@@ -37,12 +41,21 @@ impl SharedFiles {
     /// # Errors
     /// When the device fails, or did before.
     pub fn write_back(&self) -> Result<(), RepairError> {
-        self.0.write_back()
+        self.files.write_back()
     }
 
     /// Uses the files; nobody else does meanwhile. The second argument is the time, in nanoseconds since 1970.
     pub fn with<T>(&self, use_files: impl FnOnce(&mut OpenFiles, i64) -> T) -> T {
-        self.0.with(|files| use_files(files, now_ns()))
+        self.files.with(|files| use_files(files, self.clock.now_ns()))
+    }
+
+    /// As [`SharedFiles::with`], for what returns times of files.
+    pub fn with_shown<T>(&self, use_files: impl FnOnce(&mut OpenFiles, i64) -> T) -> T {
+        self.with(|files, now_ns| {
+            let shown = use_files(files, now_ns);
+            self.clock.look();
+            shown
+        })
     }
 
     /// Reads bytes of a file, and returns their number: fewer at the file's end. Other threads use the files meanwhile.
@@ -50,7 +63,7 @@ impl SharedFiles {
     /// # Errors
     /// As [`Files::read`].
     pub fn read(&self, id: FileId, offset: u64, data: &mut [u8]) -> Result<usize, RepairError> {
-        self.0.read(id, offset, data, now_ns())
+        self.files.read(id, offset, data, self.clock.now_ns())
     }
 
     /// Makes everything durable that was done before; with `data_only`, the times of the last changes may be missing. Other threads use
@@ -59,12 +72,12 @@ impl SharedFiles {
     /// # Errors
     /// As [`Files::sync`].
     pub fn sync(&self, data_only: bool) -> Result<(), RepairError> {
-        self.0.sync(data_only)
+        self.files.sync(data_only)
     }
 
     /// Does a step of packing or a discard of the device, if one is due. False: there is nothing to do.
     pub fn work_while_idle(&self) -> bool {
-        self.0.work_while_idle()
+        self.files.work_while_idle()
     }
 
     /// Makes everything durable and closes the volume in order.
@@ -72,14 +85,8 @@ impl SharedFiles {
     /// # Errors
     /// When the device fails, or did before.
     pub fn shut_down(&self) -> Result<(), RepairError> {
-        self.0.finish()
+        self.files.finish()
     }
-}
-
-/// The time, in nanoseconds since 1970.
-fn now_ns() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// Linux's `fallocate`, with its mode: allocates a range, punches a hole or zeroes it.
@@ -102,5 +109,56 @@ pub(crate) fn fallocate(
             files.allocate(id, offset, length, keeps_size, now_ns)
         }
         _ => Err(FileRefusal::NotSupported.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use flashlab_base::{Bytes, Nanos};
+    use flashlab_device::MemoryDevice;
+    use flashlab_repair::{
+        FileAttributes, FileKind, LayoutOptions, MountOptions, Volume, VolumeUuid, default_policy,
+    };
+
+    use super::*;
+
+    #[test]
+    fn syncs_within_a_tick_record_the_times_once() {
+        const PAGE: usize = 4096;
+        let options = LayoutOptions {
+            capacity: Bytes::mib(64),
+            page: Bytes(PAGE as u64),
+            segment: Bytes::mib(1),
+            logical_pages: 8000,
+            checkpoint_interval: Bytes::mib(64),
+        };
+        let mut device: Box<dyn Device + Send> =
+            Box::new(MemoryDevice::new(Bytes::mib(64), Nanos::from_micros(1)));
+        Volume::create(&mut device, VolumeUuid([7; 16]), options).unwrap();
+        let volume = Volume::open(device, MountOptions::default(), default_policy).unwrap();
+        let files = SharedFiles::new(Files::open(volume).unwrap());
+        let attributes = FileAttributes::new(0o600, 0, 0, 0);
+        let id = files.with(|files, now_ns| {
+            let id = files.create(FileId::ROOT, b"f", FileKind::Regular, attributes).unwrap();
+            files.write(id, None, &[1; 8 * PAGE], now_ns).unwrap();
+            id
+        });
+        files.sync(false).unwrap();
+        let pages = || files.with(|files, _| files.volume().counters().host_pages);
+        let (before, mut ticks) = (pages(), BTreeSet::new());
+        const WRITES: u64 = 400;
+        for number in 0..WRITES {
+            let now = files.with(|files, now_ns| {
+                files.write(id, Some(number % 8 * PAGE as u64), &[2; PAGE], now_ns).unwrap();
+                now_ns
+            });
+            ticks.insert(now);
+            files.sync(false).unwrap();
+        }
+        let recorded = pages() - before - WRITES;
+        // The first write may be in the tick of what came before.
+        assert!(ticks.len() as u64 - recorded <= 1, "{recorded} records of {} times", ticks.len());
     }
 }
