@@ -22,6 +22,9 @@ pub struct KillsArguments {
     /// How often
     #[arg(long, default_value_t = 1_000)]
     kills: u64,
+    /// Let data take 95 % of the volume, and fill it first (block and mount)
+    #[arg(long)]
+    nearly_full: bool,
     /// What decides what is written and when the server is killed
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -45,21 +48,29 @@ pub fn kill_servers(arguments: &KillsArguments) -> anyhow::Result<()> {
         tempfile::Builder::new().prefix("kills-").disable_cleanup(true).tempdir_in(&arguments.directory);
     let folder = made.with_context(|| format!("a folder in {}", arguments.directory.display()))?.keep();
     let writer = vec![this.into_os_string(), WRITER.into()];
-    let (kind, seed) = (arguments.kind, Seed(arguments.seed));
-    let test =
-        Kills { program, writer, kind, kills: arguments.kills, seed, folder: folder.clone(), fault: None };
+    let test = Kills {
+        program,
+        writer,
+        kind: arguments.kind,
+        kills: arguments.kills,
+        nearly_full: arguments.nearly_full,
+        seed: Seed(arguments.seed),
+        folder: folder.clone(),
+        fault: None,
+    };
     let report = kills(&test)
         .map_err(|what| anyhow!("{what}\n    the volume and the journals are in {}", folder.display()))?;
     if arguments.json {
         println!("{}", serde_json::to_string(&report)?);
     } else {
         println!(
-            "{} kills, {} of them before the server was ready; {} operations, {} acknowledged as durable; {} lost, {} out of \
+            "{} kills, {} of them before the server was ready; {} operations, {} acknowledged as durable and {} durable by age; {} lost, {} out of \
              order, {} beneath the mount, {} other breaches; {} extensions in part",
             report.kills,
             report.killed_before_ready,
             report.operations,
             report.acknowledged,
+            report.aged,
             report.lost,
             report.out_of_order,
             report.beneath,

@@ -9,6 +9,7 @@
 //!
 //! The seed decides what is written and when the server is killed. How far the writers are by then depends on the machine.
 
+mod compare;
 mod journal;
 mod model;
 mod operation;
@@ -29,13 +30,11 @@ use flashlab_base::{Prng, Seed};
 use serde::Serialize;
 
 use crate::server::Server;
-use journal::Journal;
+use journal::now_ms;
 use model::Files;
-use operation::{FILE_MAX, Ground, HABITS, Habit, Operation, content};
-use perform::read_files;
+use operation::{FILE_MAX, Ground, HABITS, Habit, How, Operation, content};
 pub use served::Kind;
 use served::{Served, size_of};
-use verify::{Breach, Evidence};
 use writer::Session;
 
 /// The variable with the session of a writing process.
@@ -47,6 +46,12 @@ const BALLAST: usize = 15;
 /// What is left free of a mount by the ballast: less than what the writers' files grow to within some sessions (at most 20 MiB), so that
 /// space runs out.
 const LEFT_FREE: u64 = 4 * FILE_MAX;
+
+/// The most that files may take of a volume that is nearly full: the largest share that `repair create` takes.
+const NEARLY_FULL: &str = "0.95";
+
+/// How long writers that sync nothing write at least before the kill: longer than what they write may stay in memory alone.
+const PATIENCE: Duration = Duration::from_secs(11);
 
 /// How long `run` may take to start its command: far longer than on a machine under load.
 const STARTING: Duration = Duration::from_secs(180);
@@ -75,6 +80,8 @@ pub struct Kills {
     pub kind: Kind,
     /// How often.
     pub kills: u64,
+    /// Whether 95 % of the volume's segments may hold data, and what there is space for does from the beginning. Not for [`Kind::Run`].
+    pub nearly_full: bool,
     /// What decides what is written and when.
     pub seed: Seed,
     /// Where the volume, the mount and the journals are made. What a breach was found in stays there.
@@ -96,6 +103,8 @@ pub struct KillsReport {
     pub acknowledged: u64,
     /// The same by what promised it.
     pub acknowledged_by: BTreeMap<&'static str, u64>,
+    /// Operations in a directory that had returned so long before the kill that they are durable without a sync.
+    pub aged: u64,
     /// Operations that were to be durable and are not there.
     pub lost: u64,
     /// States that are no prefix of what was done.
@@ -152,6 +161,8 @@ struct Judge<'a> {
     pending: Option<Session>,
     /// The one that was compared most recently.
     compared: Option<Session>,
+    /// When the server was killed most recently, in milliseconds since 1970.
+    killed_ms: u64,
     report: KillsReport,
 }
 
@@ -169,13 +180,24 @@ impl<'a> Judge<'a> {
         for made in [&served.directory, &folder.join("journals")] {
             fs::create_dir(made).map_err(|error| format!("{}: {error}", made.display()))?;
         }
-        served.create()?;
+        served.create(test.nearly_full.then_some(NEARLY_FULL))?;
         let prng = Prng::new(test.seed.derive("kills", 0));
         let (before, report) = (BTreeMap::new(), KillsReport::default());
-        let mut judge =
-            Judge { test, served, prng, session: 1, before, pending: None, compared: None, report };
-        if test.kind == Kind::Mount {
-            judge.make_ballast()?;
+        let mut judge = Judge {
+            test,
+            served,
+            prng,
+            session: 1,
+            before,
+            pending: None,
+            compared: None,
+            killed_ms: 0,
+            report,
+        };
+        match test.kind {
+            Kind::Mount => judge.make_ballast()?,
+            Kind::Block if test.nearly_full => judge.fill_disk()?,
+            Kind::Block | Kind::Run => {}
         }
         Ok(judge)
     }
@@ -191,6 +213,22 @@ impl<'a> Judge<'a> {
         self.before.insert(BALLAST, Files::from([('a', bytes)]));
         let code = server.stop()?;
         if code == Some(0) { Ok(()) } else { Err(format!("a mount ended with {code:?}")) }
+    }
+
+    /// Writes every page of a disk.
+    fn fill_disk(&mut self) -> Result<(), String> {
+        let (server, root) = self.served.start(false)?;
+        let session = self.new_session(&root)?;
+        for writer in 0..HABITS.len() {
+            let bytes = content(0, writer, 0, session.disk_part);
+            let write =
+                Operation::Write { file: 'a', offset: 0, length: session.disk_part, how: How::Direct };
+            let done = session.place(writer).perform(&write, &bytes);
+            done.map_err(|error| format!("filling the disk: {error}"))?;
+            self.before.insert(writer, Files::from([('a', bytes)]));
+        }
+        let code = server.stop()?;
+        if code == Some(0) { Ok(()) } else { Err(format!("a server ended with {code:?}")) }
     }
 
     /// A start, a comparison, writers, and a kill.
@@ -212,10 +250,8 @@ impl<'a> Judge<'a> {
         self.compare(&root);
         let session = self.new_session(&root)?;
         let mut writers = self.spawn_writers(&session)?;
-        thread::sleep(delay);
-        server.kill();
-        self.report.kills += 1;
-        self.killed(&session)?;
+        thread::sleep(delay + patience(&session));
+        self.kill(&mut server, &session)?;
         self.await_writers(&mut writers);
         self.pending = Some(session);
         self.look_beneath();
@@ -240,10 +276,8 @@ impl<'a> Judge<'a> {
                 server.said()
             ));
         }
-        thread::sleep(delay);
-        server.kill();
-        self.report.kills += 1;
-        self.killed(&session)?;
+        thread::sleep(delay + patience(&session));
+        self.kill(&mut server, &session)?;
         let pid = fs::read_to_string(&pid)
             .map_err(|error| format!("the writers did not start: {error}: {}", server.said()))?;
         let begin = Instant::now();
@@ -332,8 +366,11 @@ impl<'a> Judge<'a> {
         command.spawn().map_err(|error| format!("{}: {error}", program.display()))
     }
 
-    /// Lets writers know that nothing may succeed any more.
-    fn killed(&self, session: &Session) -> Result<(), String> {
+    /// Kills a server, and lets writers know that nothing may succeed any more.
+    fn kill(&mut self, server: &mut Server, session: &Session) -> Result<(), String> {
+        self.killed_ms = now_ms();
+        server.kill();
+        self.report.kills += 1;
         fs::write(session.killed(), "").map_err(|error| error.to_string())
     }
 
@@ -351,139 +388,6 @@ impl<'a> Judge<'a> {
         let _ = writers.wait();
     }
 
-    /// Compares what is there with the session before the kill.
-    fn compare(&mut self, root: &Path) {
-        // Of a session that was compared nothing may have changed: it is compared as one without journals.
-        let compared = self.compared.clone().map(|session| Session { number: self.session, ..session });
-        let Some(session) = self.pending.take().or(compared) else { return };
-        // The disk may have another name now.
-        let written_at = session.root.clone();
-        let session = Session { root: root.to_owned(), ..session };
-        self.compare_session(&session, &written_at);
-        self.compared = Some(session);
-    }
-
-    fn compare_run(&mut self) -> Result<(), String> {
-        let copy = self.test.folder.join("copy");
-        let _ = fs::remove_dir_all(&copy);
-        fs::create_dir(&copy).map_err(|error| error.to_string())?;
-        let from = self.served.directory.join(".");
-        let program = ["cp".into(), "-a".into(), from.into(), copy.clone().into()];
-        let begin = Instant::now();
-        loop {
-            let mut server = self.served.run(&program, "")?;
-            let code = server.wait(Duration::from_secs(60))?;
-            if code == Some(0) {
-                break;
-            }
-            if begin.elapsed() > ENDING {
-                self.breach_other(format!("the volume is not served again: {code:?}: {}", server.said()));
-                return Err(server.said());
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
-        self.compare(&copy);
-        Ok(())
-    }
-
-    fn compare_session(&mut self, session: &Session, written_at: &Path) {
-        if self.test.fault == Some(Fault::PageChanged) {
-            self.change_a_page(session);
-        }
-        let mut all: Vec<usize> = (0..HABITS.len()).collect();
-        all.extend(self.before.contains_key(&BALLAST).then_some(BALLAST));
-        let mut found = BTreeMap::new();
-        for &writer in &all {
-            match read_files(&session.place(writer), session.disk_part) {
-                Ok(files) => found.insert(writer, files),
-                Err(error) => {
-                    return self.breach_other(format!("reading the files of writer {writer}: {error}"));
-                }
-            };
-        }
-        if let Ground::Disk { .. } = session.ground {
-            // A new volume has zeroes.
-            let zeroes = || Files::from([('a', vec![0; session.disk_part as usize])]);
-            for &writer in &all {
-                self.before.entry(writer).or_insert_with(zeroes);
-            }
-        }
-        let mut journals = BTreeMap::new();
-        for &writer in &all {
-            match Journal::read(&session.journal(writer)) {
-                Ok(journal) => journals.insert(writer, journal),
-                Err(error) => return self.breach_other(error),
-            };
-        }
-        self.count(&journals);
-        let (none, before) = (Files::new(), std::mem::take(&mut self.before));
-        let evidence = |&writer: &usize| Evidence {
-            writer,
-            session: session.number,
-            before: before.get(&writer).unwrap_or(&none),
-            journal: &journals[&writer],
-            found: &found[&writer],
-            ground: session.ground_of(writer),
-        };
-        let evidence: Vec<Evidence<'_>> = all.iter().map(evidence).collect();
-        let verdict = verify::verify(&evidence);
-        self.report.torn_extensions += verdict.torn_extensions;
-        let breaches = !verdict.breaches.is_empty();
-        for breach in verdict.breaches {
-            let what = match breach {
-                Breach::Lost { operations, what } => {
-                    self.report.lost += operations as u64;
-                    format!("lost, on {}: {what}", written_at.display())
-                }
-                Breach::OutOfOrder(what) => {
-                    self.report.out_of_order += 1;
-                    format!("out of order, on {}: {what}", written_at.display())
-                }
-            };
-            self.breach(what);
-        }
-        self.before = found;
-        let _ = fs::remove_file(session.killed());
-        if breaches {
-            let _ = self.keep_crashed(session.number);
-        } else {
-            all.iter().for_each(|&writer| drop(fs::remove_file(session.journal(writer))));
-        }
-    }
-
-    fn count(&mut self, journals: &BTreeMap<usize, Journal>) {
-        for journal in journals.values() {
-            for recorded in &journal.operations {
-                self.report.operations += 1;
-                self.report.without_space += u64::from(recorded.error.contains("os error 28"));
-                self.report.unsupported += u64::from(recorded.error.contains("os error 95"));
-                if let (true, Some(promise)) = (recorded.succeeded(), recorded.operation.promise()) {
-                    self.report.acknowledged += 1;
-                    *self.report.acknowledged_by.entry(promise).or_default() += 1;
-                }
-            }
-            for what in &journal.beneath {
-                self.report.beneath += 1;
-                self.report
-                    .breaches
-                    .push(format!("beneath the dead mount, or after an error of a living one: {what}"));
-            }
-        }
-    }
-
-    /// Changes a byte of a file of the first writer that has one.
-    fn change_a_page(&self, session: &Session) {
-        for writer in 0..HABITS.len() {
-            let mut place = session.place(writer);
-            let Ok(files) = read_files(&place, session.disk_part) else { continue };
-            let Some((&file, bytes)) = files.iter().find(|(_, bytes)| bytes.len() > 4096) else { continue };
-            let changed: Vec<u8> = bytes[..4096].iter().map(|byte| !byte).collect();
-            let (offset, length, how) = (0, 4096, operation::How::Plain);
-            let done = place.perform(&Operation::Write { file, offset, length, how }, &changed);
-            return done.expect("a file of the test is writable");
-        }
-    }
-
     fn breach(&mut self, what: String) {
         self.report.breaches.push(format!("kill {}: {what}", self.report.kills));
     }
@@ -497,13 +401,6 @@ impl<'a> Judge<'a> {
     fn keep_image(&self, name: &str) -> Result<(), String> {
         let copied = fs::copy(&self.served.volume, self.test.folder.join(name));
         copied.map(drop).map_err(|error| format!("copying the volume: {error}"))
-    }
-
-    fn keep_crashed(&self, session: u64) -> std::io::Result<()> {
-        fs::rename(
-            self.test.folder.join("crashed"),
-            self.test.folder.join(format!("crashed-in-session-{session}")),
-        )
     }
 
     /// The last comparison, an end in order, and what is there after it.
@@ -534,6 +431,12 @@ impl<'a> Judge<'a> {
         let _ = fs::remove_file(self.test.folder.join("crashed"));
         Ok(())
     }
+}
+
+/// How much longer the writers of a session write before the kill.
+fn patience(session: &Session) -> Duration {
+    let is_unsynced = session.writers.iter().all(|&(_, habit)| habit == Habit::Unsynced);
+    if is_unsynced && session.ground == Ground::Files { PATIENCE } else { Duration::ZERO }
 }
 
 /// Whether a process of this number is there and not a zombie.

@@ -49,7 +49,7 @@ fn the_writing_process() {
 }
 
 /// Kills servers. `None`: FUSE is not possible here.
-fn killed(kind: Kind, count: u64, seed: u64, fault: Option<Fault>) -> Option<KillsReport> {
+fn killed(kind: Kind, nearly_full: bool, count: u64, seed: u64, fault: Option<Fault>) -> Option<KillsReport> {
     let directory = Directory::new();
     let writer =
         ["--exact", "judged::the_writing_process", "--nocapture", "--test-threads=1"].map(OsString::from);
@@ -58,6 +58,7 @@ fn killed(kind: Kind, count: u64, seed: u64, fault: Option<Fault>) -> Option<Kil
         writer: [std::env::current_exe().unwrap().into_os_string()].into_iter().chain(writer).collect(),
         kind,
         kills: count,
+        nearly_full,
         seed: Seed(seed),
         folder: directory.path(""),
         fault,
@@ -73,32 +74,42 @@ fn killed(kind: Kind, count: u64, seed: u64, fault: Option<Fault>) -> Option<Kil
 }
 
 /// Together 40 kills; `cargo xtask kills` does a thousand in a night.
-fn nothing_is_lost(kind: Kind, count: u64, name: &str) {
-    let Some(report) = killed(kind, count, 42, None) else { return };
+fn nothing_is_lost(kind: Kind, nearly_full: bool, count: u64, name: &str) -> Option<KillsReport> {
+    let report = killed(kind, nearly_full, count, 42, None)?;
     let replay = format!("replay: cargo xtask kills --kind {name} --kills {count} --seed 42");
     assert!(report.breaches.is_empty(), "{:#?}\n{replay}", report.breaches);
     assert!(report.kills == count && report.acknowledged > 0, "{report:?}\n{replay}");
+    Some(report)
 }
 
 #[test]
 fn a_killed_block_device_has_all_that_was_acknowledged() {
-    nothing_is_lost(Kind::Block, 14, "block");
+    nothing_is_lost(Kind::Block, false, 8, "block");
 }
 
 #[test]
-fn a_killed_mount_has_all_that_was_acknowledged() {
-    nothing_is_lost(Kind::Mount, 14, "mount");
+fn a_killed_mount_has_all_that_was_acknowledged_and_what_is_old() {
+    let Some(report) = nothing_is_lost(Kind::Mount, false, 10, "mount") else { return };
+    assert!(report.aged > 0, "no operation was left unsynced for long: {report:?}");
 }
 
 #[test]
 fn a_killed_run_has_all_that_was_acknowledged() {
-    nothing_is_lost(Kind::Run, 12, "run");
+    nothing_is_lost(Kind::Run, false, 12, "run");
+}
+
+#[test]
+fn killed_volumes_that_are_nearly_full_have_all_that_was_acknowledged() {
+    for (kind, name) in [(Kind::Block, "block --nearly-full"), (Kind::Mount, "mount --nearly-full")] {
+        let Some(report) = nothing_is_lost(kind, true, 5, name) else { return };
+        assert!(report.packed_segments > 0, "{name}: {report:?}");
+    }
 }
 
 #[test]
 fn the_judge_finds_a_sync_that_was_not_done_and_a_page_that_changed() {
     for fault in [Fault::UnsyncedAcknowledged, Fault::PageChanged] {
-        let Some(report) = killed(Kind::Mount, 20, 7, Some(fault)) else { return };
+        let Some(report) = killed(Kind::Mount, false, 20, 7, Some(fault)) else { return };
         assert!(report.lost + report.out_of_order > 0, "{fault:?} was not found: {report:?}");
     }
 }

@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +13,8 @@ use super::operation::Operation;
 enum Line {
     /// An operation begins. Stamps order the lines of all writers.
     Begin { stamp: u64, operation: Operation },
-    /// It returned; `error` is empty if it succeeded.
-    End { stamp: u64, error: String },
+    /// It returned at this time, in milliseconds since 1970; `error` is empty if it succeeded.
+    End { stamp: u64, at_ms: u64, error: String },
     /// After the first error of a dead server something succeeded.
     Beneath { what: String },
 }
@@ -24,6 +25,8 @@ pub struct Recorded {
     pub operation: Operation,
     pub begin: u64,
     pub end: Option<u64>,
+    /// When it returned, in milliseconds since 1970.
+    pub end_ms: Option<u64>,
     /// Empty if it succeeded or did not return.
     pub error: String,
 }
@@ -61,18 +64,25 @@ impl Journal {
                         operation,
                         begin: stamp,
                         end: None,
+                        end_ms: None,
                         error: String::new(),
                     });
                 }
-                Line::End { stamp, error } => {
+                Line::End { stamp, at_ms, error } => {
                     let last = journal.operations.last_mut().ok_or("a journal begins with an end")?;
-                    (last.end, last.error) = (Some(stamp), error);
+                    (last.end, last.end_ms, last.error) = (Some(stamp), Some(at_ms), error);
                 }
                 Line::Beneath { what } => journal.beneath.push(what),
             }
         }
         Ok(journal)
     }
+}
+
+/// The time, in milliseconds since 1970.
+pub fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_millis() as u64
 }
 
 /// Writes it.
@@ -88,7 +98,7 @@ impl JournalWriter {
     }
 
     pub fn end(&mut self, stamp: u64, error: String) -> io::Result<()> {
-        self.line(&Line::End { stamp, error })
+        self.line(&Line::End { stamp, at_ms: now_ms(), error })
     }
 
     pub fn beneath(&mut self, what: String) -> io::Result<()> {

@@ -143,10 +143,12 @@ pub enum Habit {
     Msync,
     /// New files that replace old ones by rename, and fsync of the directory.
     Rename,
+    /// Nothing is ever synced.
+    Unsynced,
 }
 
-pub const HABITS: [Habit; 5] =
-    [Habit::Fsync, Habit::Fdatasync, Habit::SyncedWrites, Habit::Msync, Habit::Rename];
+pub const HABITS: [Habit; 6] =
+    [Habit::Fsync, Habit::Fdatasync, Habit::SyncedWrites, Habit::Msync, Habit::Rename, Habit::Unsynced];
 
 /// What the writers' files lie in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -203,16 +205,24 @@ impl Generator {
         if self.habit == Habit::Rename && self.prng.below(3) == 0 {
             return self.replacement(file, size_of(NEW).is_some());
         }
-        if self.until_sync == 0 {
-            self.until_sync = 1 + self.prng.below(12);
+        if self.is_sync_due() {
             return match (self.habit, self.prng.below(12)) {
                 (_, 0) | (Habit::Rename, _) => Operation::SyncDirectory,
                 (Habit::Fdatasync, _) => Operation::Fdatasync { file },
                 _ => Operation::Fsync { file },
             };
         }
-        self.until_sync -= 1;
         self.on_file(file, size, size_of)
+    }
+
+    /// Whether a sync comes next, as it does after a few operations.
+    fn is_sync_due(&mut self) -> bool {
+        if self.habit == Habit::Unsynced {
+            return false;
+        }
+        let is_due = self.until_sync == 0;
+        self.until_sync = if is_due { 1 + self.prng.below(12) } else { self.until_sync - 1 };
+        is_due
     }
 
     fn on_file(&mut self, file: char, size: u64, size_of: &dyn Fn(char) -> Option<u64>) -> Operation {
@@ -254,14 +264,12 @@ impl Generator {
     }
 
     fn on_disk(&mut self, direct: bool, size: u64) -> Operation {
-        if self.until_sync == 0 {
-            self.until_sync = 1 + self.prng.below(12);
+        if self.is_sync_due() {
             return match self.habit {
                 Habit::Fdatasync => Operation::Fdatasync { file: 'a' },
                 _ => Operation::Fsync { file: 'a' },
             };
         }
-        self.until_sync -= 1;
         let length = self.length().next_multiple_of(ALIGNMENT);
         let offset = self.prng.below((size - length) / ALIGNMENT + 1) * ALIGNMENT;
         match (self.prng.below(10), self.habit) {

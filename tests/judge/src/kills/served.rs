@@ -53,21 +53,16 @@ pub struct Served {
 }
 
 impl Served {
-    /// Makes the volume: small, so that packing never ends and space runs out.
-    pub fn create(&self) -> Result<(), String> {
+    /// Makes the volume: small, so that packing never ends and space runs out. `fill`: the share of its segments that data may take.
+    pub fn create(&self, fill: Option<&str>) -> Result<(), String> {
         let (size, segment) =
             if self.kind == Kind::Block { ("48MiB", "512KiB") } else { ("32MiB", "256KiB") };
         let volume = self.volume.as_os_str();
-        self.succeeds(&[
-            "repair".as_ref(),
-            "create".as_ref(),
-            volume,
-            "--size".as_ref(),
-            size.as_ref(),
-            "--segment".as_ref(),
-            segment.as_ref(),
-        ])
-        .map(drop)
+        let mut arguments: Vec<&OsStr> = ["repair", "create"].map(OsStr::new).into();
+        arguments.push(volume);
+        arguments.extend(["--size", size, "--segment", segment].map(OsStr::new));
+        arguments.extend(fill.iter().flat_map(|fill| ["--fill", fill]).map(OsStr::new));
+        self.succeeds(&arguments).map(drop)
     }
 
     /// Verifies everything on the volume.

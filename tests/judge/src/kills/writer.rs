@@ -115,6 +115,9 @@ fn write_one(session: &Session, writer: usize, habit: Habit, stamps: &AtomicU64)
             let done = place.perform(&Operation::SyncDirectory, &[]);
             return if done.is_ok() { journal.beneath(format!("writer {writer} wrote on")) } else { Ok(()) };
         }
+        if habit == Habit::Unsynced {
+            thread::sleep(pause(&mut generator.prng));
+        }
         let operation = generator.next(&|file| files.get(&file).map(|bytes| bytes.len() as u64));
         if generator.prng.below(CLOSE_ONE_IN) == 0 {
             place.close();
@@ -147,6 +150,14 @@ fn write_one(session: &Session, writer: usize, habit: Habit, stamps: &AtomicU64)
         }
     }
     Ok(())
+}
+
+/// The time between two operations of a writer that syncs nothing: short, so that the directory is never idle, or long enough that it is.
+fn pause(prng: &mut Prng) -> Duration {
+    match prng.below(100) {
+        0 => Duration::from_millis(400),
+        _ => Duration::from_micros(prng.below(20_000)),
+    }
 }
 
 /// What there is at the beginning. A new writer's directory is made.
