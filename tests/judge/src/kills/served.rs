@@ -53,10 +53,14 @@ pub struct Served {
 }
 
 impl Served {
-    /// Makes the volume: small, so that packing never ends and space runs out. `fill`: the share of its segments that data may take.
+    /// Makes the volume: small, so that packing never ends and space runs out. `fill`: the share of its segments that data may take, which
+    /// needs enough segments beside them.
     pub fn create(&self, fill: Option<&str>) -> Result<(), String> {
-        let (size, segment) =
-            if self.kind == Kind::Block { ("48MiB", "512KiB") } else { ("32MiB", "256KiB") };
+        let (size, segment) = match (self.kind, fill) {
+            (_, Some(_)) => ("64MiB", "256KiB"),
+            (Kind::Block, None) => ("48MiB", "512KiB"),
+            (Kind::Mount | Kind::Run, None) => ("32MiB", "256KiB"),
+        };
         let volume = self.volume.as_os_str();
         let mut arguments: Vec<&OsStr> = ["repair", "create"].map(OsStr::new).into();
         arguments.push(volume);
