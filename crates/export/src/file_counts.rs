@@ -12,6 +12,8 @@ pub struct FileCounts {
     syncs: AtomicU64,
 }
 
+/// What files are served through counts.
+#[cfg(feature = "fuse")]
 impl FileCounts {
     pub(crate) fn read(&self, bytes: usize) {
         self.reads.fetch_add(1, Ordering::Relaxed);
@@ -26,7 +28,9 @@ impl FileCounts {
     pub(crate) fn synced(&self) {
         self.syncs.fetch_add(1, Ordering::Relaxed);
     }
+}
 
+impl FileCounts {
     /// The counts with their names.
     pub fn named(&self) -> [(&'static str, u64); 5] {
         [

@@ -18,37 +18,34 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, SystemTime};
 
 use flashlab_base::Bytes;
 use flashlab_repair::{
     FileAttributes, FileId, FileKind, FileRefusal, FileStatus, LINK_PERMISSIONS, RepairError, SetExtended,
 };
 use fuser::{
-    BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, Notifier, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
     ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::OFlags;
 
 use crate::awake::AwakeCpus;
+use crate::file_attributes::{PERMISSIONS, SET_GROUP, attr_of, is_root, time_ns, type_of, without_set_ids};
 use crate::file_counts::FileCounts;
 use crate::fuse::{FILES_NAME, FuseMount, THREADS, is_dead_mount_of_files, serve_in_parallel};
 use crate::locks::lock;
-use crate::shared_files::{OpenFiles, PERMISSIONS, SharedFiles, fallocate};
+use crate::shared_files::{OpenFiles, SharedFiles};
 
 /// The time that the kernel may cache attributes and names: long, because only the kernel changes them.
 const VALID: Duration = Duration::from_secs(3600);
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
-const SET_USER: u32 = 0o4000;
-/// In the mode of a directory: what is made in it belongs to its group.
-pub(crate) const SET_GROUP: u32 = 0o2000;
 /// Of lseek: the next data, or the next hole (linux/fs.h).
 pub(crate) const SEEK_DATA: i32 = 3;
 pub(crate) const SEEK_HOLE: i32 = 4;
-const GROUP_EXECUTES: u32 = 0o010;
 /// The extended attributes that files have.
 const EXTENDED_PREFIX: &[u8] = b"user.";
 /// A file up to this size loses its cache when it is opened and the time of its last read is due, because the kernel keeps reads of its
@@ -61,10 +58,13 @@ const DROPPED_CACHE_MAX: Bytes = Bytes(128 << 10);
 /// When FUSE is missing or not permitted, or `directory` is no directory or busy.
 pub fn mount_files(files: SharedFiles, directory: &Path) -> io::Result<FuseMount> {
     let mount = FilesMount::new(files, Arc::default());
-    match is_dead_mount_of_files(directory) {
+    let kernel = mount.kernel();
+    let mounted = match is_dead_mount_of_files(directory) {
         true => FuseMount::in_place_of_dead(mount, FILES_NAME, directory, THREADS),
         false => FuseMount::of(mount, FILES_NAME, directory, THREADS),
-    }
+    }?;
+    mounted.notifier().map(|notifier| kernel.set(notifier));
+    Ok(mounted)
 }
 
 /// A directory's content as it was when it was opened.
@@ -76,6 +76,8 @@ pub(crate) struct FilesMount {
     awake: AwakeCpus,
     listings: Mutex<BTreeMap<u64, Listing>>,
     next_listing: AtomicU64,
+    /// What the kernel is told through.
+    kernel: Arc<OnceLock<Notifier>>,
     /// How often each file is open for writing. Who may write may also map it, and what a mapping holds the kernel keeps to itself.
     writers: Mutex<BTreeMap<FileId, u64>>,
 }
@@ -88,7 +90,23 @@ impl FilesMount {
             awake: AwakeCpus::start(),
             listings: Mutex::default(),
             next_listing: AtomicU64::new(1),
+            kernel: Arc::default(),
             writers: Mutex::default(),
+        }
+    }
+
+    /// Where to put what the kernel is told through, when it is mounted.
+    pub(crate) fn kernel(&self) -> Arc<OnceLock<Notifier>> {
+        Arc::clone(&self.kernel)
+    }
+
+    /// The kernel keeps a mode that it knows. Lets it ask anew for that of a file whose set-ID bits were cleared.
+    fn let_mode_be_asked(&self, node: INodeNo) {
+        /// Only attributes: no data.
+        const ATTRIBUTES: i64 = -1;
+        if let Some(kernel) = self.kernel.get() {
+            // A kernel that has forgotten the file asks in any case.
+            let _ = kernel.inval_inode(node, ATTRIBUTES, 0);
         }
     }
 
@@ -156,30 +174,19 @@ fn known(files: &mut OpenFiles, id: FileId) -> Result<FileAttr, RepairError> {
     Ok(attr_of(&status))
 }
 
-/// The mode after a change of the data or the owner. Without its permission to execute, the bit of the group means something else, and
-/// stays for members of the group.
-pub(crate) fn without_set_ids(mode: u32, group: u32, request: &Request) -> u32 {
-    let may_keep = is_root(request) || request.gid() == group;
-    let set_group = if may_keep && mode & GROUP_EXECUTES == 0 { 0 } else { SET_GROUP };
-    mode & !SET_USER & !set_group
-}
-
-/// Clears the set-user-ID and set-group-ID bits after a change by a user who may not keep them.
+/// Clears the set-user-ID and set-group-ID bits after a change by a user who may not keep them. Whether one was set.
 fn clear_set_ids(
     files: &mut OpenFiles,
     id: FileId,
     request: &Request,
     now_ns: i64,
-) -> Result<(), RepairError> {
+) -> Result<bool, RepairError> {
     let old = files.status(id)?.attributes;
-    match without_set_ids(old.mode, old.group, request) {
-        mode if mode == old.mode => Ok(()),
-        mode => files.set_attributes(id, FileAttributes { mode, changed_ns: now_ns, ..old }),
+    let mode = without_set_ids(old.mode, old.group, request);
+    if mode != old.mode {
+        files.set_attributes(id, FileAttributes { mode, changed_ns: now_ns, ..old })?;
     }
-}
-
-pub(crate) fn is_root(request: &Request) -> bool {
-    request.uid() == 0
+    Ok(mode != old.mode)
 }
 
 impl Filesystem for FilesMount {
@@ -426,7 +433,7 @@ impl Filesystem for FilesMount {
         self.awake.used();
         let clears = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let is_direct = flags.0 & OFlags::DIRECT.bits() as i32 != 0;
-        let mut reply = Some(reply);
+        let (mut reply, mut is_cleared) = (Some(reply), false);
         let written = self.files.with(|files, now_ns| {
             let acknowledge = || {
                 if let Some(reply) = reply.take() {
@@ -443,10 +450,13 @@ impl Filesystem for FilesMount {
                 false => write_what_fits(files, id_of(node), offset, data, now_ns)?,
             };
             if clears {
-                clear_set_ids(files, id_of(node), request, now_ns)?;
+                is_cleared = clear_set_ids(files, id_of(node), request, now_ns)?;
             }
             Ok::<usize, RepairError>(written)
         });
+        if is_cleared {
+            self.let_mode_be_asked(node);
+        }
         match (written, reply) {
             // It was acknowledged before it was done.
             (_, None) => {}
@@ -507,9 +517,12 @@ impl Filesystem for FilesMount {
         let (range, mode) = ((offset, length), mode as u32);
         let done = self.files.with(|files, now_ns| {
             fallocate(files, id_of(node), range, mode, now_ns)?;
-            if is_root(request) { Ok(()) } else { clear_set_ids(files, id_of(node), request, now_ns) }
+            Ok(!is_root(request) && clear_set_ids(files, id_of(node), request, now_ns)?)
         });
-        answer(done, reply);
+        if let Ok(true) = done {
+            self.let_mode_be_asked(node);
+        }
+        answer(done.map(drop), reply);
     }
 
     fn lseek(
@@ -654,14 +667,6 @@ fn id_of(node: INodeNo) -> FileId {
     FileId(node.0)
 }
 
-pub(crate) fn type_of(kind: FileKind) -> FileType {
-    match kind {
-        FileKind::Regular => FileType::RegularFile,
-        FileKind::Directory => FileType::Directory,
-        FileKind::SymbolicLink => FileType::Symlink,
-    }
-}
-
 /// Writes data; where it does not fit, its beginning, as ext4 does.
 fn write_what_fits(
     files: &mut OpenFiles,
@@ -691,58 +696,35 @@ fn write_what_fits(
     Err(refused)
 }
 
+/// Linux's `fallocate`, with its mode: allocates a range, punches a hole or zeroes it.
+fn fallocate(
+    files: &mut OpenFiles,
+    id: FileId,
+    (offset, length): (u64, u64),
+    mode: u32,
+    now_ns: i64,
+) -> Result<(), RepairError> {
+    const KEEP_SIZE: u32 = 1;
+    const PUNCH_HOLE: u32 = 2;
+    const ZERO_RANGE: u32 = 16;
+    let keeps_size = mode & KEEP_SIZE != 0;
+    match mode & !KEEP_SIZE {
+        0 => files.allocate(id, offset, length, keeps_size, now_ns),
+        PUNCH_HOLE => files.punch(id, offset, length, now_ns),
+        ZERO_RANGE => {
+            files.punch(id, offset, length, now_ns)?;
+            files.allocate(id, offset, length, keeps_size, now_ns)
+        }
+        _ => Err(FileRefusal::NotSupported.into()),
+    }
+}
+
 /// The name of an extended attribute without its `user.`.
 fn extended_name(name: &OsStr) -> Result<&[u8], RepairError> {
     match name.as_bytes().strip_prefix(EXTENDED_PREFIX) {
         None => Err(FileRefusal::NotSupported.into()),
         Some([]) => Err(FileRefusal::Invalid.into()),
         Some(name) => Ok(name),
-    }
-}
-
-fn time_ns(time: TimeOrNow, now_ns: i64) -> i64 {
-    match time {
-        TimeOrNow::Now => now_ns,
-        TimeOrNow::SpecificTime(time) => {
-            let (seconds, nanoseconds) = seconds_of(time);
-            seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds.into())
-        }
-    }
-}
-
-/// A time that a program asked for, in seconds since 1970 and nanoseconds after them.
-pub(crate) fn seconds_of(time: SystemTime) -> (i64, u32) {
-    let seconds = |distance: Duration| i64::try_from(distance.as_secs()).unwrap_or(i64::MAX);
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => (seconds(since), since.subsec_nanos()),
-        // fuser 0.18 makes of -s seconds and n nanoseconds the time s seconds and n nanoseconds before 1970.
-        Err(before) => (-seconds(before.duration()), before.duration().subsec_nanos()),
-    }
-}
-
-fn time_of(ns: i64) -> SystemTime {
-    let distance = Duration::from_nanos(ns.unsigned_abs());
-    if ns < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance }
-}
-
-fn attr_of(status: &FileStatus) -> FileAttr {
-    let FileAttributes { modified_ns, changed_ns, accessed_ns, .. } = status.attributes;
-    FileAttr {
-        ino: INodeNo(status.id.0),
-        size: status.size.0,
-        blocks: status.allocated.0 / 512,
-        atime: time_of(accessed_ns),
-        mtime: time_of(modified_ns),
-        ctime: time_of(changed_ns),
-        crtime: UNIX_EPOCH,
-        kind: type_of(status.kind),
-        perm: status.attributes.mode as u16,
-        nlink: status.links,
-        uid: status.attributes.user,
-        gid: status.attributes.group,
-        rdev: 0,
-        blksize: 4096,
-        flags: 0,
     }
 }
 

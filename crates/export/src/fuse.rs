@@ -22,9 +22,9 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_device::{IoError, Operation};
 use fuser::{
     BackgroundSession, BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
-    Generation, INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, Session, SessionACL,
-    TimeOrNow, WriteFlags,
+    Generation, INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, Notifier, OpenFlags, ReplyAttr,
+    ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, Session,
+    SessionACL, TimeOrNow, WriteFlags,
 };
 
 use rustix::fs::OFlags;
@@ -133,6 +133,11 @@ impl FuseMount {
         &self.directory
     }
 
+    /// What the kernel can be told through.
+    pub(crate) fn notifier(&self) -> Option<Notifier> {
+        self.session.as_ref().map(BackgroundSession::notifier)
+    }
+
     /// Whether it is still mounted: nobody else unmounted it.
     pub fn is_mounted(&self) -> bool {
         self.session.as_ref().is_some_and(|session| !session.guard.is_finished())
@@ -216,6 +221,11 @@ impl FuseSession {
         config.n_threads = Some(threads);
         // Who may use it is in the mount's options.
         Ok(FuseSession(Session::from_fd(filesystem, device, SessionACL::All, config)?.spawn()?))
+    }
+
+    /// What the kernel can be told through.
+    pub(crate) fn notifier(&self) -> Notifier {
+        self.0.notifier()
     }
 
     /// Whether nobody can use it any more: it is unmounted everywhere, and the kernel has written back what was mapped.

@@ -22,6 +22,8 @@ mod deadlines;
 mod error;
 mod fault_grammar;
 mod fault_rules;
+#[cfg(feature = "fuse")]
+mod file_attributes;
 mod file_clock;
 mod file_counts;
 #[cfg(feature = "fuse")]

@@ -35,8 +35,9 @@ use fuser::{
 use rustix::fs::{AtFlags, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, XattrFlags};
 use rustix::io::Errno;
 
+use crate::file_attributes::type_of;
 use crate::file_counts::FileCounts;
-use crate::files_fuse::{FilesMount, type_of};
+use crate::files_fuse::FilesMount;
 use crate::fuse::{FuseSession, THREADS};
 use crate::shared_files::SharedFiles;
 
@@ -80,7 +81,10 @@ pub fn serve_files(
         merged.push(Merged { patterns, beneath: number, on_volume, directory: OnceLock::new() });
     }
     let volume = FilesMount::new(files.clone(), counts);
-    FuseSession::serve(MergedFiles { volume, files, merged, beneath, open }, device, THREADS)
+    let kernel = volume.kernel();
+    let session = FuseSession::serve(MergedFiles { volume, files, merged, beneath, open }, device, THREADS)?;
+    let _ = kernel.set(session.notifier());
+    Ok(session)
 }
 
 struct Merged {

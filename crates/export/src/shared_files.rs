@@ -3,12 +3,9 @@
 use std::sync::Arc;
 
 use flashlab_device::Device;
-use flashlab_repair::{ConcurrentFiles, FileId, FileRefusal, Files, RepairError};
+use flashlab_repair::{ConcurrentFiles, FileId, Files, RepairError};
 
 use crate::file_clock::FileClock;
-
-/// The permissions in Linux's mode.
-pub(crate) const PERMISSIONS: u32 = 0o7777;
 
 /// The files of an open volume.
 pub(crate) type OpenFiles = Files<Box<dyn Device + Send>>;
@@ -86,29 +83,6 @@ impl SharedFiles {
     /// When the device fails, or did before.
     pub fn shut_down(&self) -> Result<(), RepairError> {
         self.files.finish()
-    }
-}
-
-/// Linux's `fallocate`, with its mode: allocates a range, punches a hole or zeroes it.
-pub(crate) fn fallocate(
-    files: &mut OpenFiles,
-    id: FileId,
-    (offset, length): (u64, u64),
-    mode: u32,
-    now_ns: i64,
-) -> Result<(), RepairError> {
-    const KEEP_SIZE: u32 = 1;
-    const PUNCH_HOLE: u32 = 2;
-    const ZERO_RANGE: u32 = 16;
-    let keeps_size = mode & KEEP_SIZE != 0;
-    match mode & !KEEP_SIZE {
-        0 => files.allocate(id, offset, length, keeps_size, now_ns),
-        PUNCH_HOLE => files.punch(id, offset, length, now_ns),
-        ZERO_RANGE => {
-            files.punch(id, offset, length, now_ns)?;
-            files.allocate(id, offset, length, keeps_size, now_ns)
-        }
-        _ => Err(FileRefusal::NotSupported.into()),
     }
 }
 

@@ -18,8 +18,8 @@ use std::time::Duration;
 use flashlab_base::{Prng, Seed};
 use flashlab_skip::{Need, skip};
 use rustix::fs::{
-    AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, RenameFlags, SeekFrom, Timespec, Timestamps,
-    XattrFlags,
+    AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, RenameFlags, SeekFrom, StatxFlags, Timespec,
+    Timestamps, XattrFlags,
 };
 
 use crate::files::{Mounted, Place, run_as};
@@ -248,12 +248,16 @@ fn set_id_bits_of_user(log: &mut Log) {
             "printf x | dd of=F conv=notrunc status=none",
             ": > F",
             "truncate -s 3 F",
+            "fallocate --length 9000 F",
             "cat F",
         ] {
             log.file("f");
             std::os::unix::fs::chown(&path, Some(12), Some(12)).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             log.say(command, run_as("nobody", &command.replace('F', &path)).is_ok());
+            // Asked for alone, it is what the kernel has kept.
+            let mode = rustix::fs::statx(CWD, &path, AtFlags::empty(), StatxFlags::MODE);
+            log.call("mode", mode.map(|found| found.stx_mode));
             log.stat("f");
         }
     }

@@ -20,9 +20,8 @@ use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, StatVfs, Times
 use rustix::io::Errno;
 
 use super::caller::Caller;
-use crate::files_fuse::{SET_GROUP, without_set_ids};
+use crate::file_attributes::{PERMISSIONS, SET_GROUP, without_set_ids};
 use crate::locks::lock;
-use crate::shared_files::PERMISSIONS;
 
 /// Set in the numbers of files beneath. Programs take numbers for signed, so the highest bit is not used.
 pub(super) const BENEATH: u64 = 1 << 62;

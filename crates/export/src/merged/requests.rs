@@ -3,7 +3,7 @@
 use super::attributes::{attr_of, kind_of};
 use super::caller::Caller;
 use super::*;
-use crate::files_fuse::{is_root, seconds_of};
+use crate::file_attributes::{is_root, seconds_of};
 
 impl Filesystem for MergedFiles {
     fn init(&mut self, request: &Request, config: &mut KernelConfig) -> io::Result<()> {
