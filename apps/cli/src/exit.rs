@@ -17,7 +17,8 @@ use flashlab_samples::SamplesError;
 use flashlab_sim::ProfileError;
 use flashlab_trace::TraceError;
 
-const FAILED: u8 = 1;
+/// The work failed.
+pub const FAILED: u8 = 1;
 const WRONG_INPUT: u8 = 2;
 const REFUSED: u8 = 3;
 const NOT_MET: u8 = 4;

@@ -103,12 +103,17 @@ impl ExpectationOptions {
         }
     }
 
-    /// The answers. Without expectations, `judge` is not called.
+    /// The answers. Without expectations, `judge` is not called. What an unfinished measurement meets so far is not met.
     pub fn judge(
         &self,
+        is_finished: bool,
         judge: impl FnOnce(&[Expectation]) -> Result<Vec<Judgement>>,
     ) -> Result<Vec<Judgement>> {
-        if self.expect.is_empty() { Ok(Vec::new()) } else { judge(&self.expect) }
+        if self.expect.is_empty() {
+            return Ok(Vec::new());
+        }
+        let judged = judge(&self.expect)?;
+        Ok(if is_finished { judged } else { judged.into_iter().map(Judgement::of_unfinished).collect() })
     }
 
     /// Prints the answers after the report (on standard error if a program reads standard output), and writes

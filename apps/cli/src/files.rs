@@ -14,15 +14,16 @@ use flashlab_host::{HostError, Reason};
 use flashlab_input::{FileContent, InputKind};
 use flashlab_plan::Plan;
 use flashlab_report::shell_word;
-use flashlab_samples::seal::TOML;
+use flashlab_samples::seal::PROFILE;
 use rustix::fs::{OFlags, fcntl_setfl};
 
 use crate::exit::{Refused, Usage};
+use crate::output_part::{self, OutputPart, folder_of};
 
 /// The text of a profile's file.
 pub fn profile(file: &str) -> Result<String> {
     let text = text(Path::new(file), InputKind::PROFILE, "")?;
-    TOML.verify_editable(&text, file).map_err(Usage)?;
+    PROFILE.verify_editable(&text, file).map_err(Usage)?;
     Ok(text)
 }
 
@@ -112,7 +113,11 @@ impl Output {
             }
             Output::JUnit => text.starts_with("<?xml") && has(flashlab_report::JUNIT_MARK),
             Output::State => head.starts_with(b"FLASHSIM"),
-            Output::Profile => text.starts_with("version = ") && has("\nname = ") && has("\ncapacity = "),
+            Output::Profile => {
+                PROFILE.without_head(&text).starts_with("version = ")
+                    && has("\nname = ")
+                    && has("\ncapacity = ")
+            }
             Output::Counts => text.starts_with('{') && has("\"written_bytes\": "),
             Output::Model => text.starts_with('{') && has("\"sr\": {"),
             Output::Picture => text.starts_with("<svg "),
@@ -131,8 +136,8 @@ pub fn check_output(file: &Path, kind: Output) -> Result<()> {
         return Ok(());
     }
     check_replaced(file, kind)?;
-    let part = part_of(file)?;
-    name_left_parts(&part);
+    let part = output_part::path_of(file)?;
+    output_part::name_left(&part);
     create(&part).map_err(|error| failed(file, &error))?;
     let _ = fs::remove_file(part);
     Ok(())
@@ -152,7 +157,7 @@ pub fn write_output(file: &Path, kind: Output, content: impl AsRef<[u8]>) -> Res
         }
         _ => check_replaced(file, kind)?,
     }
-    let part = part_of(file)?;
+    let part = output_part::path_of(file)?;
     let written = create(&part).and_then(|mut opened| {
         opened.write_all(content)?;
         opened.sync_all()?;
@@ -165,10 +170,10 @@ pub fn write_output(file: &Path, kind: Output, content: impl AsRef<[u8]>) -> Res
     })
 }
 
-/// A file that must not exist yet. It gets its name when it is complete; a part of it is removed.
+/// A file that must not exist yet. It gets its name when it is complete; a part of it is removed, also by a signal.
 pub struct NewFile {
     file: File,
-    part: PathBuf,
+    part: OutputPart,
     path: PathBuf,
 }
 
@@ -179,9 +184,8 @@ impl NewFile {
         if fs::symlink_metadata(path).is_ok() {
             bail!(Usage(format!("{} exists: choose another file", path.display())));
         }
-        let part = part_of(path)?;
-        name_left_parts(&part);
-        let file = create(&part).map_err(|error| failed(path, &error))?;
+        let part = OutputPart::begin(path)?;
+        let file = create(part.path()).map_err(|error| failed(path, &error))?;
         Ok(NewFile { file, part, path: path.to_owned() })
     }
 
@@ -192,20 +196,19 @@ impl NewFile {
 
     /// Its name until it is complete.
     pub fn part(&self) -> &Path {
-        &self.part
+        self.part.path()
     }
 
     /// Gives it its name, unless that exists by now.
     pub fn finish(self) -> Result<()> {
-        let rename = || flashlab_host::rename_without_replacing(&self.part, &self.path);
-        let named = self.file.sync_all().and_then(|()| rename());
+        let named = self.file.sync_all().and_then(|()| self.part.rename(&self.path));
         named.map_err(|error| failed(&self.path, &error))
     }
 }
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.part);
+        let _ = fs::remove_file(self.part.path());
     }
 }
 
@@ -272,40 +275,6 @@ const NO_READER: i32 = rustix::io::Errno::NXIO.raw_os_error();
 
 fn create(part: &Path) -> std::io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(part)
-}
-
-/// The name of a file until it is complete, next to the final one.
-pub fn part_of(file: &Path) -> Result<PathBuf> {
-    let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    let Some(name) = target.file_name() else {
-        bail!(Usage(format!("{} names no file", file.display())));
-    };
-    let mut part = name.to_owned();
-    part.push(format!(".{}.part", std::process::id()));
-    Ok(target.with_file_name(part))
-}
-
-/// Names the parts of this output that killed processes left.
-pub fn name_left_parts(part: &Path) {
-    // The stem ends in this process's number.
-    let Some(stem) = part.file_stem().and_then(|stem| stem.to_str()) else { return };
-    let begin = stem.trim_end_matches(|digit: char| digit.is_ascii_digit());
-    for entry in fs::read_dir(folder_of(part)).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let process = name.to_str().and_then(|name| name.strip_prefix(begin)?.strip_suffix(".part"));
-        let process: Option<u32> = process.and_then(|process| process.parse().ok());
-        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
-            tell!(
-                "{} was left by a flashlab that was killed; it may be removed",
-                folder_of(part).join(name).display()
-            );
-        }
-    }
-}
-
-/// The folder in which a file is.
-pub fn folder_of(file: &Path) -> &Path {
-    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The error of an output: the command is wrong where the name is, and otherwise the work failed.
@@ -403,10 +372,12 @@ mod tests {
 
     #[test]
     fn only_outputs_of_the_same_kind_are_recognised() {
+        let sealed = PROFILE.sealed("version = 2\nname = \"x\"\ncapacity = \"1GiB\"\n");
         let kinds = [
             (Output::Page, "<!DOCTYPE html><html><meta name=\"generator\" content=\"flashlab 0.1\">"),
             (Output::State, "FLASHSIM\u{1}"),
             (Output::Profile, "version = 2\nname = \"x\"\ncapacity = \"1GiB\"\n"),
+            (Output::Profile, sealed.as_str()),
         ];
         for (kind, head) in kinds {
             for (other, _) in kinds {

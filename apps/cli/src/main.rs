@@ -27,6 +27,7 @@ mod measurement;
 mod nbd;
 mod old_spellings;
 mod output;
+mod output_part;
 mod progress;
 mod recordings;
 mod run_folder;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
-use flashlab_analysis::findings::Findings;
+use flashlab_analysis::findings::{Findings, Traces};
 use flashlab_base::{Bytes, Identity, Seed};
 use flashlab_bench::{BenchManifest, Enforcing, Progress, Schedule, Settings, bench_part};
 use flashlab_plan::Plan;
-use flashlab_report::shell_word;
 use flashlab_samples::{FolderKind, RunFolder};
 
 use crate::arguments::PrintOptions;
@@ -104,7 +103,13 @@ impl Measurement {
         let bar = Bar::new();
         plans.iter().for_each(|plan| bar.say(&plan.title));
         let (device, progress) = (device.as_mut(), Step(&bar));
-        Ok(bench_part(device, &self.folder, &self.manifest, &self.interrupt, &progress, enforcing)?)
+        let measured =
+            bench_part(device, &self.folder, &self.manifest, &self.interrupt, &progress, enforcing);
+        drop(bar);
+        measured.map_err(|error| {
+            run_folder::tell_kept(&self.manifest, self.folder.path());
+            error.into()
+        })
     }
 
     /// The run's folder.
@@ -129,10 +134,7 @@ impl Measurement {
             flashlab_bench::bench(device.as_mut(), &self.folder, &self.manifest, &self.interrupt, &bar);
         drop(bar);
         if let Err(error) = measured {
-            let path = self.folder.path().display();
-            let word = shell_word(&path.to_string());
-            tell!("what was measured is in {path}; see it with: flashlab report {word}");
-            tell!("resume with: flashlab resume {word}");
+            run_folder::tell_kept(&self.manifest, self.folder.path());
             return Err(error.into());
         }
         let reported = report(&self.folder, options);
@@ -168,17 +170,26 @@ impl Progress for Step<'_> {
 
 /// Computes the findings and writes every document of the run's folder.
 pub fn report(folder: &RunFolder, options: &PrintOptions) -> Result<()> {
-    let (findings, traces) = flashlab_bench::rebuild(folder.path())?;
-    folder.write_json("summary.json", &findings)?;
-    folder.write_json("traces.json", &traces)?;
-    folder.write_text("report.html", &flashlab_report::html(&findings, &traces))?;
-    print(folder, &findings, &folder.path().join("report.html"), options)
+    write_report(folder, &flashlab_bench::rebuild(folder.path())?, options)
+}
+
+/// Writes every document of findings that were computed from the run's folder.
+pub fn write_report(
+    folder: &RunFolder,
+    (findings, traces): &(Findings, Traces),
+    options: &PrintOptions,
+) -> Result<()> {
+    folder.write_json("summary.json", findings)?;
+    folder.write_json("traces.json", traces)?;
+    folder.write_text("report.html", &flashlab_report::html(findings, traces))?;
+    print(folder, findings, &folder.path().join("report.html"), options)
 }
 
 /// Prints the findings, where their page is, and the outcomes of the expectations.
 pub fn print(folder: &RunFolder, findings: &Findings, page: &Path, options: &PrintOptions) -> Result<()> {
     let expectations = &options.expectations;
-    let judged = expectations.judge(|expectations| {
+    let is_finished = RunFolder::any_manifest(folder.path())?.finished.is_some();
+    let judged = expectations.judge(is_finished, |expectations| {
         let run = flashlab_bench::compared_run(folder.path())?;
         Ok(expectations.iter().flat_map(|expectation| expectation.judge_run(&run)).collect())
     })?;

@@ -103,10 +103,11 @@ pub fn create<S: Serialize>(
     unreachable!("some number is free")
 }
 
-/// Refuses a folder that is not finished, and one with a file that is missing, damaged or not listed.
-pub fn check_finished(folder: &Path) -> Result<()> {
-    let (_, manifest) = RunFolder::open::<IgnoredAny>(folder, FolderKind::ALL)?;
-    require_finished(&manifest, folder)
+/// Opens a folder of any kind. Refuses one that is not finished, and one with a file that is missing, damaged or not listed.
+pub fn finished(path: &Path) -> Result<RunFolder> {
+    let (folder, manifest) = RunFolder::open::<IgnoredAny>(path, FolderKind::ALL)?;
+    require_finished(&manifest, path)?;
+    Ok(folder)
 }
 
 /// Refuses a folder that is not finished: its figures would be those of a part.
@@ -121,6 +122,20 @@ pub fn require_finished<S>(manifest: &Manifest<S>, folder: &Path) -> Result<()> 
 pub fn tell_unfinished<S>(manifest: &Manifest<S>, folder: &Path) {
     if let Some(left) = manifest.unfinished(folder) {
         tell!("warning: {} is unfinished: {left}", folder.display());
+    }
+}
+
+/// Says where the measurement is that ended before its end, and how to go on.
+pub fn tell_kept<S>(manifest: &Manifest<S>, folder: &Path) {
+    let path = folder.display();
+    let word = shell_word(&path.to_string());
+    tell!("what was measured is in {path}; see it with: flashlab report {word}");
+    match manifest.can_be_resumed() {
+        true => tell!("resume with: flashlab resume {word}"),
+        false => tell!(
+            "it cannot be resumed: run its command again with another --output: {}",
+            manifest.command.join(" ")
+        ),
     }
 }
 

@@ -8,7 +8,7 @@ use std::{fs, io};
 use anyhow::{Result, bail};
 
 use crate::exit::Usage;
-use crate::files::folder_of;
+use crate::output_part::folder_of;
 
 /// Fails if no control socket can be made there. Call it before a volume is opened.
 pub fn check_control(path: Option<&Path>) -> Result<()> {

@@ -182,6 +182,25 @@ pub enum Evidence {
         /// What was.
         measured: Vec<String>,
     },
+    /// The expectation holds for what was measured so far, and the run is unfinished.
+    Unfinished {
+        /// What it would be met by.
+        so_far: Box<Evidence>,
+    },
+}
+
+impl Judgement {
+    /// The judgement of a run that is unfinished. What is met so far may not hold for the whole run; what is not met stays so.
+    pub fn of_unfinished(self) -> Judgement {
+        match self.outcome {
+            Outcome::Met => Judgement {
+                outcome: Outcome::CannotBeTold,
+                evidence: Evidence::Unfinished { so_far: Box::new(self.evidence) },
+                ..self
+            },
+            _ => self,
+        }
+    }
 }
 
 /// The unit of a figure.

@@ -63,6 +63,9 @@ pub struct Identity {
     /// What a simulated device is made of, for example `page map` or `response tree`.
     #[serde(default)]
     pub mechanism: Option<String>,
+    /// A number that changes with every key of a simulated device's profile that the device depends on, in hexadecimal digits.
+    #[serde(default)]
+    pub profile_fingerprint: Option<String>,
     /// The saved state in which a simulated device began.
     #[serde(default)]
     pub saved_state: Option<SavedState>,

@@ -139,7 +139,7 @@ fn record_to(folder: &str) -> RecordingDestination {
 fn read_profile(file: &str, notices: &mut Vec<String>) -> Result<String, ExportError> {
     let text = flashlab_input::read_text(Path::new(file), InputKind::PROFILE)
         .map_err(|error| ExportError::Key(format!("cannot read the profile {file}: {error}")))?;
-    flashlab_samples::seal::TOML.verify_editable(&text, file).map_err(ExportError::Key)?;
+    flashlab_samples::seal::PROFILE.verify_editable(&text, file).map_err(ExportError::Key)?;
     notices.extend(Profile::warnings(&text, file));
     Ok(text)
 }

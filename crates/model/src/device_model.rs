@@ -41,6 +41,9 @@ pub struct ModelSource {
     pub identity: Identity,
     /// The folder or the file that was fitted.
     pub source: String,
+    /// The CRC-32 of the list of files of the folder that was fitted; none of a file.
+    #[serde(default)]
+    pub files_crc32: Option<String>,
     /// What was measured.
     pub points: Vec<RunPoint>,
 }

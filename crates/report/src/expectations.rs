@@ -32,7 +32,12 @@ pub fn expectations_terminal(judgements: &[Judgement], layout: &Layout) -> Strin
 
 /// One judgement as a sentence: the expectation, its outcome, and why.
 pub fn judgement_sentence(judgement: &Judgement) -> String {
-    format!("{}: {}: {}", named(judgement), outcome_words(judgement.outcome), evidence_words(judgement))
+    format!(
+        "{}: {}: {}",
+        named(judgement),
+        outcome_words(judgement.outcome),
+        evidence_words(&judgement.evidence)
+    )
 }
 
 /// The judgements as a test suite of this name in JUnit's XML, which Jenkins, GitLab and others read.
@@ -59,7 +64,7 @@ pub fn expectations_junit(suite: &str, judgements: &[Judgement], doubts: &[Strin
 
 /// The content of a test case.
 fn case(judgement: &Judgement) -> Markup {
-    let message = xml(&evidence_words(judgement));
+    let message = xml(&evidence_words(&judgement.evidence));
     match judgement.outcome {
         Outcome::Met => html! { system-out { (message) } },
         Outcome::NotMet => html! { failure message=(message) { (message) } },
@@ -78,7 +83,7 @@ pub fn expectations_markdown(suite: &str, judgements: &[Judgement], doubts: &[St
             Outcome::CannotBeTold => "❔",
         };
         let outcome = outcome_words(judgement.outcome);
-        let evidence = cell(&evidence_words(judgement));
+        let evidence = cell(&evidence_words(&judgement.evidence));
         format!("| {sign} {outcome} | `{}` | {evidence} |\n", markdown_code(&named(judgement)))
     };
     let rows: String = judgements.iter().map(row).collect();
@@ -122,8 +127,9 @@ fn outcome_words(outcome: Outcome) -> &'static str {
     }
 }
 
-fn evidence_words(judgement: &Judgement) -> String {
-    match &judgement.evidence {
+/// The evidence of a judgement in words.
+fn evidence_words(evidence: &Evidence) -> String {
+    match evidence {
         Evidence::Interval { value, low, high, unit, ios, not_among } => {
             let measured = interval_words(*value, *low, *high, *unit, *ios);
             match not_among {
@@ -144,6 +150,9 @@ fn evidence_words(judgement: &Judgement) -> String {
         Evidence::NotMeasured { measured } if measured.is_empty() => "nothing was measured".to_owned(),
         Evidence::NotMeasured { measured } => {
             format!("nothing of this name was measured; there are {}", enumeration(measured))
+        }
+        Evidence::Unfinished { so_far } => {
+            format!("the run is unfinished; so far it is met: {}", evidence_words(so_far))
         }
     }
 }
@@ -214,6 +223,21 @@ mod tests {
         );
         assert!(judgement_sentence(&three()[1]).contains("at least 350 us"));
         assert!(judgement_sentence(&three()[2]).ends_with("there are baseline:SR"));
+    }
+
+    #[test]
+    fn what_an_unfinished_run_meets_so_far_cannot_be_told() {
+        let [met, not_met, unknown] = three().try_into().unwrap();
+        let judged = met.of_unfinished();
+        assert_eq!(judged.outcome, Outcome::CannotBeTold);
+        assert_eq!(
+            judgement_sentence(&judged),
+            "RW.p99 < 500us (baseline:RW): cannot be told: the run is unfinished; so far it is met: measured 400 us from \
+             1\u{202f}200 IOs, with 95 % confidence 350 us to 450 us"
+        );
+        for judgement in [not_met, unknown] {
+            assert_eq!(judgement.clone().of_unfinished(), judgement);
+        }
     }
 
     #[test]

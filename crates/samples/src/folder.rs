@@ -432,6 +432,14 @@ impl RunFolder {
         }
     }
 
+    /// The CRC-32 of the list of files, in hexadecimal digits: it binds what was computed from the folder to its samples.
+    ///
+    /// # Errors
+    /// If the list is missing or damaged.
+    pub fn files_crc32(&self) -> Result<String, SamplesError> {
+        Ok(self.read_list()?.crc32)
+    }
+
     /// The closed segments of a run, in their order.
     pub fn segments(&self, run: u32) -> Vec<PathBuf> {
         self.segments_of(run).into_iter().map(|segment| segment.path).collect()

@@ -6,7 +6,8 @@
 //!
 //! # Invariants
 //! - A text that was sealed and then changed in one bit is refused, or its content is the same.
-//! - A text without a checksum is accepted: a person may have removed it to edit the text.
+//! - A text without a checksum is accepted: a person may have removed it to edit the text. Where a text may lose its end, as a file that
+//!   is copied, its first line says that a checksum follows ([`PROFILE`]): without one it is refused.
 
 use std::path::Path;
 
@@ -15,6 +16,8 @@ use crate::SamplesError;
 /// How a kind of text carries its checksum: the checksum stands between `before` and `after`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal {
+    /// What a sealed text begins with: it says that a checksum follows.
+    head: &'static str,
     /// What a text of this kind ends with, where it can be sealed.
     end: &'static str,
     before: &'static str,
@@ -25,11 +28,16 @@ pub struct Seal {
 
 /// A JSON document, an object, as `serde_json` prints it for people.
 pub const DOCUMENT: Seal =
-    Seal { end: "\n}\n", before: ",\n  \"crc32\": \"", after: "\"\n}\n", key: "\"crc32\":" };
+    Seal { head: "", end: "\n}\n", before: ",\n  \"crc32\": \"", after: "\"\n}\n", key: "\"crc32\":" };
 /// An object on one line of JSON, without the end of the line.
-pub const LINE: Seal = Seal { end: "}", before: ",\"crc32\":\"", after: "\"}", key: "\"crc32\":" };
-/// A plan or a profile in TOML.
-pub const TOML: Seal = Seal { end: "\n", before: "# crc32: ", after: "\n", key: "# crc32: " };
+pub const LINE: Seal = Seal { head: "", end: "}", before: ",\"crc32\":\"", after: "\"}", key: "\"crc32\":" };
+/// A plan in TOML, in a folder that lists it with its length.
+pub const TOML: Seal = Seal { head: "", end: "\n", before: "# crc32: ", after: "\n", key: "# crc32: " };
+/// A profile in TOML, which people copy and edit.
+pub const PROFILE: Seal = Seal {
+    head: "# The last line is a checksum of this file. To edit the file, remove that line and this one.\n",
+    ..TOML
+};
 
 /// The digits of a checksum.
 const DIGITS: usize = 8;
@@ -41,8 +49,20 @@ impl Seal {
             return text.to_owned();
         };
         // A comment follows the end of the last line; a key comes before the end of the object.
-        let body = if self == TOML { text } else { body };
-        format!("{body}{}{:08x}{}", self.before, crc32fast::hash(text.as_bytes()), self.after)
+        let body = if self.is_comment() { text } else { body };
+        let mut hasher = crc32fast::Hasher::new();
+        [self.head, text].iter().for_each(|part| hasher.update(part.as_bytes()));
+        format!("{}{body}{}{:08x}{}", self.head, self.before, hasher.finalize(), self.after)
+    }
+
+    /// Whether the checksum is a comment behind the text, and no key within it.
+    fn is_comment(self) -> bool {
+        self.end == TOML.end
+    }
+
+    /// The text without the line that announces its checksum.
+    pub fn without_head(self, text: &str) -> &str {
+        text.strip_prefix(self.head).unwrap_or(text)
     }
 
     /// Compares a text with its checksum, if it has one.
@@ -55,16 +75,17 @@ impl Seal {
             Some((body.strip_suffix(self.before)?, digits))
         });
         let Some((body, found)) = parts else {
-            let is_moved = text.contains(self.key);
-            return if is_moved {
-                Err("its checksum is not at its end: the file was changed")
-            } else {
-                Ok(())
+            return match () {
+                () if text.contains(self.key) => Err("its checksum is not at its end: the file was changed"),
+                () if self.without_head(text) != text => {
+                    Err("the checksum that its first line announces is missing: the file was cut or changed")
+                }
+                () => Ok(()),
             };
         };
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(body.as_bytes());
-        if self != TOML {
+        if !self.is_comment() {
             hasher.update(self.end.as_bytes());
         }
         match format!("{:08x}", hasher.finalize()) == found {
@@ -73,13 +94,13 @@ impl Seal {
         }
     }
 
-    /// As [`Seal::verify`], of a file that a person may edit and whose checksum is its last line.
+    /// As [`Seal::verify`], of a file that a person may edit and whose checksum is a comment.
     ///
     /// # Errors
     /// What is wrong with the file of this name, and what to do.
     pub fn verify_editable(self, text: &str, file: &str) -> Result<(), String> {
         self.verify(text).map_err(|damage| {
-            format!("{file}: {damage}; restore it, or remove its last line if you changed it yourself")
+            format!("{file}: {damage}; restore it, or remove its comments about the checksum if you changed it yourself")
         })
     }
 
@@ -102,10 +123,11 @@ pub const REMEDY: &str = "restore it, or measure again";
 mod tests {
     use super::*;
 
-    fn texts() -> [(Seal, String); 3] {
+    fn texts() -> [(Seal, String); 4] {
         let value = serde_json::json!({"name": "Grundzustand", "ns": 17, "of": {"crc": "\"crc32\":"}});
         let document = serde_json::to_string_pretty(&value).unwrap() + "\n";
-        [(DOCUMENT, document), (LINE, value.to_string()), (TOML, "name = \"x\"\n# a comment\n".to_owned())]
+        let toml = "name = \"x\"\n# a comment\n".to_owned();
+        [(DOCUMENT, document), (LINE, value.to_string()), (TOML, toml.clone()), (PROFILE, toml)]
     }
 
     #[test]
@@ -113,7 +135,7 @@ mod tests {
         for (seal, text) in texts() {
             let sealed = seal.sealed(&text);
             assert!(sealed != text && seal.verify(&sealed).is_ok() && seal.verify(&text).is_ok(), "{sealed}");
-            if seal != TOML {
+            if !seal.is_comment() {
                 let mut value: serde_json::Value = serde_json::from_str(&sealed).unwrap();
                 value.as_object_mut().unwrap().remove("crc32").unwrap();
                 assert_eq!(value, serde_json::from_str::<serde_json::Value>(&text).unwrap());
@@ -127,7 +149,7 @@ mod tests {
         for (seal, text) in texts() {
             let sealed = seal.sealed(&text);
             // Flips of the key's name are harmless: the rest is what it was.
-            let own = sealed.len() - text.len();
+            let own = sealed.len() - text.len() - seal.head.len();
             for (place, bit) in (0..sealed.len()).flat_map(|place| (0..8).map(move |bit| (place, bit))) {
                 let mut damaged = sealed.clone().into_bytes();
                 damaged[place] ^= 1 << bit;
@@ -136,6 +158,18 @@ mod tests {
                 assert!(at_end || seal.verify(&damaged).is_err(), "{damaged}");
             }
         }
+    }
+
+    #[test]
+    fn a_profile_that_was_cut_is_refused_and_one_that_a_person_edited_is_not() {
+        let sealed = PROFILE.sealed("name = \"x\"\nsize = 12\n");
+        for end in PROFILE.head.len()..sealed.len() {
+            assert!(PROFILE.verify(&sealed[..end]).is_err(), "{}", &sealed[..end]);
+        }
+        let lines: Vec<&str> = sealed.lines().collect();
+        assert!(PROFILE.verify(&lines[1..lines.len() - 1].join("\n")).is_ok());
+        // A profile of an earlier flashlab does not announce its checksum.
+        assert!(PROFILE.verify(&TOML.sealed("name = \"x\"\n")).is_ok());
     }
 
     #[test]

@@ -200,6 +200,7 @@ impl Profile {
             kind: "simulated".to_owned(),
             model: Some(self.title.clone()),
             mechanism: Some(self.kind().to_owned()),
+            profile_fingerprint: Some(format!("{:016x}", self.fingerprint())),
             capacity: self.capacity.round_down(self.block),
             logical_block: Some(self.block),
             rotational: Some(false),

@@ -44,6 +44,14 @@ pub fn open_unfinished(path: &Path) -> Result<(RunFolder, Manifest<InferenceSett
         RunFolder::open(path, &[FolderKind::Inference]).map_err(|error| damaged(error, "begin a new run"))?;
     let known: Inference = read(&folder, INFERENCE, "begin a new run")?;
     check(path, &known)?;
+    if known.identity != manifest.identity {
+        bail!(Usage(format!(
+            "{}: is of {}, and the folder of {}: restore it, or begin a new run",
+            path.join(INFERENCE).display(),
+            known.target,
+            manifest.identity.target
+        )));
+    }
     let settings: &InferenceSettings = &manifest.settings;
     let most = flashlab_infer::InferenceSettings::usual_budget(settings.target_size);
     if let Some(budget) = settings.write_budget.filter(|&budget| budget > most) {

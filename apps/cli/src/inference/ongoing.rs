@@ -13,7 +13,7 @@ use flashlab_report::shell_word;
 use flashlab_samples::{FolderKind, Manifest, RunFolder, SamplesError};
 
 use crate::arguments::InferencePrintOptions;
-use crate::exit::Usage;
+use crate::exit::{Unmet, Usage};
 use crate::flash_statistics;
 use crate::inference::folder::{self, INFERENCE, PAGE};
 use crate::inference::keeper::Keeper;
@@ -149,7 +149,9 @@ impl OngoingInference {
             // The output has an answer for each parameter. The folder's document leaves the missing ones out,
             // so that a resumed inference probes them.
             let complete = self.known.document.clone().with_rest(self.settings().parameters(), &reason);
-            show::print(&self.manifest, &complete, page.as_deref(), options)?;
+            let printed = show::print(&self.manifest, &complete, page.as_deref(), false, options);
+            // Why it is unfinished says more than an expectation that is not met.
+            printed.or_else(|error| if error.is::<Unmet>() { Ok(()) } else { Err(error) })?;
         }
         kept?;
         if let Some(failure) = failure(ended) {
@@ -157,7 +159,7 @@ impl OngoingInference {
             tell!("resume with: flashlab resume {word}");
             bail!(failure)
         }
-        show::print(&self.manifest, &self.known, page.as_deref(), options)?;
+        show::print(&self.manifest, &self.known, page.as_deref(), true, options)?;
         if let Some(device) = device.as_flash() {
             tell!("{}", flash_statistics::text(&device.statistics()).trim_end());
         }

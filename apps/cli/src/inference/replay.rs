@@ -57,7 +57,7 @@ pub fn replay(run: &Path, output: Option<&Path>, options: &InferencePrintOptions
     match ended {
         InferenceEnd::Done => {
             folder.finish::<InferenceSettings>()?;
-            show::print(&manifest, &known, Some(&folder.path().join(PAGE)), options)
+            show::print(&manifest, &known, Some(&folder.path().join(PAGE)), true, options)
         }
         InferenceEnd::Diverged(reason) => {
             let word = shell_word(&folder.path().display().to_string());

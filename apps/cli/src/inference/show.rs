@@ -38,7 +38,8 @@ pub fn show(path: &Path, page: Option<&Path>, options: &InferencePrintOptions) -
         manifest.warnings.push(warning);
     }
     let known = known.with_rest(manifest.settings.parameters(), NOT_YET);
-    print(&manifest, &known, Some(page.unwrap_or(&path.join(PAGE))), options)
+    let is_finished = manifest.finished.is_some();
+    print(&manifest, &known, Some(page.unwrap_or(&path.join(PAGE))), is_finished, options)
 }
 
 /// A warning if some parameters were not probed yet.
@@ -58,12 +59,13 @@ pub fn print(
     manifest: &Manifest<InferenceSettings>,
     known: &Inference,
     page: Option<&Path>,
+    is_finished: bool,
     options: &InferencePrintOptions,
 ) -> Result<()> {
     let page = page.map(|page| page.display().to_string());
     let advised = || advice(known, manifest.settings.write_budget);
     let PrintOptions { table, expectations } = &options.print;
-    let judged = expectations.judge(|expectations| {
+    let judged = expectations.judge(is_finished, |expectations| {
         Ok(expectations.iter().map(|expectation| expectation.judge_inference(known)).collect())
     })?;
     if table.is_for_a_program() {

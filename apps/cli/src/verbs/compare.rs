@@ -43,7 +43,10 @@ impl Compare {
         let comparison = compare(&runs);
         files::write_output(&self.output, files::Output::Page, flashlab_report::compare_html(&comparison))?;
         let page = self.output.display().to_string();
-        let judged = expectations.judge(|expectations| {
+        let manifests: Vec<_> =
+            folders.iter().map(|folder| RunFolder::any_manifest(folder)).collect::<Result<_, _>>()?;
+        let is_finished = manifests.iter().all(|manifest| manifest.finished.is_some());
+        let judged = expectations.judge(is_finished, |expectations| {
             Ok(expectations
                 .iter()
                 .flat_map(|expectation| expectation.judge_comparison(&comparison))
@@ -51,8 +54,8 @@ impl Compare {
         })?;
         if table.is_for_a_program() {
             tell!("report: {page}");
-            for folder in &folders {
-                run_folder::tell_unfinished(&RunFolder::any_manifest(folder)?, folder);
+            for (manifest, folder) in manifests.iter().zip(&folders) {
+                run_folder::tell_unfinished(manifest, folder);
             }
             match table.csv {
                 true => csv_table::print(&flashlab_report::ratio_rows(&comparison))?,

@@ -68,10 +68,11 @@ impl Resume {
         let selection = Selection { texts: manifest.plans.clone(), plans };
         self.print.print.expectations.check_names(&selection.experiments(&manifest.settings))?;
         // What is whole is not measured again; of a damaged run, finished or not, what is lost is.
-        if manifest.finished.is_some() && RunFolder::open::<Settings>(&self.run, &[FolderKind::Bench]).is_ok()
+        if manifest.finished.is_some()
+            && let Ok(rebuilt) = flashlab_bench::rebuild(folder.path())
         {
             tell!("nothing is left to measure: the run is finished");
-            return measurement::report(&folder, &self.print.print);
+            return measurement::write_report(&folder, &rebuilt, &self.print.print);
         }
         let opening = Opening::as_before(&manifest.identity, selection.depth());
         if manifest.settings.target == Settings::SCRATCH {
@@ -157,8 +158,18 @@ fn check_same(run: &Path, name: &str, before: &Identity, now: &Identity) -> Resu
         let Identity { model, serial, capacity, backing_device, .. } = identity.clone();
         (model, serial, capacity, backing_device)
     };
-    // A run of an older flashlab has not recorded its file.
-    let is_another_file = before.file.is_some() && now.file.is_some() && before.file != now.file;
+    // A run of an older flashlab has recorded neither its file nor its profile.
+    let differs = |of: fn(&Identity) -> &Option<String>| {
+        of(before).is_some() && of(now).is_some() && of(before) != of(now)
+    };
+    if distinct(before) == distinct(now) && differs(|identity| &identity.profile_fingerprint) {
+        let run = run.display();
+        bail!(Usage(format!(
+            "the profile of {name} was changed since {run} was begun on it, and its runs would be those of two devices: put the profile \
+             back, or begin a new run"
+        )));
+    }
+    let is_another_file = differs(|identity| &identity.file);
     if is_another_file || distinct(before) != distinct(now) {
         let about = |identity: &Identity| {
             let known = [&identity.model, &identity.serial, &identity.backing_device, &identity.file];

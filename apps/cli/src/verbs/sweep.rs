@@ -21,7 +21,7 @@ use clap::Args;
 use flashlab_base::{Identity, ProfileName, Seed, SimulatedTarget, Target};
 use flashlab_bench::{BenchManifest, Settings, Silent, Thoroughness};
 use flashlab_report::{Sweep as SweepDocument, SweepPoint};
-use flashlab_samples::seal::TOML;
+use flashlab_samples::seal::PROFILE;
 use flashlab_samples::{FolderKind, Manifest, RunFolder};
 use flashlab_sim::Profile;
 use serde::{Deserialize, Serialize};
@@ -306,7 +306,7 @@ impl Sweep {
     ) -> Result<SweepPoint> {
         let path = folder.path().join(&point.folder);
         let file = folder.path().join(format!("{}.toml", point.folder));
-        folder.write_text(&format!("{}.toml", point.folder), &TOML.sealed(&point.profile.to_toml()))?;
+        folder.write_text(&format!("{}.toml", point.folder), &PROFILE.sealed(&point.profile.to_toml()))?;
         let named = ProfileName::File(file.display().to_string());
         let named = Target::Simulated(SimulatedTarget { profile: named, state: None });
         let name = target::absolute(&named)?.to_string();

@@ -286,10 +286,10 @@ fn files_are_copied_out_of_a_volume_and_what_is_damaged_is_listed() {
         (ran.code, ran.out, ran.err)
     };
     // What a killed copy leaves has another name. No process has this number: it is above the kernel's limit.
-    fs::create_dir(volume.directory.path("out.99999999.part")).unwrap();
+    fs::create_dir(volume.directory.path("out.flashlab-99999999.part")).unwrap();
     let (code, printed, err) = dump("out");
     assert_eq!((code, &json(&printed)["files"]), (Some(0), &Value::from(40)), "{err}");
-    assert!(err.contains("out.99999999.part was left by a flashlab that was killed"), "{err}");
+    assert!(err.contains("out.flashlab-99999999.part was left by a flashlab that was killed"), "{err}");
     let parts = volume.directory.names().into_iter().filter(|name| name.ends_with(".part")).count();
     assert_eq!(parts, 1, "a complete copy has its name");
     assert!(tree(&out) == expected, "{:?}", tree(&out).keys());

@@ -571,3 +571,31 @@ fn an_experiment_that_does_not_fit_is_refused() {
     assert!(run(&["--elements", "100", "--record", "1MiB"]).contains("a record has 1 byte to 64 KiB"));
     assert!(run(&["--elements", "100", "--write-cost", "0.1"]).contains("a write costs 1 to 1000 reads"));
 }
+
+#[test]
+fn options_that_an_algorithm_does_not_use_are_refused() {
+    let directory = Directory::new();
+    for (algorithm, option, value) in [
+        ("rank", "--record", "16B"),
+        ("bfs", "--record", "16B"),
+        ("scan", "--runs", "replacement"),
+        ("search", "--write-cost", "5"),
+        ("sort", "--structure", "tree"),
+        ("sort", "--queries", "10"),
+        ("scan", "--in-flight", "4"),
+        ("sort", "--block", "4KiB"),
+        ("rank", "--graph", "random"),
+        ("search", "--cluster", "8"),
+    ] {
+        for verb in ["run", "predict"] {
+            let words = ["em", verb, algorithm, "sim:zeus", "--elements", "100", option, value];
+            let ran = directory.flashlab(&words);
+            let is_refused =
+                ran.err.contains(option) && ran.err.contains(&format!("{algorithm} does not use it"));
+            assert!(ran.code == Some(2) && is_refused, "{words:?}: {ran}");
+        }
+    }
+    let sort = ["em", "run", "sort", "sim:zeus", "--elements", "100", "--write-cost", "5"];
+    assert!(directory.flashlab(&sort).err.contains("--write-cost is for --runs write-saving"));
+    assert_eq!(directory.names(), Vec::<String>::new(), "nothing is left behind");
+}

@@ -87,6 +87,34 @@ fn a_comparison_and_an_inference_are_held_to_their_bounds() {
     assert!(inferred.out.contains("erase_block_size = 3MiB: "), "{}", inferred.out);
 }
 
+/// What a part of a measurement meets is not known of the whole; what it does not meet stays so.
+#[test]
+fn an_unfinished_measurement_meets_nothing() {
+    let directory = Directory::new();
+    directory.succeeds(&with(&BENCH, &["a"]));
+    directory.succeeds(&with(&BENCH, &["b", "--seed", "2"]));
+    directory.succeeds(&["infer", "sim:zeus", "--only", "segment_groups", "--output", "c"]);
+    let met: [&[&str]; 3] = [
+        &["report", "a", "--expect", "RW.p50 < 1s"],
+        &["compare", "a", "b", "--expect", "median(RW) < 100x"],
+        &["report", "c", "--expect", "segment_groups = 1"],
+    ];
+    met.iter().for_each(|command| drop(directory.succeeds(command)));
+    ["a", "c"].iter().for_each(|folder| directory.unfinish(folder));
+    for command in met {
+        let ran = directory.flashlab(command);
+        assert_eq!(ran.code, Some(5), "{ran}");
+        let told = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(told.contains(": cannot be told: the run is unfinished; so far it is met: "), "{ran}");
+        assert_eq!(directory.flashlab(&with(command, &["--strict"])).code, Some(4));
+    }
+    let not_met = directory.flashlab(&["report", "a", "--expect", "RW.p50 < 1ns", "--junit", "ci.xml"]);
+    assert_eq!(not_met.code, Some(4), "{not_met}");
+    // Finished again, it is met again.
+    directory.succeeds(&["resume", "a"]);
+    directory.succeeds(met[0]);
+}
+
 #[test]
 fn what_cannot_be_answered_is_refused_before_anything_is_measured() {
     let directory = Directory::new();

@@ -218,6 +218,51 @@ fn loss_in_a_fit_and_in_its_model() {
     assert!(refused > 50, "{refused}");
 }
 
+/// What was computed from the samples of another folder is whole, and still not of this one.
+#[test]
+fn documents_of_another_device_are_refused() {
+    let directory = directory();
+    directory.write("other.toml", SMALL_PROFILE.replace("b_us_per_kb = ", "b_us_per_kb = 1"));
+    let infer = |profile, output| [&["infer", profile], &INFER[2..], &["--output", output]].concat();
+    let fit = |profile, output| [&["model", "fit", profile], &FIT[3..FIT.len() - 1], &[output]].concat();
+    for (profile, fitted, inferred) in
+        [("sim:./small.toml", "fitted", "inferred"), ("sim:./other.toml", "fitted-2", "inferred-2")]
+    {
+        directory.succeeds(&fit(profile, fitted));
+        directory.succeeds(&infer(profile, inferred));
+    }
+    let copy = |from: &str, to: &str| {
+        fs::copy(directory.path(from), directory.path(to)).unwrap();
+    };
+    copy("fitted-2/model.json", "fitted/model.json");
+    copy("inferred-2/inference.json", "inferred/inference.json");
+    for verb in [
+        &["model", "predict", "fitted", "--io-size", "4KiB"][..],
+        &["model", "predict", "fitted/model.json", "--io-size", "4KiB"],
+        &["model", "tune", "fitted", "--for", "postgresql"],
+        &["model", "check", "fitted", "sim:./small.toml", "--output", "checked"],
+        &["em", "predict", "scan", "fitted", "--elements", "1000"],
+    ] {
+        let ran = directory.flashlab(verb);
+        let named =
+            "fitted/model.json is not the model of this folder's samples: it was fitted to fitted-2, ";
+        assert!(ran.code == Some(2) && ran.err.contains(named), "{verb:?}: {ran}");
+    }
+    for verb in [&["report", "inferred"][..], &["resume", "inferred"]] {
+        let ran = directory.flashlab(verb);
+        let named =
+            "inferred/inference.json: is of sim:DIR/other.toml, and the folder of sim:DIR/small.toml: ";
+        assert!(ran.code == Some(2) && ran.err.contains(named), "{verb:?}: {ran}");
+    }
+    let ran = directory.flashlab(&["model", "fit", "fitted", "--output", "fitted-2"]);
+    assert!(ran.code == Some(2) && ran.err.contains("fitted-2 has another measurement"), "{ran}");
+    // The samples are this device's: the model is made again. Alone, the other one is a model like any.
+    directory.succeeds(&["model", "fit", "fitted"]);
+    directory.succeeds(&["model", "predict", "fitted", "--io-size", "4KiB"]);
+    copy("fitted-2/model.json", "model.json");
+    directory.succeeds(&["model", "predict", "model.json", "--io-size", "4KiB"]);
+}
+
 #[test]
 fn loss_in_an_inference() {
     let directory = directory();

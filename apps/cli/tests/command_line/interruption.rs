@@ -6,7 +6,7 @@ use std::fs;
 use flashlab_base::{Prng, Seed};
 
 use crate::folders::{self, FIT, INFER};
-use crate::support::{Directory, LONG_RUNS, Ran, SHORT_RUNS, files_within};
+use crate::support::{Directory, LONG_RUNS, Ran, SHORT_RUNS, SMALL_PROFILE, files_within};
 
 fn directory() -> Directory {
     let directory = Directory::new();
@@ -265,6 +265,29 @@ fn a_killed_fit_is_refused_by_those_who_would_predict_from_a_part_of_it() {
     directory.succeeds(&FIT[..FIT.len() - 2]);
 }
 
+/// What a measurement keeps that cannot be resumed is said, and how to go on.
+#[test]
+fn ctrl_c_of_a_fit_a_check_and_an_experiment() {
+    let directory = folders::directory();
+    directory.succeeds(FIT);
+    let check = ["model", "check", "fitted", "sim:./small.toml", "--read-only", "--output", "checked"];
+    let sort =
+        ["em", "run", "sort", "sim:zeus", "--elements", "4000000", "--memory", "1MiB", "--output", "sorted"];
+    let fit = [&FIT[..FIT.len() - 1], &["again"]].concat();
+    for (command, folder) in [(&fit[..], "again"), (&check[..], "checked"), (&sort[..], "sorted")] {
+        let ran = directory.start(command).until_runs(folder, 2).signal("INT");
+        assert_eq!(ran.code, Some(1), "{ran}");
+        let told = format!("what was measured is in {folder}; see it with: flashlab report {folder}\n");
+        assert!(ran.err.contains(&told), "{ran}");
+        assert!(
+            ran.err.contains("it cannot be resumed: run its command again with another --output: "),
+            "{ran}"
+        );
+        assert!(ran.err.ends_with("flashlab: interrupted\n"), "{ran}");
+        directory.succeeds(&["report", folder]);
+    }
+}
+
 #[test]
 fn a_killed_sweep_is_continued_by_the_same_command() {
     let directory = folders::directory();
@@ -355,6 +378,29 @@ fn an_unfinished_folder_has_its_lists() {
     }
 }
 
+/// A simulated device is its profile: the runs of two of them are not those of one device.
+#[test]
+fn a_profile_that_was_edited_is_another_device() {
+    let directory = folders::directory();
+    directory.succeeds(&["run", "short.toml", "sim:./small.toml", "--quick", "--output", "run"]);
+    directory.succeeds(&[INFER, &["--output", "inferred"]].concat());
+    let edited = |from, to| directory.write("small.toml", SMALL_PROFILE.replace(from, to));
+    for folder in ["run", "inferred"] {
+        directory.unfinish(folder);
+        edited("200us", "100us");
+        let before = files_within(&directory.path(folder));
+        let resumed = directory.flashlab(&["resume", folder]);
+        assert!(
+            resumed.code == Some(2) && resumed.err.contains("the profile of sim:DIR/small.toml was"),
+            "{resumed}"
+        );
+        assert_eq!(files_within(&directory.path(folder)), before);
+        // A comment is no part of the device.
+        edited("version", "# mine\nversion");
+        directory.succeeds(&["resume", folder]);
+    }
+}
+
 /// A replay has no device, and the device of a round of `wear-out` is gone.
 #[test]
 fn what_has_no_device_is_not_resumed() {
@@ -380,7 +426,9 @@ fn the_next_start_names_what_a_kill_left() {
     let run = ["sim", "run", "sim:./small.toml", "--plan", "long.toml", "--output", "flashlab-runs/killed"];
     directory.start(&run).until_runs("flashlab-runs/killed", 1).signal("KILL");
     // No process has this number: it is above the kernel's limit.
-    directory.write("comparison.html.99999999.part", "half");
+    directory.write("comparison.html.flashlab-99999999.part", "half");
+    // Of another program.
+    directory.write("comparison.html.99999998.part", "half");
     let ran = directory.succeeds(&["run", "short.toml", "sim:./small.toml", "--quick"]);
     assert!(ran.err.contains("flashlab-runs/killed is unfinished: "), "{ran}");
     directory.succeeds(&["run", "short.toml", "sim:./small.toml", "--quick", "--output", "one"]);
@@ -395,9 +443,32 @@ fn the_next_start_names_what_a_kill_left() {
         "two",
     ]);
     let ran = directory.succeeds(&["compare", "one", "two"]);
-    assert!(ran.err.contains("comparison.html.99999999.part was left by a flashlab"), "{ran}");
-    directory.write("volume.99999999.part", "half");
+    assert!(ran.err.contains("comparison.html.flashlab-99999999.part was left by a flashlab"), "{ran}");
+    assert!(!ran.err.contains("99999998"), "{ran}");
+    directory.write("volume.flashlab-99999999.part", "half");
     let ran = directory.succeeds(&["repair", "create", "volume", "--size", "16MiB", "--segment", "256KiB"]);
-    assert!(ran.err.contains("volume.99999999.part was left by a flashlab"), "{ran}");
-    assert!(!directory.names().iter().any(|name| name.ends_with(".part") && !name.contains("99999999")));
+    assert!(ran.err.contains("volume.flashlab-99999999.part was left by a flashlab"), "{ran}");
+    assert!(!directory.names().iter().any(|name| name.ends_with(".part") && !name.contains("9999999")));
+}
+
+/// A signal while a file has its temporary name: the file goes, and so does its name.
+#[test]
+fn a_signal_leaves_no_part_of_a_volume_or_an_image() {
+    let directory = Directory::new();
+    directory.succeeds(&["repair", "create", "volume", "--size", "64MiB", "--segment", "256KiB"]);
+    for command in [
+        &["repair", "create", "made", "--size", "64MiB", "--segment", "256KiB"][..],
+        &["repair", "dump", "volume", "--output", "made"],
+    ] {
+        // It may be complete before it is stopped; then once more.
+        let ended = (0..200).find_map(|_| {
+            let _ = fs::remove_file(directory.path("made"));
+            let ran = directory.start(command).stopped_at("made.flashlab-")?.signal("TERM");
+            (ran.code != Some(0)).then_some(ran)
+        });
+        let ran = ended.expect("200 of 200 were complete first");
+        assert_eq!(ran.code, Some(1), "{ran}");
+        assert!(ran.err.ends_with("interrupted: no output was made, and nothing is left of it\n"), "{ran}");
+        assert_eq!(directory.names(), ["volume"], "{command:?}");
+    }
 }

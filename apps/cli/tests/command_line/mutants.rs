@@ -267,7 +267,7 @@ fn damaged_files_are_refused_or_make_no_difference() {
         "--output",
         "inference",
     ]);
-    directory.write("sealed.toml", flashlab_samples::seal::TOML.sealed(SMALL_PROFILE));
+    directory.write("sealed.toml", flashlab_samples::seal::PROFILE.sealed(SMALL_PROFILE));
     directory.write("fio.json", fio_output());
     directory.write("io-properties.yaml", IO_PROPERTIES);
     fs::copy(directory.path("trace.log"), directory.path("trace")).unwrap();

@@ -96,6 +96,20 @@ fn nothing_writes_over_a_volume_until_it_is_erased() {
     directory.succeeds(&["repair", "create", &volume, "--overwrite-file", "--segment", "1MiB"]);
 }
 
+/// The default segment is one that the device has space for.
+#[test]
+fn a_small_volume_has_small_segments() {
+    let directory = Directory::new();
+    for (size, segment) in [("1GiB", "4 MiB"), ("128MiB", "2 MiB"), ("16MiB", "256 KiB")] {
+        let ran = directory.succeeds(&["repair", "create", size, "--size", size]);
+        assert!(ran.out.contains(&format!("segments of {segment} on {size}")), "{ran}");
+        directory.succeeds(&["repair", "check", size]);
+    }
+    // What is asked for is not changed.
+    let asked = directory.flashlab(&["repair", "create", "new", "--size", "128MiB", "--segment", "4MiB"]);
+    assert!(asked.code == Some(2) && asked.err.contains("do not fit"), "{asked}");
+}
+
 #[test]
 fn what_is_no_volume_or_fits_nothing_is_refused() {
     let directory = Directory::new();

@@ -150,12 +150,34 @@ impl Started<'_> {
         self
     }
 
+    /// Stops the program while the directory has a file whose name begins so; `None` if it ended without.
+    pub fn stopped_at(mut self, beginning: &str) -> Option<Self> {
+        let is_made = || self.directory.names().iter().any(|name| name.starts_with(beginning));
+        loop {
+            if self.child.try_wait().unwrap().is_some() {
+                return None;
+            }
+            if is_made() {
+                self.kill("STOP");
+                if is_made() {
+                    return Some(self);
+                }
+                self.kill("CONT");
+            }
+        }
+    }
+
+    /// The shell's own `kill`, because not every system has the program.
+    fn kill(&self, signal: &str) {
+        let command = format!("kill -{signal} {}", self.child.id());
+        assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success());
+    }
+
     /// Sends a signal, for example `INT`, and waits for the end.
     pub fn signal(self, name: &str) -> Ran {
-        let process = self.child.id().to_string();
-        // The shell's own `kill`, because not every system has the program.
-        let command = format!("kill -{name} {process}");
-        assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success());
+        self.kill(name);
+        // It may have been stopped.
+        self.kill("CONT");
         self.end()
     }
 

@@ -45,6 +45,20 @@ fn the_loop_closes_on_a_device_without_flash() {
     let error = made["difference"]["error"]["p50"].as_f64().unwrap();
     assert!(error < 0.05, "{made:#}");
 
+    // A profile that lost its end is no profile that a person edited.
+    let profile = fs::read_to_string(directory.path("twin.toml")).unwrap();
+    for end in ["# crc32", "\n[noise]"] {
+        directory.write("cut.toml", &profile[..profile.rfind(end).unwrap()]);
+        let cut = directory.flashlab(&["sim", "show", "sim:./cut.toml"]);
+        assert!(
+            cut.code == Some(2) && cut.err.contains("./cut.toml: the checksum that its first line"),
+            "{cut}"
+        );
+    }
+    let lines: Vec<&str> = profile.lines().collect();
+    directory.write("edited.toml", lines[1..lines.len() - 1].join("\n"));
+    directory.succeeds(&["sim", "show", "sim:./edited.toml"]);
+
     let options = ["--quick", "--only", "granularity,order,mix", "--repetitions", "1", "--json"];
     directory.succeeds(&[&["bench", "sim:./twin.toml", "--output", "twin"], &options[..]].concat());
     let manifest = fs::read_to_string(directory.path("twin/manifest.json")).unwrap();

@@ -73,6 +73,7 @@ fn fitted(profile: &Profile) -> DeviceModel {
     let plans = all_plans(&extraction(&mut device));
     let points = measured(&mut device, &plans);
     let source = ModelSource {
+        files_crc32: None,
         version: MODEL_VERSION,
         flashlab: "test".to_owned(),
         identity: Identity { target: "sim:test".to_owned(), ..profile.identity() },

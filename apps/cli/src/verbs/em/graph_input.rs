@@ -21,15 +21,18 @@ use crate::files;
 /// The level tree of the paper has the root of B levels, and its B is 2^18 elements.
 const LEVELS_MAX: u64 = 512;
 
+/// The graph if none is named.
+const LEVEL_TREE: &str = "level-tree";
+
 /// A graph and how it is searched; how a list is ranked.
 #[derive(Args, Clone)]
 pub struct GraphOptions {
     /// bfs, rank: how [default: mm for bfs, contraction for rank]
     #[arg(long = "algorithm", value_enum)]
     method: Option<Method>,
-    /// bfs: level-tree, random, or a graph file
-    #[arg(long, value_name = "GRAPH", default_value = "level-tree")]
-    graph: String,
+    /// bfs: level-tree, random, or a graph file [default: level-tree]
+    #[arg(long, value_name = "GRAPH")]
+    graph: Option<String>,
     /// bfs: the levels below the root of a level tree [default: the root of the number of nodes, at most 512]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     levels: Option<u32>,
@@ -74,6 +77,17 @@ enum Method {
 }
 
 impl GraphOptions {
+    /// The options of bfs alone, and whether they are given.
+    pub fn given(&self) -> [(&'static str, bool); 5] {
+        [
+            ("--graph", self.graph.is_some()),
+            ("--levels", self.levels.is_some()),
+            ("--edges", self.edges.is_some()),
+            ("--source", self.source.is_some()),
+            ("--cluster", self.cluster.is_some()),
+        ]
+    }
+
     /// Refuses options of other algorithms.
     pub fn check_unneeded(&self, algorithm: &str) -> Result<()> {
         if self.method.is_some() || self.pool.is_some() {
@@ -84,9 +98,14 @@ impl GraphOptions {
         Ok(())
     }
 
+    /// What is searched.
+    fn name(&self) -> &str {
+        self.graph.as_deref().unwrap_or(LEVEL_TREE)
+    }
+
     /// For a graph `times` smaller of the same kind; none for a graph file.
     pub fn smaller(&self, times: u64) -> Option<GraphOptions> {
-        let is_generated = matches!(self.graph.as_str(), "level-tree" | "random");
+        let is_generated = matches!(self.name(), LEVEL_TREE | "random");
         let edges = self.edges.map(|edges| edges / times);
         // The levels of a tree follow from its nodes.
         is_generated.then(|| GraphOptions { edges, levels: None, source: None, ..self.clone() })
@@ -96,11 +115,11 @@ impl GraphOptions {
     pub fn graph(&self, nodes: Option<u64>, seed: Seed) -> Result<SearchGraph> {
         let needed = || {
             checked_nodes(nodes.ok_or_else(|| {
-                Usage(format!("--graph {} needs --nodes N: how many nodes are generated", self.graph))
+                Usage(format!("--graph {} needs --nodes N: how many nodes are generated", self.name()))
             })?)
         };
-        match self.graph.as_str() {
-            "level-tree" => Ok(SearchGraph::LevelTree(level_tree(needed()?, self.levels, seed)?)),
+        match self.name() {
+            LEVEL_TREE => Ok(SearchGraph::LevelTree(level_tree(needed()?, self.levels, seed)?)),
             "random" => self.arrays(random(needed()?, self.edges, seed)?),
             file => {
                 if nodes.is_some() {

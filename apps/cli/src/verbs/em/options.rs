@@ -27,10 +27,10 @@ pub struct AlgorithmOptions {
     /// tree]; bfs: the device of the graph and its clusters
     #[arg(long, value_name = "KIND|TARGET")]
     structure: Option<Structure>,
-    /// How many keys are searched
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub queries: u64,
-    /// How many queries are in flight; the number that saturates the device, if not given
+    /// search: how many keys are searched [default: 10000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub queries: Option<u64>,
+    /// search: how many queries are in flight; the number that saturates the device, if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub in_flight: Option<u32>,
     /// The size of random reads; search: what suits the device, if not given; bfs and rank: 4 KiB
@@ -41,6 +41,13 @@ pub struct AlgorithmOptions {
     #[command(flatten)]
     pub machine: MachineOptions,
 }
+
+/// An element if its size is not given: a key and a value of 8 bytes.
+const RECORD: Bytes = Bytes(16);
+/// The keys that are searched if their number is not given: enough for a mean within 1 % at a spread of the size of the mean.
+const QUERIES: u64 = 10_000;
+/// c_W if it is not given.
+const WRITE_COST: f64 = 5.0;
 
 /// What is made before a device is opened.
 pub struct Input {
@@ -73,15 +80,15 @@ pub struct InputOptions {
     /// How many elements; of a graph, how many nodes
     #[arg(long, visible_alias = "nodes", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub elements: Option<u64>,
-    /// The size of an element; its key is its first 8 bytes
-    #[arg(long, value_name = "SIZE", value_parser = arguments::size, default_value = "16B", allow_negative_numbers = true)]
-    pub record: Bytes,
-    /// How a sort forms runs
-    #[arg(long, value_enum, default_value_t = Runs::Sorting)]
-    runs: Runs,
-    /// With --runs write-saving: how many reads a write costs
-    #[arg(long, value_name = "FACTOR", default_value_t = 5.0)]
-    write_cost: f64,
+    /// scan, sort, search: the size of an element; its key is its first 8 bytes [default: 16B]
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size, allow_negative_numbers = true)]
+    record: Option<Bytes>,
+    /// How a sort forms runs [default: sorting]
+    #[arg(long, value_enum)]
+    runs: Option<Runs>,
+    /// With --runs write-saving: how many reads a write costs [default: 5]
+    #[arg(long, value_name = "FACTOR")]
+    write_cost: Option<f64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -144,13 +151,18 @@ impl FromStr for Structure {
 impl InputOptions {
     /// The options of a sort.
     pub fn sort_options(&self, machine: &MachineOptions) -> Result<SortOptions> {
-        if !(1.0..=1000.0).contains(&self.write_cost) {
-            bail!(Usage(format!("--write-cost {}: a write costs 1 to 1000 reads", self.write_cost)));
+        let write_cost = self.write_cost.unwrap_or(WRITE_COST);
+        if !(1.0..=1000.0).contains(&write_cost) {
+            bail!(Usage(format!("--write-cost {write_cost}: a write costs 1 to 1000 reads")));
         }
-        let method = match self.runs {
+        let runs = self.runs.unwrap_or(Runs::Sorting);
+        if self.write_cost.is_some() && runs != Runs::WriteSaving {
+            bail!(Usage("--write-cost is for --runs write-saving: give both, or leave it out".to_owned()));
+        }
+        let method = match runs {
             Runs::Sorting => SortMethod::Sorting,
             Runs::Replacement => SortMethod::Replacement,
-            Runs::WriteSaving => SortMethod::WriteSaving { write_cost: self.write_cost },
+            Runs::WriteSaving => SortMethod::WriteSaving { write_cost },
         };
         Ok(SortOptions {
             elements: self.elements()?,
@@ -168,14 +180,19 @@ impl InputOptions {
         self.elements.ok_or_else(missing)
     }
 
+    /// The size of an element.
+    pub fn record(&self) -> Bytes {
+        self.record.unwrap_or(RECORD)
+    }
+
     pub fn format(&self) -> Result<RecordFormat> {
-        Ok(RecordFormat::new(self.record, 0..self.record.0.min(8) as usize)?)
+        Ok(RecordFormat::new(self.record(), 0..self.record().0.min(8) as usize)?)
     }
 
     /// The space that an algorithm needs: this number of copies of its input, and what is measured.
     pub fn space(&self, copies: u64) -> Result<Bytes> {
         let elements = self.elements()?;
-        let length = elements.checked_mul(self.record.0).and_then(|length| length.checked_mul(copies));
+        let length = elements.checked_mul(self.record().0).and_then(|length| length.checked_mul(copies));
         match length {
             Some(length) => Ok(Bytes(length) + Bytes::mib(64)),
             None => bail!(Usage(format!("--elements {elements}: that is more than any device holds"))),
@@ -236,7 +253,7 @@ impl AlgorithmOptions {
     ) -> Result<SequencePlacement> {
         let record = match algorithm {
             Algorithm::Rank => self.random_read()?.max(machine.unit()),
-            _ => self.input.record,
+            _ => self.input.record(),
         };
         Ok(match (layout, machine.device_count()) {
             (Layout::Striped, _) => SequencePlacement::striped(machine, record),
@@ -279,6 +296,7 @@ impl AlgorithmOptions {
 
     /// The input that is made before a device is opened, and the space that the algorithm needs.
     pub fn prepare(&self, algorithm: Algorithm) -> Result<Input> {
+        self.check_used(algorithm)?;
         match &self.structure {
             Some(Structure::On(_)) if algorithm != Algorithm::Bfs => {
                 bail!(Usage("--structure is binary, cached or tree; only bfs has devices by role".to_owned()))
@@ -319,6 +337,34 @@ impl AlgorithmOptions {
         }
     }
 
+    /// Refuses options that the algorithm does not use: its result would be taken for one that they changed.
+    fn check_used(&self, algorithm: Algorithm) -> Result<()> {
+        use Algorithm::{Bfs, Rank, Scan, Search, Sort};
+        let searched = matches!(self.structure, Some(Structure::Searched(_)));
+        let own: [(&str, bool, &[Algorithm]); 7] = [
+            ("--record", self.input.record.is_some(), &[Scan, Sort, Search]),
+            ("--runs", self.input.runs.is_some(), &[Sort]),
+            ("--write-cost", self.input.write_cost.is_some(), &[Sort]),
+            ("--structure KIND", searched && algorithm != Bfs, &[Search]),
+            ("--queries", self.queries.is_some(), &[Search]),
+            ("--in-flight", self.in_flight.is_some(), &[Search]),
+            ("--block", self.block.is_some(), &[Search, Rank, Bfs]),
+        ];
+        let of_graphs = self.graph.given().map(|(option, is_given)| (option, is_given, &[Bfs][..]));
+        let mut all = own.into_iter().chain(of_graphs);
+        match all.find(|(_, is_given, users)| *is_given && !users.contains(&algorithm)) {
+            Some((option, _, users)) => {
+                let users: Vec<&str> = users.iter().map(|user| user.name()).collect();
+                bail!(Usage(format!(
+                    "{option} is an option of {}, and {} does not use it: leave it out",
+                    users.join(", "),
+                    algorithm.name()
+                )))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// B of bfs and rank.
     pub fn random_read(&self) -> Result<Bytes> {
         let block = self.block.unwrap_or(Bytes::kib(4));
@@ -336,6 +382,11 @@ impl AlgorithmOptions {
         }
     }
 
+    /// How many keys are searched.
+    pub fn queries(&self) -> u64 {
+        self.queries.unwrap_or(QUERIES)
+    }
+
     /// What is searched, and how.
     pub fn search_options(&self) -> Result<SearchOptions> {
         let kind = match self.structure {
@@ -344,9 +395,9 @@ impl AlgorithmOptions {
         };
         Ok(SearchOptions {
             elements: self.input.elements()?,
-            record: self.input.record,
+            record: self.input.record(),
             kind,
-            queries: self.queries,
+            queries: self.queries(),
             in_flight: self.in_flight,
             block: self.block,
             placement: SequencePlacement::ONE,

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use flashlab_base::{Bytes, Target};
-use flashlab_em::Machine;
 use flashlab_em::experiment::{
     AlgorithmPrediction, CostPrediction, CostSource, MeasuredCosts, PredictedAlgorithm, RankOptions,
     SearchOptions, SequencePlacement, SortOptions, predict,
 };
 use flashlab_em::graph::GraphSource as _;
+use flashlab_em::{EmError, Machine};
 use serde_json::json;
 
 use super::graph_input::Placed;
@@ -50,7 +50,7 @@ impl Predict {
         let input = self.options.prepare(self.algorithm)?;
         let runs: Vec<&String> = self.target.iter().filter_map(measured_path).collect();
         match (&runs[..], self.target.len()) {
-            ([], _) => self.of_devices(&input),
+            ([], _) => self.of_devices(&input).map_err(explained),
             ([path], 1) => self.of_run(path, &input),
             ([path, ..], _) => bail!(Usage(format!(
                 "{path} is what was measured of one device: give it alone, or TARGETs that can be measured"
@@ -107,7 +107,7 @@ impl Predict {
         match (&input.graph, self.algorithm) {
             (Some(graph), _) => Bytes(16 * graph.arcs()),
             (None, Algorithm::Rank) => Bytes(8 * elements),
-            (None, _) => Bytes(elements.saturating_mul(self.options.input.record.0)),
+            (None, _) => Bytes(elements.saturating_mul(self.options.input.record().0)),
         }
     }
 
@@ -169,4 +169,14 @@ fn measured_path(target: &Target) -> Option<&String> {
     let file = Path::new(path);
     let is_document = file.is_file() && file.extension().is_some_and(|extension| extension == "json");
     (file.is_dir() || is_document).then_some(path)
+}
+
+/// An error with what is left after it.
+fn explained(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<EmError>() {
+        Some(EmError::Interrupted) => {
+            anyhow!("interrupted: no prediction was made and nothing is kept; run the command again")
+        }
+        _ => error,
+    }
 }

@@ -78,7 +78,7 @@ impl Rehearsal<'_> {
 
     /// A smaller input, and how many times more work the whole one is.
     fn smaller(&self, ios: &AlgorithmIos, block: Bytes) -> Option<(AlgorithmOptions, f64)> {
-        let AlgorithmOptions { input, machine, graph, queries, .. } = self.options;
+        let AlgorithmOptions { input, machine, graph, .. } = self.options;
         let least = match self.algorithm {
             Algorithm::Rank | Algorithm::Bfs => NODES,
             Algorithm::Scan | Algorithm::Sort | Algorithm::Search => ELEMENTS,
@@ -97,8 +97,9 @@ impl Rehearsal<'_> {
                 // What was chosen for the device.
                 options.block = Some(block);
                 options.in_flight = ios.ios().map(|class| class.in_flight).max();
-                options.queries = (*queries).min(QUERIES);
-                work = *queries as f64 / options.queries as f64;
+                let (all, fewer) = (self.options.queries(), self.options.queries().min(QUERIES));
+                options.queries = Some(fewer);
+                work = all as f64 / fewer as f64;
                 options.machine = machine.measuring_host(memory);
             }
             _ => options.machine = machine.measuring_host(Bytes(memory.0 / times)),

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use flashlab_base::Target;
 use flashlab_em::Machine;
-use flashlab_samples::RecordingSettings;
+use flashlab_samples::{RecordingSettings, RunFolder};
 
 use super::machine::OpenMachine;
 use super::options::{Algorithm, AlgorithmOptions};
@@ -71,7 +71,7 @@ impl RunExperiment {
         drop(machine);
         drop(scratch);
         let folder_of_run = recorder.finish()?;
-        let mut outcome = outcome?;
+        let mut outcome = outcome.inspect_err(|_| tell_kept(&folder_of_run))?;
         if is_real {
             let rehearsal =
                 Rehearsal { options: &self.options, algorithm: self.algorithm, interrupt: &interrupt };
@@ -84,5 +84,12 @@ impl RunExperiment {
             true => output::json(&document),
             false => output::text(&show::text(&outcome, &name, &folder)),
         }
+    }
+}
+
+/// Says where the IOs of an experiment are that ended before its end.
+fn tell_kept(folder: &RunFolder) {
+    if let Ok(manifest) = RunFolder::any_manifest(folder.path()) {
+        run_folder::tell_kept(&manifest, folder.path());
     }
 }

@@ -49,6 +49,12 @@ impl Fit {
             if folder.symlink_metadata().is_ok() && !folder.is_dir() {
                 bail!(Usage(format!("{} is no folder: give another --output", folder.display())));
             }
+            if source::is_of_a_measurement(&folder) && !is_same(&folder, &path) {
+                bail!(Usage(format!(
+                    "{} has another measurement, whose model would be lost: give another --output",
+                    folder.display()
+                )));
+            }
             let model = source::fitted(&path)?;
             let (document, page) = write(&model, &folder)?;
             return self.print(&model, &document, &folder, &page);
@@ -64,7 +70,8 @@ impl Fit {
         let folder = measure(&mut measuring)?;
         let identity = measuring.measurement.identity().clone();
         measuring.end()?;
-        let model = source::fit(identity, folder.path().display().to_string(), run_points(folder.path())?)?;
+        let (path, files) = (folder.path(), folder.files_crc32()?);
+        let model = source::fit(identity, path.display().to_string(), Some(files), run_points(path)?)?;
         let (document, page) = write(&model, folder.path())?;
         folder.finish::<Settings>()?;
         self.print(&model, &document, folder.path(), &page)
@@ -79,6 +86,11 @@ impl Fit {
         let text = show::terminal(model, document);
         output::text(&format!("{text}\nModel: {}\nReport: {}\n", model_file.display(), page.display()))
     }
+}
+
+/// Whether both names are of one folder.
+fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
 /// Writes the model's document and its page into a folder.

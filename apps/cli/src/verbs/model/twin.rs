@@ -8,7 +8,7 @@ use clap::Args;
 use flashlab_analysis::{TwinDifference, inference::Inference};
 use flashlab_model::twin::{MeasuredRuns, TwinCandidate, TwinFit, compare_with_profile, fit_twin};
 use flashlab_samples::RunFolder;
-use flashlab_samples::seal::TOML;
+use flashlab_samples::seal::PROFILE;
 use serde::Serialize;
 
 use crate::arguments::JsonOption;
@@ -71,7 +71,7 @@ impl Twin {
         tell!("fitting: this takes a minute or two");
         let fit = fit_twin(&measured, known.as_ref())?;
         let difference = compare_with_profile(&measured, &fit.profile)?;
-        files::write_output(&self.output, files::Output::Profile, TOML.sealed(&fit.profile.to_toml()))?;
+        files::write_output(&self.output, files::Output::Profile, PROFILE.sealed(&fit.profile.to_toml()))?;
         let profile = self.output.display().to_string();
         if self.json.json {
             let TwinFit { model, candidates, .. } = &fit;

@@ -28,7 +28,8 @@ use serde::Serialize;
 
 use super::opened;
 use crate::exit::Usage;
-use crate::{files, output};
+use crate::output;
+use crate::output_part::OutputPart;
 
 /// Files and faults that are printed one by one; `--json` has all.
 const PRINTED: usize = 20;
@@ -71,8 +72,8 @@ pub fn copy_out(volume: &Path, folder: &Path, is_json: bool) -> Result<()> {
         bail!(Usage(format!("{} exists: choose another folder; nothing was copied", folder.display())));
     }
     let mut salvaged = SalvagedFiles::open(opened::for_reading(volume)?)?;
-    let part = files::part_of(folder)?;
-    files::name_left_parts(&part);
+    let begun = OutputPart::begin(folder)?;
+    let part = begun.path().to_owned();
     let made = DirBuilder::new().mode(0o700).create(&part);
     made.map_err(|error| Usage(format!("cannot make the folder {}: {error}", part.display())))?;
     let mut copied = Copied { catalogue_faults: salvaged.faults().collect(), ..Copied::default() };
@@ -98,7 +99,8 @@ pub fn copy_out(volume: &Path, folder: &Path, is_json: bool) -> Result<()> {
         copy.set_attributes(&path, &status.attributes)
             .with_context(|| format!("cannot change {}", path.display()))?;
     }
-    flashlab_host::rename_without_replacing(&part, folder)
+    begun
+        .rename(folder)
         .with_context(|| format!("cannot rename {} to {}", part.display(), folder.display()))?;
     if is_json {
         output::json(&copied)?

@@ -33,7 +33,8 @@ pub struct Create {
     /// The page: what is mapped and verified as one; 4KiB if neither this nor --from is given
     #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
     page: Option<Bytes>,
-    /// The segment: a multiple of the device's erase block, which `flashlab infer` finds; 4MiB if neither this nor --from is given
+    /// The segment: a multiple of the device's erase block, which `flashlab infer` finds; if neither this nor --from is given,
+    /// 4MiB, or on a small device the largest half, quarter and so on with which the volume fits
     #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
     segment: Option<Bytes>,
     /// Take what is not given from this run of `flashlab infer` on the device: the page from its written page, the segment as the
@@ -46,6 +47,9 @@ pub struct Create {
     #[arg(long)]
     json: bool,
 }
+
+/// The smallest segment that is chosen for a small device: below it the headers of segments and records take several percent.
+const SEGMENT_LEAST: Bytes = Bytes::kib(128);
 
 #[derive(Serialize)]
 struct Created {
@@ -141,10 +145,10 @@ impl Create {
         })
     }
 
-    /// The page and the segment, and what of them an inference decided.
-    fn geometry(&self, inferred: Option<&InferredGeometry>) -> Result<(Bytes, Bytes, Vec<Choice>)> {
+    /// The page, the segment if it does not follow from the capacity, and what of them an inference decided.
+    fn geometry(&self, inferred: Option<&InferredGeometry>) -> Result<(Bytes, Option<Bytes>, Vec<Choice>)> {
         let Some(inferred) = inferred else {
-            return Ok((self.page.unwrap_or(PAGE), self.segment.unwrap_or(SEGMENT), Vec::new()));
+            return Ok((self.page.unwrap_or(PAGE), self.segment, Vec::new()));
         };
         let mut choices = Vec::new();
         let page = self.page.unwrap_or_else(|| {
@@ -160,13 +164,13 @@ impl Create {
                 segment
             }
         };
-        Ok((page, segment, choices))
+        Ok((page, Some(segment), choices))
     }
 
     fn create(
         &self,
         volume: &Path,
-        (page, segment): (Bytes, Bytes),
+        (page, segment): (Bytes, Option<Bytes>),
         is_new: bool,
     ) -> Result<(VolumeLayout, VolumeUuid)> {
         let text = volume.to_str().context(Usage("the path is no text in UTF-8".to_owned()))?;
@@ -181,9 +185,23 @@ impl Create {
         };
         let consent = By::consent(by, path, &inspection)?;
         let device = opened::for_writing(volume, consent)?;
-        let options = self.options(device.geometry().capacity, page, segment)?;
+        let options = self.fitting(device.geometry().capacity, page, segment)?;
         let uuid = random_uuid()?;
         Ok((Volume::create(device, uuid, options)?, uuid))
+    }
+
+    /// The layout with this segment; without one, with the largest of 4 MiB and its halves with which the fill is possible.
+    fn fitting(&self, capacity: Bytes, page: Bytes, segment: Option<Bytes>) -> Result<LayoutOptions> {
+        if let Some(segment) = segment {
+            return self.options(capacity, page, segment);
+        }
+        let usual = self.options(capacity, page, SEGMENT);
+        let halves = (1..).map(|half| Bytes(SEGMENT.0 >> half));
+        let mut smaller = halves.take_while(|&segment| segment >= SEGMENT_LEAST.max(Bytes(4 * page.0)));
+        match usual {
+            Ok(options) => Ok(options),
+            Err(error) => smaller.find_map(|segment| self.options(capacity, page, segment).ok()).ok_or(error),
+        }
     }
 
     fn options(&self, capacity: Bytes, page: Bytes, segment: Bytes) -> Result<LayoutOptions> {

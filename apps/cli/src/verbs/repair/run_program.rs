@@ -32,8 +32,9 @@ use super::open_files::{control, open_files, work_while_idle};
 use super::program::MountedProgram;
 use super::volume_options::VolumeOptions;
 use crate::exit::{Refused, Usage};
-use crate::files::{Output, check_output, folder_of, write_output};
+use crate::files::{Output, check_output, write_output};
 use crate::interrupt::is_hangup_ignored;
+use crate::output_part::folder_of;
 use crate::served_paths::check_control;
 
 /// How often signals and the end of the program are looked for.
