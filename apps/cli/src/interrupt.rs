@@ -4,12 +4,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 /// Makes a write beyond `ulimit -f` fail with an error, which is reported as any other. Without this handler,
 /// the kernel would end the program without a message.
 pub fn report_file_limit() -> Result<()> {
-    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())
-        .context("cannot listen to signals")?;
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).context("cannot listen to signals")?;
     Ok(())
 }
 
@@ -21,8 +21,7 @@ pub fn interrupt() -> Result<Arc<AtomicBool>> {
         return Ok(Arc::clone(flag));
     }
     let flag = FLAG.get_or_init(Arc::default);
-    let hangup = (!is_hangup_ignored()).then_some(signal_hook::consts::SIGHUP);
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM].into_iter().chain(hangup) {
+    for signal in ending_signals() {
         signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(flag))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(flag)))
             .context("cannot listen to signals")?;
@@ -30,10 +29,20 @@ pub fn interrupt() -> Result<Arc<AtomicBool>> {
     Ok(Arc::clone(flag))
 }
 
+/// The signals that ask the program to end.
+pub fn ending_signals() -> impl Iterator<Item = i32> {
+    [SIGINT, SIGTERM].into_iter().chain(hangup())
+}
+
+/// The signal of a closed terminal, unless the program outlives it.
+pub fn hangup() -> Option<i32> {
+    (!is_hangup_ignored()).then_some(SIGHUP)
+}
+
 /// Whether the program was started with `nohup`, so that it outlives its terminal.
-pub fn is_hangup_ignored() -> bool {
+fn is_hangup_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    ignored & (1 << (signal_hook::consts::SIGHUP - 1)) != 0
+    ignored & (1 << (SIGHUP - 1)) != 0
 }

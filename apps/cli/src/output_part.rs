@@ -11,11 +11,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use flashlab_report::shell_word;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::exit::{FAILED, Usage};
-use crate::interrupt::is_hangup_ignored;
+use crate::interrupt::ending_signals;
 
 /// What stands between the name of an output and the number of the process that writes it.
 const MARK: &str = ".flashlab-";
@@ -65,15 +64,12 @@ impl Drop for OutputPart {
 
 /// Starts the thread that ends the program when a signal asks for it.
 fn handle_signals() -> Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
-    if !is_hangup_ignored() {
-        signals.add_signal(SIGHUP).context("cannot listen to signals")?;
-    }
+    let mut signals = Signals::new(ending_signals()).context("cannot listen to signals")?;
     std::thread::spawn(move || {
         if signals.forever().next().is_none() {
             return;
         }
-        // No output gets its name from now on. One that is complete is told as usual.
+        // No output gets its name from now on. One that has its name is complete, and the program ends by itself.
         let under_way = under_way();
         match under_way.as_deref() {
             None => return,

@@ -24,13 +24,13 @@ use clap::Args;
 use flashlab_export::fuse::FILES_NAME;
 use flashlab_export::merged::MERGED_NAME;
 use flashlab_host::{enter_mount_namespace, mount_fuse, mount_subtrees};
-use signal_hook::consts::{SIGHUP, SIGTERM};
+use signal_hook::consts::SIGTERM;
 
 use super::repair::copy_in::NewDirectory;
 use super::repair::managed::{ManagedDirectory, managed_directories};
 use super::repair::passed;
 use crate::exit::{Refused, Usage};
-use crate::interrupt::is_hangup_ignored;
+use crate::interrupt::hangup;
 
 /// Become the program of `repair run`: started by it
 #[derive(Args)]
@@ -66,8 +66,7 @@ impl MountedProgram {
         }
         // The program has none of these handlers: a new program begins without those of the old one.
         let ends = Arc::new(AtomicBool::new(false));
-        let hangup = (!is_hangup_ignored()).then_some(SIGHUP);
-        for signal in [SIGTERM].into_iter().chain(hangup) {
+        for signal in [SIGTERM].into_iter().chain(hangup()) {
             signal_hook::flag::register(signal, Arc::clone(&ends)).context("cannot listen to signals")?;
         }
         let mut subtrees = Vec::new();

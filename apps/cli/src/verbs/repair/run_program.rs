@@ -24,7 +24,7 @@ use flashlab_export::merged::{MergedDirectory, serve_files};
 use flashlab_export::{FileCounts, SharedFiles};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT};
 use signal_hook::iterator::Signals;
 
 use super::managed::{ManagedDirectory, managed_directories};
@@ -33,7 +33,7 @@ use super::program::MountedProgram;
 use super::volume_options::VolumeOptions;
 use crate::exit::{Refused, Usage};
 use crate::files::{Output, check_output, write_output};
-use crate::interrupt::is_hangup_ignored;
+use crate::interrupt::ending_signals;
 use crate::output_part::folder_of;
 use crate::served_paths::check_control;
 
@@ -82,9 +82,7 @@ impl RunProgram {
             refuse_report_within(report, &managed)?;
             check_output(report, Output::Counts)?;
         }
-        let hangup = (!is_hangup_ignored()).then_some(SIGHUP);
-        let mut signals =
-            Signals::new([SIGINT, SIGTERM].into_iter().chain(hangup)).context("cannot listen to signals")?;
+        let mut signals = Signals::new(ending_signals()).context("cannot listen to signals")?;
         let (program, device) = match MountedProgram::start(&self.arguments())? {
             Ok(started) => started,
             Err(code) => std::process::exit(code),
