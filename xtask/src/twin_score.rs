@@ -184,7 +184,7 @@ fn outcome(seed: u64, arguments: &TwinScore) -> Result<TwinOutcome> {
             &mut (),
         )),
     };
-    let fit = fit_twin(&measured, known.as_ref())?;
+    let fit = fit_twin(&measured, known.as_ref(), &|_| ())?;
     let other = |which: u64| Seed(seed).derive("judged", which);
     let again = |which: u64| measure(&population::with_noise(&profile, !which), other(which), repetitions);
     let again: Vec<MeasuredRuns> = (0..MEASUREMENTS).map(again).collect::<Result<_>>()?;

@@ -97,7 +97,7 @@ fn compared(profile: &Profile, arguments: &TwinScore) -> Result<(String, Vec<Com
             Some(score::inferred(&mut hidden, arguments.seed, Parameter::ALL, score::VIRTUAL, &mut ()))
         }
     };
-    let fit = fit_twin(&MeasuredRuns::read(&run)?, known.as_ref())?;
+    let fit = fit_twin(&MeasuredRuns::read(&run)?, known.as_ref(), &|_| ())?;
     let of_twin = measured_in_folder(&fit.profile, settings())?;
     let (device, _) = rebuild(&run)?;
     let (twin, _) = rebuild(&of_twin.path().join("run"))?;

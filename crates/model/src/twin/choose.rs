@@ -18,6 +18,7 @@ use flashlab_analysis::inference::Inference;
 use flashlab_sim::Profile;
 use serde::Serialize;
 
+use super::budget::Budget;
 use super::difference::compare_where;
 use super::fit::{HELD_OUT, deviation_of_held_out, fit_flash, is_held_out};
 use super::measured::{MeasuredRun, MeasuredRuns};
@@ -64,6 +65,8 @@ pub struct TwinFit {
     pub candidates: Vec<TwinCandidate>,
     /// What was tried, and what it brought.
     pub log: Vec<String>,
+    /// Whether the fit of flash ended at its most work: the twin is the best one found until then.
+    pub was_cut: bool,
 }
 
 /// The candidates so far.
@@ -74,9 +77,16 @@ struct Choice<'a> {
 
 /// Makes a twin of what was measured: the simplest model that reproduces it. Flash needs an inference.
 ///
+/// `progress` is called with the share of the work that is done, of the most that the fit of flash may take.
+///
 /// # Errors
 /// When the run has too little for a fit.
-pub fn fit_twin(measured: &MeasuredRuns, inference: Option<&Inference>) -> Result<TwinFit, ModelError> {
+pub fn fit_twin(
+    measured: &MeasuredRuns,
+    inference: Option<&Inference>,
+    progress: &dyn Fn(f64),
+) -> Result<TwinFit, ModelError> {
+    let budget = Budget::new(progress);
     let too_little = || {
         let advice =
             "a twin needs reads and writes of several sizes: measure with `flashlab bench`, without --only";
@@ -94,7 +104,7 @@ pub fn fit_twin(measured: &MeasuredRuns, inference: Option<&Inference>) -> Resul
                 .to_owned())
         }
         (false, Some(inference)) => {
-            fit_flash(measured, inference, &typical, &mut log).map_err(|error| error.to_string())
+            fit_flash(measured, inference, &typical, &budget, &mut log).map_err(|error| error.to_string())
         }
     };
     let name = flash.as_ref().map_or("flash".to_owned(), |profile| format!("flash with {}", profile.kind()));
@@ -115,7 +125,7 @@ pub fn fit_twin(measured: &MeasuredRuns, inference: Option<&Inference>) -> Resul
         choice.tried.iter().filter_map(|(candidate, _)| candidate.refused.clone()).collect();
     let none =
         || ModelError::Input(format!("{}: no model serves the run: {}", measured.target, reasons.join("; ")));
-    choice.twin(log).ok_or_else(none)
+    choice.twin(log, budget.was_cut()).ok_or_else(none)
 }
 
 impl Choice<'_> {
@@ -155,7 +165,7 @@ impl Choice<'_> {
         self.tried.iter().any(|(candidate, _)| reproduces(candidate))
     }
 
-    fn twin(self, log: Vec<String>) -> Option<TwinFit> {
+    fn twin(self, log: Vec<String>, was_cut: bool) -> Option<TwinFit> {
         let deviation = |candidate: &TwinCandidate| candidate.factor.map_or(f64::INFINITY, f64::ln);
         let first = self.tried.iter().position(|(candidate, _)| reproduces(candidate));
         let least =
@@ -181,7 +191,7 @@ impl Choice<'_> {
         );
         let candidates = self.tried.into_iter().map(|(candidate, _)| candidate).collect();
         let is_held_out = self.measured.has_held_out_repetitions();
-        Some(TwinFit { profile, model, is_held_out, candidates, log })
+        Some(TwinFit { profile, model, is_held_out, candidates, log, was_cut })
     }
 }
 

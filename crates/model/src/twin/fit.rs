@@ -6,12 +6,18 @@
 //! 3. Runs that write give the costs of writes, and decide between the structures that writes show.
 //! 4. In both, a grid of beginnings is simulated with few IOs. The best few are fitted with few IOs, and the best of them
 //!    with more. Then each [variant](super::variants) is tried, and kept where it reproduces the run better.
+//! 5. All of it ends with a [budget](super::budget) of simulated IOs. The state of a structure is made once for the candidates that differ in
+//!    times.
+
+use std::cell::RefCell;
+use std::rc::Rc;
 
 use flashlab_analysis::inference::Inference;
 use flashlab_bench::Purpose;
 use flashlab_plan::Space;
 use flashlab_sim::Profile;
 
+use super::budget::Budget;
 use super::cost::{Cost, each_page};
 use super::measured::{MeasuredRun, MeasuredRuns};
 use super::noise::noise_of;
@@ -44,11 +50,23 @@ const BETTER: f64 = 0.98;
 /// How often all variants are tried, because one can need another first. It ends earlier when a round changes nothing.
 const ROUNDS: usize = 3;
 
+/// The shares of a stage's budget after which its grid, and the fit of its best beginnings, end. The rest is for the variants, of which each
+/// takes a state of its own.
+const GRID_SHARE: f64 = 0.35;
+const BEGINNINGS_SHARE: f64 = 0.6;
+/// The share of the budget after which the fit of reads ends: it simulates an eighth of the IOs of each run that the other one does.
+const READS_SHARE: f64 = 0.3;
+/// Bytes that are written without times in the time in which the simulator serves one IO (docs/sim.md, Speed and memory).
+const UNTIMED_BYTES: u64 = 16 << 10;
+/// A device is copied in the time in which this share of it is written without times.
+const COPIED: u64 = 32;
+
 /// Flash with the structure that was inferred and fitted costs.
 pub(super) fn fit_flash(
     measured: &MeasuredRuns,
     inference: &Inference,
     typical: &Typical,
+    budget: &Budget<'_>,
     log: &mut Vec<String>,
 ) -> Result<Profile, ModelError> {
     let unknown = || ModelError::Input("the inference found no translation layer".to_owned());
@@ -56,20 +74,28 @@ pub(super) fn fit_flash(
     start.noise = noise_of(measured);
     let reads = Stage { name: "reads", writes: false, variants: OF_READS, costs: read_costs };
     let writes = Stage { name: "writes", writes: true, variants: OF_WRITES, costs: write_costs };
-    let read = reads.fit(measured, typical, &starts::of_reads(&start), log)?;
-    let written = writes.fit(measured, typical, &starts::of_writes(&read.profile, typical), log)?;
+    let states = States::new(measured, budget);
+    let starts = starts::of_reads(&start);
+    let read = reads.fit(measured, typical, &starts, &states, [0.0, READS_SHARE], log)?;
+    let starts = starts::of_writes(&read.profile, typical);
+    let written = writes.fit(measured, typical, &starts, &states, [READS_SHARE, 1.0], log)?;
+    if budget.was_cut() {
+        log.push("the search was cut: not everything was tried".to_owned());
+    }
     Ok(written.profile)
 }
 
 /// The mean deviation on the micro-benchmarks that are held out.
 pub(super) fn deviation_of_held_out(measured: &MeasuredRuns, profile: &Profile) -> Result<f64, ModelError> {
-    let simulated = Simulated::new(measured, REPETITIONS, 2500, |_| true);
-    let runs: Vec<&MeasuredRun> = simulated.runs.iter().collect();
+    let (states, rest) = measured.runs.split_at(first_after_state(measured));
+    let states: Vec<&MeasuredRun> = states.iter().collect();
+    let runs = shortened(rest, REPETITIONS, 2500, |_| true);
+    let runs: Vec<&MeasuredRun> = runs.iter().collect();
     let objective = Objective::new(&runs, is_held_out);
     if objective.is_empty() {
         return Err(ModelError::Input("the run has no such micro-benchmarks".to_owned()));
     }
-    let conditioned = ConditionedDevice::new(profile, measured.space, &simulated.states)?;
+    let conditioned = ConditionedDevice::new(profile, measured.space, &states)?;
     Ok(score(&objective.residuals(&conditioned.serve(profile, &runs)?)))
 }
 
@@ -88,21 +114,31 @@ impl Stage {
         measured: &MeasuredRuns,
         typical: &Typical,
         starts: &[Profile],
+        states: &States<'_>,
+        [from, until]: [f64; 2],
         log: &mut Vec<String>,
     ) -> Result<Scored, ModelError> {
+        let allow = |share: f64| states.budget.allow_until(from + (until - from) * share);
         let most = if self.writes { 2500 } else { 300 };
-        let coarse = Simulated::new(measured, 1, most / 3, |run| run.pattern.writes() == self.writes);
+        let coarse = Simulated::new(states, 1, most / 3, |run| run.pattern.writes() == self.writes);
         let repetitions = REPETITIONS.min(measured.fitted_repetitions());
-        let fine = Simulated::new(measured, repetitions, most, |run| run.pattern.writes() == self.writes);
+        let fine = Simulated::new(states, repetitions, most, |run| run.pattern.writes() == self.writes);
         let scale = typical.read_ns;
+        allow(GRID_SHARE);
         let mut begun: Vec<Scored> = starts.iter().filter_map(|start| coarse.evaluate(start)).collect();
+        if begun.is_empty() {
+            // One beginning is evaluated, however long it takes: the search has an answer.
+            begun.extend(starts.iter().find_map(|start| coarse.evaluate_always(start)));
+        }
         begun.sort_by(|a, b| a.score.total_cmp(&b.score));
         let first = begun.first().map_or(f64::NAN, |best| best.score);
         begun.truncate(BEGINNINGS);
+        allow(BEGINNINGS_SHARE);
         let mut fitted: Vec<Scored> =
             begun.into_iter().map(|one| coarse.improve(one, &self.costs(), scale, 4)).collect();
         fitted.sort_by(|a, b| a.score.total_cmp(&b.score));
-        let best = fitted.into_iter().find_map(|best| fine.evaluate(&best.profile));
+        let best = fitted.into_iter().find_map(|best| fine.evaluate_always(&best.profile));
+        allow(1.0);
         let none = || ModelError::Input(format!("no candidate serves the {} of the run", self.name));
         let mut best = fine.improve(best.ok_or_else(none)?, &self.costs(), scale, STEPS);
         log.push(format!("{}: {first:.3} at first, {:.3} with costs fitted", self.name, best.score));
@@ -141,34 +177,47 @@ impl Stage {
 
 /// What is simulated for each candidate.
 struct Simulated<'a> {
-    space: Space,
-    states: Vec<&'a MeasuredRun>,
+    states: &'a States<'a>,
     runs: Vec<MeasuredRun>,
 }
 
 impl<'a> Simulated<'a> {
-    /// The first `most` IOs of each of these runs, of so many repetitions.
     fn new(
-        measured: &'a MeasuredRuns,
+        states: &'a States<'a>,
         repetitions: u32,
         most: usize,
         takes: impl Fn(&MeasuredRun) -> bool,
     ) -> Simulated<'a> {
-        let first = measured.runs.iter().position(|run| !run.purpose.is_state());
-        let (states, rest) = measured.runs.split_at(first.unwrap_or(measured.runs.len()));
-        let simulated = |run: &&MeasuredRun| match &run.purpose {
-            Purpose::Point { repetition, .. } => *repetition <= repetitions && takes(run),
-            _ => takes(run),
-        };
-        let runs = rest.iter().filter(simulated).map(|run| run.shortened(most)).collect();
-        Simulated { space: measured.space, states: states.iter().collect(), runs }
+        Simulated { states, runs: shortened(states.rest, repetitions, most, takes) }
     }
 
+    /// How far a candidate is from the device; none if it does not serve the runs, or the budget is spent.
     fn evaluate(&self, profile: &Profile) -> Option<Scored> {
+        if self.states.budget.is_left() { self.evaluate_always(profile) } else { None }
+    }
+
+    fn evaluate_always(&self, profile: &Profile) -> Option<Scored> {
         let (runs, objective) = self.compared();
-        let conditioned = ConditionedDevice::new(profile, self.space, &self.states).ok()?;
-        let responses = conditioned.serve(profile, &runs).ok()?;
-        Some(Scored::new(profile.clone(), objective.residuals(&responses)))
+        let conditioned = self.states.of(profile)?;
+        let residuals = self.residuals(&conditioned, profile, &runs, &objective)?;
+        Some(Scored::new(profile.clone(), residuals))
+    }
+
+    fn residuals(
+        &self,
+        conditioned: &ConditionedDevice,
+        profile: &Profile,
+        runs: &[&MeasuredRun],
+        objective: &Objective,
+    ) -> Option<Vec<f64>> {
+        let ios = |run: &&MeasuredRun| match run.purpose.is_state() {
+            true => run.written.0 / UNTIMED_BYTES,
+            false => run.ios.iter().copied().max().unwrap_or(0) * run.ios.len() as u64,
+        };
+        // A copy of the device takes its place in memory as writes of all its pages do.
+        let copied = self.states.space.capacity.0 / (UNTIMED_BYTES * COPIED);
+        self.states.budget.spend(runs.iter().map(ios).sum::<u64>() + copied);
+        Some(objective.residuals(&conditioned.serve(profile, runs).ok()?))
     }
 
     fn improve(
@@ -179,12 +228,14 @@ impl<'a> Simulated<'a> {
         steps: usize,
     ) -> Scored {
         let (runs, objective) = self.compared();
-        let Ok(conditioned) = ConditionedDevice::new(&begun.profile, self.space, &self.states) else {
+        if !self.states.budget.is_left() {
             return begun;
-        };
+        }
+        let Some(conditioned) = self.states.of(&begun.profile) else { return begun };
         let costs = costs(&begun.profile);
         improve(begun, &costs, scale_ns, steps, &mut |profile| {
-            Some(objective.residuals(&conditioned.serve(profile, &runs).ok()?))
+            let is_left = self.states.budget.is_left();
+            is_left.then(|| self.residuals(&conditioned, profile, &runs, &objective)).flatten()
         })
     }
 
@@ -193,6 +244,69 @@ impl<'a> Simulated<'a> {
         let objective = Objective::new(&runs, |run| !is_held_out(run));
         (runs, objective)
     }
+}
+
+/// Where the runs after the state begin.
+fn first_after_state(measured: &MeasuredRuns) -> usize {
+    measured.runs.iter().position(|run| !run.purpose.is_state()).unwrap_or(measured.runs.len())
+}
+
+/// The first `most` IOs of each of these runs, of so many repetitions.
+fn shortened(
+    runs: &[MeasuredRun],
+    repetitions: u32,
+    most: usize,
+    takes: impl Fn(&MeasuredRun) -> bool,
+) -> Vec<MeasuredRun> {
+    let simulated = |run: &&MeasuredRun| match &run.purpose {
+        Purpose::Point { repetition, .. } => *repetition <= repetitions && takes(run),
+        _ => takes(run),
+    };
+    runs.iter().filter(simulated).map(|run| run.shortened(most)).collect()
+}
+
+/// Devices in the state of the benchmark. The last one is kept for candidates with the same structure.
+struct States<'a> {
+    space: Space,
+    states: Vec<&'a MeasuredRun>,
+    /// The runs after the state.
+    rest: &'a [MeasuredRun],
+    budget: &'a Budget<'a>,
+    last: RefCell<Option<(Profile, Rc<ConditionedDevice>)>>,
+}
+
+impl<'a> States<'a> {
+    fn new(measured: &'a MeasuredRuns, budget: &'a Budget<'a>) -> States<'a> {
+        let (states, rest) = measured.runs.split_at(first_after_state(measured));
+        let states = states.iter().collect();
+        States { space: measured.space, states, rest, budget, last: RefCell::new(None) }
+    }
+
+    /// The device that a profile describes; none if it fails in its state.
+    fn of(&self, profile: &Profile) -> Option<Rc<ConditionedDevice>> {
+        let structure = structure(profile);
+        if let Some((_, device)) = self.last.borrow().as_ref().filter(|(known, _)| *known == structure) {
+            return Some(device.clone());
+        }
+        // The one before is dropped first: each has the size of a device's map.
+        self.last.take();
+        self.budget.spend(self.states.iter().map(|run| run.written.0 / UNTIMED_BYTES).sum());
+        let device = Rc::new(ConditionedDevice::new(profile, self.space, &self.states).ok()?);
+        self.last.replace(Some((structure, device.clone())));
+        Some(device)
+    }
+}
+
+/// The profile without the times that are fitted: what decides the state of a device.
+fn structure(profile: &Profile) -> Profile {
+    let mut structure = profile.clone();
+    for cost in read_costs(profile).into_iter().chain(write_costs(profile)) {
+        cost.set(&mut structure, 0.0);
+    }
+    if let Some(flash) = &mut structure.flash {
+        flash.gathers_multi_plane_pages = false;
+    }
+    structure
 }
 
 fn read_costs(profile: &Profile) -> Vec<Cost> {

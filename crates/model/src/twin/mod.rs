@@ -15,6 +15,7 @@
 //! - The same run and the same inference give the same twin.
 //! - A candidate sees the requests of the device and their response times, and nothing else of it.
 
+mod budget;
 mod choose;
 mod cost;
 mod difference;

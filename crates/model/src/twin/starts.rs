@@ -82,9 +82,10 @@ pub(super) fn of_writes(profile: &Profile, typical: &Typical) -> Vec<Profile> {
             changed
         };
         let shares: Vec<f64> = OVER_PROVISIONING.into_iter().chain([known]).collect();
-        starts = starts
+        // Those of one structure follow each other: its state is made once.
+        starts = shares
             .iter()
-            .flat_map(|start| shares.iter().map(|&share| with(start, share)).collect::<Vec<_>>())
+            .flat_map(|&share| starts.iter().map(|start| with(start, share)).collect::<Vec<_>>())
             .collect();
     } else {
         starts = doubled(starts, |start| {

@@ -129,6 +129,29 @@ fn a_class_whose_line_does_not_hold_is_checked_apart() {
 }
 
 #[test]
+fn a_class_that_misses_is_in_the_verdict() {
+    let model = fitted(&zeus(""));
+    // Random writes take 15 % longer now, and the mean over all four classes is 4 % off.
+    let mut slower = zeus("");
+    let lines = slower.throughput.as_mut().unwrap();
+    lines.random_write.a = Nanos((lines.random_write.a.0 as f64 * 1.15) as u64);
+    lines.random_write.b_us_per_kb *= 1.15;
+    let mut device = slower.device().unwrap();
+    let extraction = extraction(&mut device);
+    let plans: Vec<Plan> = extraction
+        .size_steps()
+        .into_iter()
+        .flat_map(|step| extraction.check_sizes().into_iter().map(move |size| (step, size)))
+        .map(|(step, size)| extraction.check_size_plan(step, size))
+        .collect();
+    let report = ModelCheck::new(&model, "sim:test", true, true, &measured(&mut device, &plans));
+    let all = report.summaries.last().unwrap();
+    assert!(all.throughput_error < 0.05 && all.p50_error.unwrap() < 0.1, "{all:?}");
+    assert_eq!(report.goal(), GoalVerdict::Missed, "{report:?}");
+    assert_eq!(report.missed().map(|summary| summary.name).collect::<Vec<_>>(), ["rw"]);
+}
+
+#[test]
 fn a_device_that_changed_since_the_fit_is_asked_for_no_more_than_its_drift() {
     let model = fitted(&zeus(""));
     // Reads take a quarter longer now.

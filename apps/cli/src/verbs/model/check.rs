@@ -167,9 +167,14 @@ fn text(report: &ModelCheck) -> String {
         .iter()
         .map(|reason| format!("counted apart, because its model does not hold: {reason}\n"))
         .collect();
+    let missed: Vec<&str> = report.missed().map(|summary| summary.name).collect();
+    let missed = match missed.as_slice() {
+        [] => String::new(),
+        some => format!("the goal is missed by {}\n", some.join(", ")),
+    };
     let left_out: String = report.left_out.iter().map(|reason| format!("left out: {reason}\n")).collect();
     format!(
-        "{}: what was never fitted, predicted and measured\n\n{}\n{goal}\n{undecided}{apart}{left_out}",
+        "{}: what was never fitted, predicted and measured\n\n{}\n{goal}\n{missed}{undecided}{apart}{left_out}",
         report.device,
         show::table(&headings, &rows)
     )

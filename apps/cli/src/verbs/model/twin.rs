@@ -1,7 +1,9 @@
 //! `flashlab model twin`: a profile of the simulator from a measured run.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -42,6 +44,8 @@ struct Document<'a> {
     profile: String,
     model: &'a str,
     candidates: &'a [TwinCandidate],
+    /// Whether the search for flash ended at its most work.
+    was_cut: bool,
     difference: &'a TwinDifference,
 }
 
@@ -68,8 +72,7 @@ impl Twin {
                 measured.capacity
             )));
         }
-        tell!("fitting: this takes a minute or two");
-        let fit = fit_twin(&measured, known.as_ref())?;
+        let fit = fit_twin(&measured, known.as_ref(), &told_progress())?;
         let difference = compare_with_profile(&measured, &fit.profile)?;
         files::write_output(&self.output, files::Output::Profile, PROFILE.sealed(&fit.profile.to_toml()))?;
         let profile = self.output.display().to_string();
@@ -82,6 +85,7 @@ impl Twin {
                 profile,
                 model,
                 candidates,
+                was_cut: fit.was_cut,
                 difference: &difference,
             });
         }
@@ -94,6 +98,21 @@ impl Twin {
 
     fn known(&self) -> Result<Option<Inference>> {
         self.inference.as_ref().map(|place| Ok(folder::open(place)?.2)).transpose()
+    }
+}
+
+/// Prints how far the fit is and how long it takes still, from time to time.
+fn told_progress() -> impl Fn(f64) {
+    const BETWEEN_LINES: Duration = Duration::from_secs(10);
+    let begun = Instant::now();
+    let told = Cell::new(begun);
+    move |share: f64| {
+        if told.get().elapsed() < BETWEEN_LINES || share <= 0.0 {
+            return;
+        }
+        told.set(Instant::now());
+        let left = begun.elapsed().as_secs_f64() * (1.0 - share) / share;
+        tell!("fitting: {:.0} % of the most work, at most {left:.0} s left", share * 100.0);
     }
 }
 
@@ -122,6 +141,9 @@ fn candidates(fit: &TwinFit) -> String {
             (None, reason) => reason.clone().unwrap_or_default(),
         };
         text += &format!("{model}: {found}\n");
+    }
+    if fit.was_cut {
+        text += "The search for flash was cut at its most work: its figures are those of the best that was found until then.\n";
     }
     text
 }
