@@ -79,6 +79,9 @@ pub struct Checkpoint {
     /// and dies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub row_writes: Vec<Vec<TimedIo>>,
+    /// The median time of random reads one at a time, if it is that of a head that moves: the device is a hard disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seek: Option<Nanos>,
 }
 
 impl Default for Checkpoint {
@@ -89,6 +92,7 @@ impl Default for Checkpoint {
             fill: Fill::default(),
             reading_used: Nanos::ZERO,
             row_writes: Vec::new(),
+            seek: None,
         }
     }
 }
@@ -184,6 +188,7 @@ impl Checkpoint {
         }
         check_findings(&self.provisional, capacity)?;
         at_most("reading_used", self.reading_used.0, LARGEST)?;
+        at_most("seek", self.seek.unwrap_or_default().0, LARGEST)?;
         self.fill.check(capacity)?;
         if self.row_writes.iter().map(Vec::len).sum::<usize>() > WRITES_MOST {
             return Err(format!("row_writes holds more than {WRITES_MOST} writes: the file is damaged"));

@@ -26,13 +26,14 @@ use crate::probe::Probe;
 use crate::progress::InferenceEnd;
 use crate::session::allowance::Allowance;
 use crate::session::{READING_TIME, Session};
+use crate::virtual_disk::seek_of;
 
 /// If this number of reads at random offsets fails, the device does not answer any more.
 const LAST_READS: u64 = 8;
 /// [`READING_TIME`] is for devices whose small reads take this long; for slower ones it grows in proportion, up to this many times.
 const USUAL_READ: Nanos = Nanos::from_micros(60);
 const READING_TIME_FACTOR_MAX: f64 = 10.0;
-/// Small reads whose median decides.
+/// Small reads whose median decides that, and which show a head that moves.
 const SMALL_READS: u64 = 33;
 
 /// Runs these probes, except those whose parameters have their answers.
@@ -105,8 +106,12 @@ fn run(session: &mut Session<'_, '_>, probe: &'static Probe, share: f64) -> Opti
     if probe.writes() {
         refusal(session, probe).or_else(|| probe_device(session, probe))
     } else {
+        let times = small_reads(session);
+        if let Some(seek) = seek_of(&times) {
+            session.findings.is_hard_disk(seek);
+        }
         if session.settings.reading_time.is_none() {
-            session.reading_time = Nanos((READING_TIME.0 as f64 * slowness(session)) as u64);
+            session.reading_time = Nanos((READING_TIME.0 as f64 * slowness(&times)) as u64);
         }
         let left = session.reading_time.since(session.findings.checkpoint.reading_used);
         session.allowance.deadline = begin.saturating_add(left);
@@ -139,13 +144,17 @@ fn probe_device(session: &mut Session<'_, '_>, probe: &'static Probe) -> Option<
     halt
 }
 
-/// How many times as long as usual small reads take. Each probe that reads measures it, so that a resumed inference does the
-/// same.
-fn slowness(session: &mut Session<'_, '_>) -> f64 {
+/// The response times of small random reads, one at a time, in ns. Each probe that reads measures them, so that a resumed inference does
+/// the same.
+fn small_reads(session: &mut Session<'_, '_>) -> Vec<f64> {
     let random = patterns::ios(Mode::Read, Location::Random, session.block(), SMALL_READS);
     // What fails here fails again at once.
-    let reads = session.run("small-reads", &random).unwrap_or_default();
-    (median(&patterns::responses(&reads)) / USUAL_READ.0 as f64).clamp(1.0, READING_TIME_FACTOR_MAX)
+    patterns::responses(&session.run("small-reads", &random).unwrap_or_default())
+}
+
+/// How many times as long as usual small reads take.
+fn slowness(times: &[f64]) -> f64 {
+    (median(times) / USUAL_READ.0 as f64).clamp(1.0, READING_TIME_FACTOR_MAX)
 }
 
 /// Whether no read is answered, wherever it goes. If a device's server is gone, the kernel reports failed IOs.

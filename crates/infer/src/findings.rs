@@ -3,7 +3,7 @@
 //! # Model
 //! A probe concludes a finding, or takes a provisional one for the answer until a later probe has looked again. Both go through
 //! [`Findings`], which counts what was written for them, and lowers their confidence where the measurement was disturbed or the
-//! disk is virtual.
+//! disk is virtual or a hard disk.
 //!
 //! # Invariants
 //! - Each parameter is concluded once.
@@ -12,7 +12,7 @@
 use std::mem;
 
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
-use flashlab_base::Bytes;
+use flashlab_base::{Bytes, Nanos};
 
 use crate::checkpoint::{Checkpoint, Fill, Known, WritesBefore};
 use crate::knowledge::Knowledge;
@@ -55,7 +55,19 @@ impl<'d> Findings<'d> {
         let rule = finding.rule.clone().filter(|_| finding.verdict != Verdict::Undetermined);
         let finding = without_figures(Finding { bytes_written, rule, ..finding }, allowance);
         let finding = if was_provisional { finding } else { allowance.doubt(finding) };
-        self.inference.findings.push(without_its_host(finding, &self.inference.identity));
+        self.inference.findings.push(without_its_host(
+            finding,
+            &self.inference.identity,
+            self.checkpoint.seek,
+        ));
+    }
+
+    /// A head moves between reads: the device is not flash, and what earlier probes took for flash is not.
+    pub(crate) fn is_hard_disk(&mut self, seek: Nanos) {
+        self.checkpoint.seek = Some(seek);
+        for finding in &mut self.inference.findings {
+            *finding = without_its_host(finding.clone(), &self.inference.identity, Some(seek));
+        }
     }
 
     /// Takes a finding for the answer until a later probe has looked again.
