@@ -103,12 +103,12 @@ impl Device for Foreign {
 }
 
 /// One of these.
-fn of(random: &mut Prng, choices: &[u64]) -> u64 {
+pub fn of(random: &mut Prng, choices: &[u64]) -> u64 {
     choices[random.below(choices.len() as u64) as usize]
 }
 
 /// A random time between these numbers of microseconds, in nanoseconds.
-fn micros(random: &mut Prng, least: f64, most: f64) -> u64 {
+pub fn micros(random: &mut Prng, least: f64, most: f64) -> u64 {
     ((least + (most - least) * random.unit()) * 1e3) as u64
 }
 

@@ -8,13 +8,16 @@ mod foreign;
 mod fsx;
 #[cfg(test)]
 mod gate;
+mod generated_part;
 mod hidden;
 mod kills;
 mod live;
+mod no_flash;
 mod noise;
 mod population;
 mod reliability;
 mod report;
+mod reproduce_page;
 mod score;
 mod score_page;
 mod truth;
@@ -57,6 +60,8 @@ enum Task {
     /// The process that writes for `kills`
     #[command(name = kills::WRITER, hide = true)]
     KillsWriter,
+    /// Writes into docs/reproduce.md how many values agree with the papers
+    ReproducePage(reproduce_page::ReproducePage),
     /// Judges `flashlab model twin`: random devices against the twins made from their runs
     TwinScore(twin_score::TwinScore),
 }
@@ -82,25 +87,28 @@ pub struct InferScore {
     /// The devices that were not written with flashlab's simulator
     #[arg(long, conflicts_with_all = ["family", "show_profile"])]
     foreign: bool,
-    /// The devices of flashlab's zoo
+    /// Disks without flash: hard disks, memory, thin volumes and network disks
     #[arg(long, conflicts_with_all = ["family", "show_profile", "foreign"])]
+    no_flash: bool,
+    /// The devices of flashlab's zoo
+    #[arg(long, conflicts_with_all = ["family", "show_profile", "foreign", "no_flash"])]
     zoo: bool,
     /// Live devices that are not flashlab's: servers in C behind FUSE and a loop device, each with three jitters of the transport.
     /// With a name, such as stick-100, this one only. Needs root, cc, nbdfuse, and a quiet machine
     #[arg(long, value_name = "DEVICE", num_args = 0..=1, default_missing_value = live::ALL)]
-    #[arg(conflicts_with_all = ["family", "show_profile", "foreign", "zoo", "noise", "calibrate"])]
+    #[arg(conflicts_with_all = ["family", "show_profile", "foreign", "no_flash", "zoo", "noise", "calibrate"])]
     live: Option<String>,
     /// With --live: in virtual time, with a model of FUSE and the loop device. Needs cc only, and a seed repeats the result
     #[arg(long, requires = "live")]
     virtual_time: bool,
     /// Devices of all sets, as a calibration has them: with --reliability, whether confidences are what the calibration counts
-    #[arg(long, requires = "reliability", conflicts_with_all = ["family", "show_profile", "foreign", "zoo", "noise", "live"])]
+    #[arg(long, requires = "reliability", conflicts_with_all = ["family", "show_profile", "foreign", "no_flash", "zoo", "noise", "live"])]
     all_sets: bool,
     /// With another kind of noise: heavy-tails, drift, wake-ups, bursts or quantised-clock
-    #[arg(long, value_parser = NoiseKind::from_str, conflicts_with_all = ["foreign", "zoo"])]
+    #[arg(long, value_parser = NoiseKind::from_str, conflicts_with_all = ["foreign", "no_flash", "zoo"])]
     noise: Option<NoiseKind>,
     /// Count how often each rule is right on devices of all sets, and write the table that confidences come from
-    #[arg(long, conflicts_with_all = ["foreign", "zoo", "noise", "family", "only", "show_profile"])]
+    #[arg(long, conflicts_with_all = ["foreign", "no_flash", "zoo", "noise", "family", "only", "show_profile"])]
     calibrate: bool,
     /// Write that table to this file instead of crates/infer/src/calibration.tsv
     #[arg(long, value_name = "FILE", requires = "calibrate")]
@@ -125,6 +133,7 @@ pub struct InferScore {
 fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::InferScore(arguments) => infer_score(&arguments),
+        Task::ReproducePage(arguments) => reproduce_page::write_page(&arguments),
         Task::TwinScore(arguments) => twin_score::twin_score(&arguments),
         Task::CompareScore(arguments) => {
             compare_score::compare_score(&arguments);
@@ -161,11 +170,12 @@ fn infer_score(arguments: &InferScore) -> anyhow::Result<()> {
         let table = arguments.table.clone().unwrap_or_else(calibrate::table);
         return calibrate::calibrate(arguments.devices, arguments.seed, arguments.threads, &table);
     }
-    let set = match (arguments.foreign, arguments.zoo, arguments.noise) {
-        (true, ..) => Set::Foreign,
-        (_, true, _) => Set::Zoo,
-        (.., Some(kind)) => Set::OtherNoise(kind),
-        _ => Set::Simulated,
+    let set = match arguments.noise {
+        _ if arguments.foreign => Set::Foreign,
+        _ if arguments.no_flash => Set::NoFlash,
+        _ if arguments.zoo => Set::Zoo,
+        Some(kind) => Set::OtherNoise(kind),
+        None => Set::Simulated,
     };
     let (mut outcomes, mut failed) = (Vec::new(), 0);
     let judged = match (&arguments.live, arguments.all_sets) {

@@ -16,8 +16,9 @@ use flashlab_infer::{
 use flashlab_plan::Plan;
 use flashlab_sim::Profile;
 
-use crate::foreign::{self, Foreign};
+use crate::foreign::{self, Foreign, Model};
 use crate::hidden::Hidden;
+use crate::no_flash;
 use crate::noise::{NoiseKind, Noisy};
 use crate::population::{self, DeviceFamily};
 use crate::truth::{self, Mark, Truth};
@@ -89,6 +90,8 @@ pub enum Set {
     Zoo,
     /// Devices that share no code with the simulator.
     Foreign,
+    /// Disks without flash, which share no code with it either.
+    NoFlash,
 }
 
 impl Set {
@@ -99,6 +102,7 @@ impl Set {
             Set::OtherNoise(kind) => format!(" --noise {}", kind.name()),
             Set::Zoo => " --zoo".to_owned(),
             Set::Foreign => " --foreign".to_owned(),
+            Set::NoFlash => " --no-flash".to_owned(),
         }
     }
 }
@@ -139,7 +143,8 @@ fn outcome(set: Set, seed: u64, only: &[Parameter]) -> anyhow::Result<ProbeOutco
         Set::Simulated => simulated(random(seed), NoiseKind::Usual, seed, only),
         Set::OtherNoise(kind) => simulated(random(seed), kind, seed, only),
         Set::Zoo => simulated(population::zoo(seed), NoiseKind::Usual, seed, only),
-        Set::Foreign => Ok(foreign(seed, only)),
+        Set::Foreign => Ok(of_model(foreign::model, seed, only)),
+        Set::NoFlash => Ok(of_model(no_flash::model, seed, only)),
     }
 }
 
@@ -165,8 +170,8 @@ fn simulated(
     })
 }
 
-fn foreign(seed: u64, only: &[Parameter]) -> ProbeOutcome {
-    let (model, truth) = (foreign::model(seed), foreign::model(seed));
+fn of_model(of: fn(u64) -> Box<dyn Model>, seed: u64, only: &[Parameter]) -> ProbeOutcome {
+    let (model, truth) = (of(seed), of(seed));
     let device = Hidden::new(Foreign::new(model, seed));
     judged(device, (seed, truth.name()), only, VIRTUAL, |parameter| truth.truth(parameter))
 }

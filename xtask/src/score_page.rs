@@ -1,17 +1,14 @@
 //! Writes the result of `infer-score` into its page, docs/infer-score.md.
 //!
-//! # Model
-//! The page has a generated part for each set of devices, between two marks, and prose around it. A part has the command, the
-//! commit, the date, and the tables. Everything outside of its marks stays as it is.
+//! The page has a [generated part](GeneratedPart) for each set of devices.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context, bail};
 use flashlab_analysis::inference::Parameter;
 
+use crate::generated_part::GeneratedPart;
 use crate::reliability::{bins, summary};
 use crate::score::{JudgedAnswer, ProbeOutcome, Set, Tally};
 use crate::truth::{Rule, rule};
@@ -23,6 +20,8 @@ pub enum Part {
     Simulated,
     /// The devices that share no code with it.
     Foreign,
+    /// Disks without flash.
+    NoFlash,
     /// Those of the zoo.
     Zoo,
     /// Those of a server in C, on the wall clock.
@@ -37,20 +36,21 @@ impl Part {
         match set {
             Set::Simulated | Set::OtherNoise(_) => Part::Simulated,
             Set::Foreign => Part::Foreign,
+            Set::NoFlash => Part::NoFlash,
             Set::Zoo => Part::Zoo,
         }
     }
 
-    /// The marks before and after it.
-    fn marks(self) -> [String; 2] {
+    fn generated(self) -> GeneratedPart<'static> {
         let name = match self {
             Part::Simulated => "simulated",
             Part::Foreign => "foreign",
+            Part::NoFlash => "no flash",
             Part::Zoo => "zoo",
             Part::Live => "live",
             Part::LiveInVirtualTime => "live in virtual time",
         };
-        [format!("<!-- {name}: written by infer-score --docs -->\n"), format!("<!-- end of {name} -->\n")]
+        GeneratedPart { name, writer: "infer-score --docs" }
     }
 }
 
@@ -62,31 +62,11 @@ pub fn write(
     outcomes: &[ProbeOutcome],
     only: &[Parameter],
 ) -> anyhow::Result<()> {
-    let name = page.display();
-    let text = std::fs::read_to_string(page).with_context(|| format!("cannot read {name}"))?;
-    let output = |program: &str, arguments: &[&str]| {
-        let output = Command::new(program).args(arguments).output();
-        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
-    };
-    let (commit, date) = (output("git", &["rev-parse", "--short", "HEAD"]), output("date", &["+%Y-%m-%d"]));
-    let mut generated = format!("\n    {command}    # commit {commit}, {date}\n\n");
-    generated += &match part {
+    let text = match part {
         Part::Live | Part::LiveInVirtualTime => live_tables(outcomes),
         _ => tables(outcomes, only),
     };
-    let Some(replaced) = replaced(&text, part, &generated) else {
-        let [begin, end] = part.marks();
-        bail!("{name} has no line `{}` with a line `{}` after it", begin.trim_end(), end.trim_end())
-    };
-    std::fs::write(page, replaced).with_context(|| format!("cannot write {name}"))
-}
-
-/// The text with another part between its marks.
-fn replaced(text: &str, part: Part, generated: &str) -> Option<String> {
-    let [begin, end] = part.marks();
-    let (before, rest) = text.split_once(&begin)?;
-    let (_, after) = rest.split_once(&end)?;
-    Some(format!("{before}{begin}{generated}{end}{after}"))
+    part.generated().write(page, command, &text)
 }
 
 /// A row for each live device, and what stayed undetermined.
@@ -199,23 +179,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_between_the_marks_is_replaced() {
-        let page = |part: &str| {
-            let [begin, end] = Part::Zoo.marks();
-            format!("# A\n{begin}{part}{end}prose\n")
-        };
-        assert_eq!(replaced(&page("old\n"), Part::Zoo, "new\n"), Some(page("new\n")));
-        assert_eq!(replaced(&page("old\n"), Part::Live, "new\n"), None);
-        let [begin, end] = Part::Zoo.marks();
-        assert_eq!(replaced(&format!("{end}{begin}"), Part::Zoo, "new\n"), None);
-    }
-
-    #[test]
     fn the_page_has_each_part() {
         let page =
             std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/infer-score.md")).unwrap();
-        for part in [Part::Simulated, Part::Foreign, Part::Zoo, Part::Live, Part::LiveInVirtualTime] {
-            assert!(replaced(&page, part, "new").is_some(), "{part:?}");
+        for part in
+            [Part::Simulated, Part::Foreign, Part::NoFlash, Part::Zoo, Part::Live, Part::LiveInVirtualTime]
+        {
+            assert!(part.generated().is_in(&page), "{part:?}");
         }
     }
 

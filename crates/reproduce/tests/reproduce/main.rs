@@ -2,4 +2,3 @@
 
 mod ajwani;
 mod drives_and_volumes;
-mod page;
