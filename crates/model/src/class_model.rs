@@ -5,15 +5,26 @@ use flashlab_base::Bytes;
 
 use crate::ModelError;
 use crate::broken_line::BrokenLine;
-use crate::hold_out::{hold_out_error, is_worth_it};
+use crate::hold_out::{error_of, is_worth_it, left_out};
 use crate::interpolation::Interpolation;
 use crate::linear::Linear;
 use crate::linear_max::LinearMax;
 use crate::performance_model::{Measured, PerformanceModel, range_of};
+use crate::scatter::Scatter;
 
-/// The time of a request over its size.
+/// The time of a request over its size: an equation, and how far sizes are from it that it was not fitted to.
 #[derive(Clone, Debug, PartialEq)]
-pub enum SizeModel {
+pub struct SizeModel {
+    /// The equation.
+    pub equation: SizeEquation,
+    /// The mean relative error on sizes that were left out.
+    pub hold_out_error: Option<f64>,
+    left_out: Option<Scatter>,
+}
+
+/// What a [`SizeModel`] predicts with.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SizeEquation {
     /// T = A + n B.
     Line(Linear),
     /// The same from the page size on.
@@ -24,24 +35,36 @@ pub enum SizeModel {
     Between(Interpolation),
 }
 
+/// A fitted equation with its hold-out error, and what was left out.
+fn candidate<M: PerformanceModel<Input = Bytes>>(
+    measured: &[Measured<Bytes>],
+    equation: fn(M) -> SizeEquation,
+) -> Result<SizeModel, ModelError> {
+    let model = M::fit(measured)?;
+    let mut left_out = left_out(measured, |others| M::fit(others), |model, size| model.predict(size));
+    let hold_out_error = error_of(&left_out);
+    // Without the smallest and the largest size a model has to predict beyond what it was fitted to. Nobody asks it for that.
+    let ends = range_of(measured.iter().map(|point| point.input));
+    left_out.retain(|point| !ends.is_some_and(|ends| ends.contains(&point.input)));
+    Ok(SizeModel { equation: equation(model), hold_out_error, left_out: Scatter::of_left_out(&left_out) })
+}
+
 impl SizeModel {
-    /// The model with the smallest hold-out error, the simplest where they do not differ; and that error.
+    /// The model with the smallest hold-out error, the simplest where they do not differ.
     ///
     /// # Errors
     /// Those of the line, where no other model can be fitted either.
-    pub fn select(measured: &[Measured<Bytes>]) -> Result<(SizeModel, Option<f64>), ModelError> {
-        let line = Linear::fit(measured);
-        let mut best = line.map(|line| (SizeModel::Line(line), hold_out_error::<Linear>(measured)));
+    pub fn select(measured: &[Measured<Bytes>]) -> Result<SizeModel, ModelError> {
+        let mut best = candidate(measured, SizeEquation::Line);
         let others = [
-            (LinearMax::fit(measured).map(SizeModel::Max), hold_out_error::<LinearMax>(measured)),
-            (BrokenLine::fit(measured).map(SizeModel::Broken), hold_out_error::<BrokenLine>(measured)),
-            (Interpolation::fit(measured).map(SizeModel::Between), hold_out_error::<Interpolation>(measured)),
+            candidate(measured, SizeEquation::Max),
+            candidate(measured, SizeEquation::Broken),
+            candidate(measured, SizeEquation::Between),
         ];
-        for (model, error) in others {
-            let Ok(model) = model else { continue };
+        for model in others.into_iter().flatten() {
             match &best {
-                Ok((_, known)) if !is_worth_it(*known, error) => {}
-                _ => best = Ok((model, error)),
+                Ok(known) if !is_worth_it(known.hold_out_error, model.hold_out_error) => {}
+                _ => best = Ok(model),
             }
         }
         best
@@ -49,31 +72,32 @@ impl SizeModel {
 
     /// The response time of a request, in nanoseconds.
     pub fn predict(&self, size: Bytes) -> Interval {
-        match self {
-            SizeModel::Line(model) => model.predict(size),
-            SizeModel::Broken(model) => model.predict(size),
-            SizeModel::Max(model) => model.predict(size),
-            SizeModel::Between(model) => model.predict(size),
-        }
+        let own = match &self.equation {
+            SizeEquation::Line(model) => model.predict(size),
+            SizeEquation::Broken(model) => model.predict(size),
+            SizeEquation::Max(model) => model.predict(size),
+            SizeEquation::Between(model) => model.predict(size),
+        };
+        self.left_out.map_or(own, |scatter| scatter.widen(own))
     }
 
     /// Its equation.
     pub fn name(&self) -> &'static str {
-        match self {
-            SizeModel::Line(_) => Linear::NAME,
-            SizeModel::Broken(_) => BrokenLine::NAME,
-            SizeModel::Max(_) => LinearMax::NAME,
-            SizeModel::Between(_) => Interpolation::NAME,
+        match self.equation {
+            SizeEquation::Line(_) => Linear::NAME,
+            SizeEquation::Broken(_) => BrokenLine::NAME,
+            SizeEquation::Max(_) => LinearMax::NAME,
+            SizeEquation::Between(_) => Interpolation::NAME,
         }
     }
 
     /// What it takes for granted, and where it fails.
     pub fn limits(&self) -> [&'static str; 2] {
-        match self {
-            SizeModel::Line(_) => [Linear::ASSUMES, Linear::FAILS],
-            SizeModel::Broken(_) => [BrokenLine::ASSUMES, BrokenLine::FAILS],
-            SizeModel::Max(_) => [LinearMax::ASSUMES, LinearMax::FAILS],
-            SizeModel::Between(_) => [Interpolation::ASSUMES, Interpolation::FAILS],
+        match self.equation {
+            SizeEquation::Line(_) => [Linear::ASSUMES, Linear::FAILS],
+            SizeEquation::Broken(_) => [BrokenLine::ASSUMES, BrokenLine::FAILS],
+            SizeEquation::Max(_) => [LinearMax::ASSUMES, LinearMax::FAILS],
+            SizeEquation::Between(_) => [Interpolation::ASSUMES, Interpolation::FAILS],
         }
     }
 }
@@ -138,25 +162,24 @@ impl ClassModel {
     /// # Errors
     /// Those of [`SizeModel::select`].
     pub fn fit(medians: &[Measured<Bytes>], means: &[Measured<Bytes>]) -> Result<ClassModel, ModelError> {
-        let (model, hold_out_error) = SizeModel::select(medians)?;
-        let (mean_model, _) = SizeModel::select(means)?;
-        let parameters = match &model {
-            SizeModel::Broken(broken) => Ok(LineParameters {
+        let model = SizeModel::select(medians)?;
+        let mean_model = SizeModel::select(means)?;
+        let parameters = match &model.equation {
+            SizeEquation::Broken(broken) => Ok(LineParameters {
                 a_ns: broken.a_ns,
                 b_ns_per_byte: broken.b_ns_per_byte,
                 r2: broken.r2,
                 p_value: broken.p_value(),
                 breakpoint: Some((broken.breakpoint, broken.below_ns_per_byte)),
             }),
-            SizeModel::Line(_) | SizeModel::Max(_) | SizeModel::Between(_) => {
-                Linear::fit(medians).map(|line| LineParameters {
+            SizeEquation::Line(_) | SizeEquation::Max(_) | SizeEquation::Between(_) => Linear::fit(medians)
+                .map(|line| LineParameters {
                     a_ns: line.a_ns,
                     b_ns_per_byte: line.b_ns_per_byte,
                     r2: line.r2,
                     p_value: line.p_value,
                     breakpoint: None,
-                })
-            }
+                }),
         };
         let parameters = parameters.map_err(|error| error.to_string()).and_then(|parameters| {
             if parameters.p_value > SIGNIFICANT_P {
@@ -171,9 +194,9 @@ impl ClassModel {
         Ok(ClassModel {
             sizes,
             whole_page,
+            hold_out_error: model.hold_out_error,
             medians: model,
             means: mean_model,
-            hold_out_error,
             line_hold_out_error,
             parameters,
         })

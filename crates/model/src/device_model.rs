@@ -525,7 +525,7 @@ fn depth_model(points: &[RunPoint], class: ThroughputClass, whole_page: Option<B
 /// The model of points at one depth.
 fn saturated_model(points: &[&RunPoint]) -> Option<SaturatedModel> {
     let time = |point: &&RunPoint| Measured { input: point.workload.size, figure: 1e9 / point.ios_per_s };
-    let (means, _) = SizeModel::select(&points.iter().map(time).collect::<Vec<_>>()).ok()?;
+    let means = SizeModel::select(&points.iter().map(time).collect::<Vec<_>>()).ok()?;
     let sizes = range_of(points.iter().map(|point| point.workload.size))?;
     let median_shares = points.iter().map(|point| (point.workload.size.0 as f64, median_share(point)));
     Some(SaturatedModel { sizes, means, median_shares: knots(median_shares) })

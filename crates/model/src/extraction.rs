@@ -3,7 +3,8 @@
 //! # Method
 //! 1. The target is divided in 2z + 1 equal zones, and every other one, from the second on, is exercised: z of them.
 //! 2. In each zone requests of one size run one after the other, from 4 KiB on and doubled until throughput saturates: first the
-//!    sequential and random reads of all sizes, then the writes, so that what writes leave behind slows no read down.
+//!    sequential and random reads of all sizes, then the writes, so that what writes leave behind slows no read down. Sizes in the
+//!    middle of every other octave follow: an equation that holds for powers of two may miss parts of pages.
 //! 3. Then random requests run at several queue depths, and mixes of reads and writes, over the whole target.
 //! 4. Where a device can be made new, random writes run at several fills: data in a part of it, the remainder never written.
 //! 5. Random requests of a few sizes run one after the other over the whole target: a hard disk seeks, the longer the further.
@@ -131,6 +132,22 @@ impl Extraction {
         std::iter::successors(Some(least), |size| Some(*size * 2)).take_while(|size| size.0 <= most).collect()
     }
 
+    /// Sizes between every other two of them, up to `most`: equations that hold for powers of two may miss what lies between, such as parts of
+    /// pages.
+    pub fn sizes_between(&self, most: Bytes) -> Vec<Bytes> {
+        self.between(2).filter(|size| *size < most).collect()
+    }
+
+    /// The sizes in the middle of every other octave, from the octave with this index on.
+    fn between(&self, first: usize) -> impl Iterator<Item = Bytes> {
+        let (block, sizes) = (self.space.block, self.sizes());
+        let last = sizes.last().copied();
+        let middles = sizes.into_iter().skip(first).step_by(2);
+        middles
+            .map(move |size| Bytes(size.0 + size.0 / 2).round_down(block))
+            .filter(move |size| Some(*size) < last)
+    }
+
     /// Whether throughput has saturated in both classes of a step, by the points of all sizes up to now.
     pub fn is_saturated(&self, step: SizeStep, points: &[RunPoint]) -> bool {
         step.classes().into_iter().all(|class| {
@@ -159,10 +176,8 @@ impl Extraction {
 
     /// Sizes that are checked: between those that were fitted.
     pub fn check_sizes(&self) -> Vec<Bytes> {
-        let sizes = self.sizes();
-        let between = |size: &Bytes| Bytes(size.0 + size.0 / 2).round_down(self.space.block);
         // From the second on: what is no multiple of the smallest one is written in part of a block.
-        sizes.iter().skip(1).step_by(2).map(between).filter(|size| Some(size) < sizes.last()).collect()
+        self.between(1).collect()
     }
 
     /// The plans of queue depths and of mixes.

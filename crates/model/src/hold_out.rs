@@ -26,21 +26,44 @@ pub(crate) fn hold_out<I: Copy + PartialEq, M>(
     fit: impl Fn(&[Measured<I>]) -> Result<M, ModelError>,
     predict: impl Fn(&M, I) -> Interval,
 ) -> Option<f64> {
+    error_of(&left_out(measured, fit, predict))
+}
+
+/// The mean relative error of what was left out.
+pub(crate) fn error_of<I>(left_out: &[LeftOut<I>]) -> Option<f64> {
+    let errors = left_out.iter().map(|point| (point.predicted / point.measured - 1.0).abs());
+    let error = errors.sum::<f64>() / left_out.len() as f64;
+    error.is_finite().then_some(error)
+}
+
+/// A measurement, and what a model predicted that was fitted to all other inputs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct LeftOut<I> {
+    pub input: I,
+    pub measured: f64,
+    pub predicted: f64,
+}
+
+/// Each measurement, predicted by a model of those of all other inputs; none of inputs without which no model could be fitted.
+pub(crate) fn left_out<I: Copy + PartialEq, M>(
+    measured: &[Measured<I>],
+    fit: impl Fn(&[Measured<I>]) -> Result<M, ModelError>,
+    predict: impl Fn(&M, I) -> Interval,
+) -> Vec<LeftOut<I>> {
     let mut inputs: Vec<I> = Vec::new();
     for point in measured {
         if !inputs.contains(&point.input) {
             inputs.push(point.input);
         }
     }
-    let mut errors = Vec::new();
+    let mut all = Vec::new();
     for input in inputs {
         let (left_out, others): (Vec<_>, Vec<_>) = measured.iter().partition(|point| point.input == input);
         let Ok(model) = fit(&others) else { continue };
         let predicted = predict(&model, input).estimate;
-        errors.extend(left_out.iter().map(|point| (predicted / point.figure - 1.0).abs()));
+        all.extend(left_out.iter().map(|point| LeftOut { input, measured: point.figure, predicted }));
     }
-    let error = errors.iter().sum::<f64>() / errors.len() as f64;
-    error.is_finite().then_some(error)
+    all
 }
 
 /// Whether the more complex model is worth its parameters, by the hold-out errors of both.

@@ -47,7 +47,7 @@ pub mod twin;
 
 pub use broken_line::BrokenLine;
 pub use check::{CheckRow, CheckSummary, CheckedParameter, GoalVerdict, ModelCheck};
-pub use class_model::{ClassModel, LineParameters, SizeModel};
+pub use class_model::{ClassModel, LineParameters, SizeEquation, SizeModel};
 pub use device_model::{
     DepthModel, DeviceModel, FilledModel, MODEL_VERSION, MixedModel, ModelSource, Prediction, SaturatedModel,
     WorkloadRequest,

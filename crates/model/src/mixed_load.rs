@@ -11,7 +11,7 @@
 use flashlab_analysis::decide::ranks::Interval;
 
 use crate::ModelError;
-use crate::hold_out::{hold_out, is_worth_it};
+use crate::hold_out::{error_of, is_worth_it, left_out};
 use crate::performance_model::{Measured, PerformanceModel};
 use crate::scatter::Scatter;
 use crate::search::minimum;
@@ -28,6 +28,9 @@ pub struct MixedFrontier {
     /// The mean relative error on what it was not fitted to.
     pub hold_out_error: Option<f64>,
     scatter: Scatter,
+    /// How far mixes are from it that were left out, but for the loads of reads alone and of writes alone: without one of them that end is not
+    /// known.
+    left_out: Option<Scatter>,
 }
 
 /// A mix: reads and writes in a ratio.
@@ -101,7 +104,7 @@ impl MixedFrontier {
             model: MixedFrontier::NAME,
             reason: "its deviation from the measurements is not finite".to_owned(),
         })?;
-        Ok(MixedFrontier { read_max, write_max, interference, hold_out_error: None, scatter })
+        Ok(MixedFrontier { read_max, write_max, interference, hold_out_error: None, scatter, left_out: None })
     }
 }
 
@@ -114,20 +117,26 @@ impl PerformanceModel for MixedFrontier {
 
     fn fit(measured: &[Measured<LoadMix>]) -> Result<MixedFrontier, ModelError> {
         let simple = MixedFrontier::with(measured, false)?;
-        let error = |interferes| {
-            hold_out(measured, |others| MixedFrontier::with(others, interferes), MixedFrontier::predict)
+        let of = |interferes| {
+            left_out(measured, |others| MixedFrontier::with(others, interferes), MixedFrontier::predict)
         };
-        let errors = (error(false), error(true));
-        Ok(match MixedFrontier::with(measured, true) {
-            Ok(complex) if is_worth_it(errors.0, errors.1) => {
-                MixedFrontier { hold_out_error: errors.1, ..complex }
-            }
-            _ => MixedFrontier { hold_out_error: errors.0, ..simple },
-        })
+        let (simple_left_out, complex_left_out) = (of(false), of(true));
+        let errors = (error_of(&simple_left_out), error_of(&complex_left_out));
+        let (model, hold_out_error, mut left_out) = match MixedFrontier::with(measured, true) {
+            Ok(complex) if is_worth_it(errors.0, errors.1) => (complex, errors.1, complex_left_out),
+            _ => (simple, errors.0, simple_left_out),
+        };
+        left_out.retain(|point| point.input.reads > 0.0 && point.input.writes > 0.0);
+        Ok(MixedFrontier { hold_out_error, left_out: Scatter::of_left_out(&left_out), ..model })
     }
 
     /// How many times the mix fits the device.
     fn predict(&self, mix: LoadMix) -> Interval {
-        self.scatter.around(radius(mix.reads / self.read_max, mix.writes / self.write_max, self.interference))
+        let own = self.scatter.around(radius(
+            mix.reads / self.read_max,
+            mix.writes / self.write_max,
+            self.interference,
+        ));
+        self.left_out.map_or(own, |scatter| scatter.widen(own))
     }
 }

@@ -6,6 +6,7 @@
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::student::quantile;
 
+use crate::hold_out::LeftOut;
 use crate::performance_model::CONFIDENCE;
 
 /// The scatter of measurements around a model.
@@ -28,6 +29,18 @@ impl Scatter {
         let deviation = (squares.iter().sum::<f64>() / degrees).sqrt();
         let widening = (1.0 + parameters as f64 / squares.len() as f64).sqrt();
         deviation.is_finite().then_some(Scatter { deviation, degrees, widening })
+    }
+
+    /// The scatter of measurements around models of the others: what an equation misses between the inputs that it was fitted to shows here
+    /// alone.
+    pub(crate) fn of_left_out<I>(left_out: &[LeftOut<I>]) -> Option<Scatter> {
+        Scatter::of(left_out.iter().map(|point| (point.measured, point.predicted)), 0)
+    }
+
+    /// An interval, widened where measurements that were left out lie further off.
+    pub(crate) fn widen(&self, interval: Interval) -> Interval {
+        let around = self.around(interval.estimate);
+        Interval { low: interval.low.min(around.low), high: interval.high.max(around.high), ..interval }
     }
 
     /// The interval in which a measurement lies that the model predicts to be `estimate`.

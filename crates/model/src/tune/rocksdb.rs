@@ -9,7 +9,7 @@ use flashlab_base::Bytes;
 use flashlab_sim::profile::ThroughputClass;
 
 use super::report::{TuneReport, TuneSurroundings, TuneTarget, TunedValue};
-use crate::class_model::{ClassModel, SizeModel};
+use crate::class_model::{ClassModel, SizeEquation};
 use crate::device_model::DeviceModel;
 
 /// The share of the bandwidth that a request should reach.
@@ -83,14 +83,14 @@ fn effect(name: &str, model: &DeviceModel, class: ThroughputClass, size: Bytes) 
 
 /// The smallest power of two whose throughput is 90 % of the largest.
 fn saturation(fitted: &ClassModel, class: ThroughputClass, largest: Bytes) -> Result<Bytes, String> {
-    if let SizeModel::Max(model) = &fitted.means
+    if let SizeEquation::Max(model) = &fitted.means.equation
         && model.byte_ns <= 0.0
     {
         return Err(format!("{}s of all sizes take the same time: larger ones always win", class.words()));
     }
     let rate = |size: Bytes| size.0 as f64 / fitted.means.predict(size).estimate;
     let sizes = (SIZES[0]..=SIZES[1]).map(|power| Bytes(1 << power));
-    let most = if matches!(fitted.means, SizeModel::Between(_)) {
+    let most = if matches!(fitted.means.equation, SizeEquation::Between(_)) {
         // Beyond what was measured nothing is known.
         sizes.clone().filter(|size| *size <= largest).map(rate).fold(0.0, f64::max)
     } else {

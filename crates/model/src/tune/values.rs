@@ -4,7 +4,7 @@ use flashlab_analysis::decide::ranks::Interval;
 use flashlab_base::Bytes;
 use flashlab_sim::profile::ThroughputClass;
 
-use crate::class_model::SizeModel;
+use crate::class_model::SizeEquation;
 use crate::device_model::{DepthModel, DeviceModel, SaturatedModel};
 use crate::performance_model::PerformanceModel as _;
 
@@ -20,14 +20,14 @@ const DEPTH_GAIN_LEAST: f64 = 1.2;
 /// Bytes a second of large requests of a class.
 pub(super) fn bandwidth(model: &DeviceModel, class: ThroughputClass) -> Result<Interval, String> {
     let fitted = model.class(class).map_err(|error| error.to_string())?;
-    let per_byte = match &fitted.means {
-        SizeModel::Line(line) => line.b_ns_per_byte,
-        SizeModel::Broken(line) => line.b_ns_per_byte,
-        SizeModel::Max(model) if model.byte_ns > 0.0 => {
+    let per_byte = match &fitted.means.equation {
+        SizeEquation::Line(line) => line.b_ns_per_byte,
+        SizeEquation::Broken(line) => line.b_ns_per_byte,
+        SizeEquation::Max(model) if model.byte_ns > 0.0 => {
             Interval { estimate: model.byte_ns, low: model.byte_ns, high: model.byte_ns }
         }
-        SizeModel::Max(_) => return Err(format!("{}s of all sizes take the same time", class.words())),
-        SizeModel::Between(between) => {
+        SizeEquation::Max(_) => return Err(format!("{}s of all sizes take the same time", class.words())),
+        SizeEquation::Between(between) => {
             // What the largest size that was measured costs for each byte.
             let points = model.fitted_to.points.iter();
             let plain = points.filter(|point| point.workload.class == class && point.workload.is_plain());

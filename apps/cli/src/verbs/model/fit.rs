@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
-use flashlab_base::Target;
+use flashlab_base::{Bytes, Target};
 use flashlab_bench::Settings;
 use flashlab_input::FileContent;
 use flashlab_model::{DeviceModel, Extraction, FILLS, ModelDocument, RunPoint, run_points, run_points_after};
@@ -111,8 +111,14 @@ fn write(model: &DeviceModel, folder: &Path) -> Result<(ModelDocument, PathBuf)>
 fn all_plans(extraction: &Extraction) -> Vec<Plan> {
     let steps = extraction.size_steps().into_iter();
     let sizes = steps
-        .flat_map(|step| extraction.sizes().into_iter().map(move |size| extraction.size_plan(step, size)));
+        .flat_map(|step| all_sizes(extraction).into_iter().map(move |size| extraction.size_plan(step, size)));
     sizes.chain(extraction.queue_plans()).chain(extraction.seek_plans()).collect()
+}
+
+fn all_sizes(extraction: &Extraction) -> Vec<Bytes> {
+    let sizes = extraction.sizes();
+    let most = sizes.last().copied().unwrap_or_default();
+    sizes.into_iter().chain(extraction.sizes_between(most)).collect()
 }
 
 /// The reads of all sizes until throughput saturates, then the writes, then queues and mixes.
@@ -128,6 +134,11 @@ fn measure(measuring: &mut Measuring) -> Result<RunFolder> {
             if extraction.is_saturated(step, &points) {
                 break;
             }
+        }
+        let of_step = points.iter().filter(|point| step.classes().contains(&point.workload.class));
+        let most = of_step.map(|point| point.workload.size).max().unwrap_or_default();
+        for size in extraction.sizes_between(most) {
+            measuring.run(&[extraction.size_plan(step, size)])?;
         }
     }
     measuring.run(&extraction.queue_plans())?;
