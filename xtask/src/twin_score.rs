@@ -363,7 +363,7 @@ fn document(outcomes: &[TwinOutcome], verbose: bool) -> serde_json::Value {
             "family": worst.family.name(),
             "model": worst.fit.model,
             "error": worst.difference.error,
-            "point": worst.difference.worst().map(|(micro, point)| json!({"micro_benchmark": micro.name, "point": point})),
+            "point": worst.difference.outliers().first().map(|(micro, point)| json!({"micro_benchmark": micro.name, "point": point})),
         })),
         "repeatability": itself,
         "long": {

@@ -4,11 +4,16 @@
 //! A point's response times are those of all its repetitions together. The error of a figure is |twin / device - 1|. A
 //! micro-benchmark's error is the mean over its points, and a device's the mean over its micro-benchmarks, so that one with
 //! many points counts no more than one with few.
+//!
+//! The device's own scatter is the error of one repetition against the others together: no twin can be expected to be nearer.
 
 use serde::Serialize;
 
 /// From this mean error of a micro-benchmark on, the twin lacks something that the device has.
 const MISSED: f64 = 0.25;
+/// A point is an outlier where the twin is off by this factor, and by this many times what the device is off itself.
+const OUTLIER_FACTOR: f64 = 2.0;
+const OUTLIER_OWN: f64 = 3.0;
 
 /// What a twin is made of: it decides what a large error is due to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -79,8 +84,8 @@ pub struct PooledPoint {
     pub value: f64,
     /// As a person writes it.
     pub label: String,
-    /// In nanoseconds.
-    pub responses: Vec<u64>,
+    /// In nanoseconds, of each repetition.
+    pub repetitions: Vec<Vec<u64>>,
 }
 
 impl PooledPoint {
@@ -96,11 +101,26 @@ impl PooledPoint {
         let mut points: Vec<PooledPoint> = Vec::new();
         for run in runs {
             match points.iter_mut().find(|point| point.is_same(&run)) {
-                Some(point) => point.responses.extend(run.responses),
+                Some(point) => point.repetitions.extend(run.repetitions),
                 None => points.push(run),
             }
         }
         points
+    }
+
+    /// Of all repetitions together; none without an IO.
+    fn figures(&self) -> Option<TwinFigures> {
+        let mut all = self.repetitions.concat();
+        (!all.is_empty()).then(|| TwinFigures::of(&mut all))
+    }
+
+    /// The mean error of a repetition against the others; none of one repetition.
+    fn own_scatter(&self) -> Option<TwinFigures> {
+        let errors = self.repetitions.iter().enumerate().map(|(index, one)| {
+            let mut others = [&self.repetitions[..index], &self.repetitions[index + 1..]].concat().concat();
+            TwinFigures::of(&mut others).error_of(TwinFigures::of(&mut one.clone()))
+        });
+        (self.repetitions.len() > 1).then(|| TwinFigures::mean_of(errors))
     }
 }
 
@@ -119,6 +139,8 @@ pub struct TwinPoint {
     pub twin: TwinFigures,
     /// How far they are apart, relative.
     pub error: TwinFigures,
+    /// How far the device is from itself, relative; null where it was measured once.
+    pub own: Option<TwinFigures>,
 }
 
 /// A micro-benchmark, on both.
@@ -128,6 +150,8 @@ pub struct TwinMicroBenchmark {
     pub name: String,
     /// The mean error over its points, relative.
     pub error: TwinFigures,
+    /// How far the device is from itself, the mean over its points; null where no point was measured twice.
+    pub own: Option<TwinFigures>,
     /// The mechanism that the twin lacks, where its mean error is large; null elsewhere.
     pub missing: Option<&'static str>,
     /// Its points, in the order of experiments and values.
@@ -139,29 +163,28 @@ pub struct TwinMicroBenchmark {
 pub struct TwinDifference {
     /// The mean over the micro-benchmarks, relative.
     pub error: TwinFigures,
+    /// How far the device is from itself, the mean over the micro-benchmarks; null where nothing was measured twice.
+    pub own: Option<TwinFigures>,
     /// Those that both have.
     pub micro_benchmarks: Vec<TwinMicroBenchmark>,
 }
 
 impl TwinDifference {
     /// Compares the points that both have.
-    pub fn of(device: Vec<PooledPoint>, mut twin: Vec<PooledPoint>, kind: TwinKind) -> TwinDifference {
+    pub fn of(device: Vec<PooledPoint>, twin: &[PooledPoint], kind: TwinKind) -> TwinDifference {
         let mut micro_benchmarks: Vec<TwinMicroBenchmark> = Vec::new();
-        for mut point in device {
-            let Some(other) = twin.iter_mut().find(|other| other.is_same(&point)) else { continue };
-            if point.responses.is_empty() || other.responses.is_empty() {
-                continue;
-            }
-            let (device, twin) =
-                (TwinFigures::of(&mut point.responses), TwinFigures::of(&mut other.responses));
-            let error = device.error_of(twin);
+        for point in device {
+            let other = twin.iter().find(|other| other.is_same(&point)).and_then(PooledPoint::figures);
+            let Some((device, twin)) = point.figures().zip(other) else { continue };
+            let (error, own) = (device.error_of(twin), point.own_scatter());
             let PooledPoint { micro_benchmark, experiment, value, label, .. } = point;
-            let compared = TwinPoint { experiment, value, label, device, twin, error };
+            let compared = TwinPoint { experiment, value, label, device, twin, error, own };
             match micro_benchmarks.iter_mut().find(|micro| micro.name == micro_benchmark) {
                 Some(micro) => micro.points.push(compared),
                 None => micro_benchmarks.push(TwinMicroBenchmark {
                     name: micro_benchmark,
                     error: TwinFigures::default(),
+                    own: None,
                     missing: None,
                     points: vec![compared],
                 }),
@@ -169,13 +192,15 @@ impl TwinDifference {
         }
         for micro in &mut micro_benchmarks {
             micro.error = TwinFigures::mean_of(micro.points.iter().map(|point| point.error));
+            micro.own = mean_of_known(micro.points.iter().map(|point| point.own));
             micro.missing = is_large(micro.error).then(|| match kind {
                 TwinKind::Mechanism => missing(micro),
                 TwinKind::ResponseTree => missing_in_tree(micro),
             });
         }
         let error = TwinFigures::mean_of(micro_benchmarks.iter().map(|micro| micro.error));
-        TwinDifference { error, micro_benchmarks }
+        let own = mean_of_known(micro_benchmarks.iter().map(|micro| micro.own));
+        TwinDifference { error, own, micro_benchmarks }
     }
 
     /// The factor by which the twin is off, in both directions alike: over the figures of a point, the points of a micro-benchmark and the
@@ -189,14 +214,34 @@ impl TwinDifference {
         mean(self.micro_benchmarks.iter().map(of_micro).collect()).exp()
     }
 
-    /// The point with the largest error of its mean, with its micro-benchmark.
-    pub fn worst(&self) -> Option<(&TwinMicroBenchmark, &TwinPoint)> {
-        let points = self
-            .micro_benchmarks
-            .iter()
-            .flat_map(|micro| micro.points.iter().map(move |point| (micro, point)));
-        points.max_by(|(_, a), (_, b)| a.error.mean.total_cmp(&b.error.mean))
+    /// The points whose mean is off by a factor of 2 or more, and far more than the device is itself, with their micro-benchmarks, the worst
+    /// first.
+    pub fn outliers(&self) -> Vec<(&TwinMicroBenchmark, &TwinPoint)> {
+        let all = self.micro_benchmarks.iter();
+        let points = all.flat_map(|micro| micro.points.iter().map(move |point| (micro, point)));
+        let mut outliers: Vec<_> = points.filter(|(_, point)| point.is_outlier()).collect();
+        outliers.sort_by(|(_, a), (_, b)| b.factor().total_cmp(&a.factor()));
+        outliers
     }
+}
+
+impl TwinPoint {
+    /// By how much the means differ, in the direction in which it is more than 1.
+    fn factor(&self) -> f64 {
+        let ratio = self.twin.mean.max(1.0) / self.device.mean.max(1.0);
+        ratio.max(1.0 / ratio)
+    }
+
+    fn is_outlier(&self) -> bool {
+        self.factor() >= OUTLIER_FACTOR
+            && self.own.is_none_or(|own| self.factor() - 1.0 >= OUTLIER_OWN * own.mean)
+    }
+}
+
+/// The mean of those that are known; none of none.
+fn mean_of_known(all: impl Iterator<Item = Option<TwinFigures>>) -> Option<TwinFigures> {
+    let known: Vec<TwinFigures> = all.flatten().collect();
+    (!known.is_empty()).then(|| TwinFigures::mean_of(known.into_iter()))
 }
 
 fn is_large(error: TwinFigures) -> bool {
@@ -247,7 +292,7 @@ mod tests {
             experiment: experiment.to_owned(),
             value: 1.0,
             label: "1".to_owned(),
-            responses: responses.to_vec(),
+            repetitions: vec![responses.to_vec()],
         }
     }
 
@@ -257,13 +302,12 @@ mod tests {
             vec![point("order", "SR", &[100]), point("order", "SW", &[100]), point("mix", "SR/RW", &[200])];
         let twin =
             vec![point("order", "SR", &[110]), point("order", "SW", &[160]), point("mix", "SR/RW", &[100])];
-        let found = TwinDifference::of(device.clone(), twin.clone(), TwinKind::Mechanism);
+        let found = TwinDifference::of(device.clone(), &twin, TwinKind::Mechanism);
         let [order, mix] = &found.micro_benchmarks[..] else { panic!("{found:?}") };
         assert!((order.error.mean - 0.35).abs() < 1e-9 && (mix.error.p99 - 0.5).abs() < 1e-9);
         assert!((found.error.mean - 0.425).abs() < 1e-9);
-        assert_eq!(found.worst().unwrap().1.experiment, "SW");
         assert_eq!(order.missing, Some("the orders in which a log block takes pages"));
-        let of_tree = TwinDifference::of(device, twin, TwinKind::ResponseTree);
+        let of_tree = TwinDifference::of(device, &twin, TwinKind::ResponseTree);
         let missing: Vec<&str> = of_tree.micro_benchmarks.iter().filter_map(|micro| micro.missing).collect();
         assert!(
             matches!(missing[..], [order, mix] if order.starts_with("a state of") && mix == order),
@@ -275,9 +319,26 @@ mod tests {
     fn a_factor_counts_too_fast_and_too_slow_alike() {
         let factor = |twin: u64| {
             let points = |responses| vec![point("order", "SR", &[100]), point("order", "SW", responses)];
-            TwinDifference::of(points(&[100]), points(&[twin]), TwinKind::Mechanism).factor()
+            TwinDifference::of(points(&[100]), &points(&[twin]), TwinKind::Mechanism).factor()
         };
         assert!((factor(400) - 2.0).abs() < 1e-9 && (factor(25) - 2.0).abs() < 1e-9 && factor(100) == 1.0);
+    }
+
+    #[test]
+    fn outliers_are_points_that_are_off_by_far_more_than_the_device_itself() {
+        let twice = |experiment: &str, repetitions: [u64; 2]| PooledPoint {
+            repetitions: repetitions.iter().map(|&ns| vec![ns]).collect(),
+            ..point("mix", experiment, &[])
+        };
+        let device = vec![twice("SR/SW", [90, 110]), twice("SR/RW", [20, 180]), twice("RR/RW", [99, 101])];
+        let twin =
+            vec![point("mix", "SR/SW", &[600]), point("mix", "SR/RW", &[300]), point("mix", "RR/RW", &[110])];
+        let found = TwinDifference::of(device, &twin, TwinKind::Mechanism);
+        let named: Vec<&str> = found.outliers().iter().map(|(_, point)| point.experiment.as_str()).collect();
+        assert_eq!(named, ["SR/SW"], "the device itself is off by a factor of 9 in SR/RW");
+        let own = found.micro_benchmarks[0].points[0].own.unwrap();
+        assert!((own.mean - (20.0 / 90.0 + 20.0 / 110.0) / 2.0).abs() < 1e-9, "{own:?}");
+        assert!(found.own.is_some());
     }
 
     #[test]
@@ -285,7 +346,7 @@ mod tests {
         let runs = [point("order", "SR", &[3, 1]), point("order", "SR", &[2]), point("order", "RR", &[9])];
         let pooled = PooledPoint::pool(runs);
         assert_eq!(pooled.len(), 2);
-        let found = TwinDifference::of(pooled, vec![point("order", "SR", &[4])], TwinKind::Mechanism);
+        let found = TwinDifference::of(pooled, &[point("order", "SR", &[4])], TwinKind::Mechanism);
         assert_eq!(found.micro_benchmarks[0].points.len(), 1);
         assert_eq!(found.micro_benchmarks[0].points[0].device, TwinFigures { mean: 2.0, p50: 2.0, p99: 3.0 });
     }

@@ -1,36 +1,88 @@
 //! A device and its twin: the errors by micro-benchmark, and both drawn over each other.
 
 use flashlab_analysis::{TwinDifference, TwinFigures, TwinMicroBenchmark, TwinPoint};
+use flashlab_base::Nanos;
 use maud::{Markup, html};
 
 use crate::charts::{Chart, ChartAxis, ChartSeries, Drawing, Figures};
 use crate::page::{Section, figures, page};
-use crate::units::percent;
+use crate::units::{UNKNOWN, percent};
 use crate::words::capitalised;
 
 /// A figure of response times: its name and where it is.
 type Statistic = (&'static str, fn(&TwinFigures) -> f64);
+
+/// So many points are named that are far off.
+const OUTLIERS_NAMED: usize = 5;
 
 const MEAN: Statistic = ("mean", |figures| figures.mean);
 const P99: Statistic = ("p99", |figures| figures.p99);
 
 /// The table of errors, for a terminal.
 pub fn twin_terminal(difference: &TwinDifference) -> String {
-    let mut text = format!("{:<16} {:>9} {:>9} {:>9}\n", "error of the", "mean", "median", "p99");
-    let mut row = |name: &str, error: &TwinFigures| {
-        let [mean, p50, p99] = [error.mean, error.p50, error.p99].map(percent);
-        text += &format!("{name:<16} {mean:>9} {p50:>9} {p99:>9}\n");
+    let mut text = format!(
+        "{:<16} {:>9} {:>9} {:>9}   {:>9} {:>9} {:>9}\n{:<16} {:>9} {:>9} {:>9}   {:>9} {:>9} {:>9}\n",
+        "",
+        "twin",
+        "",
+        "",
+        "itself",
+        "",
+        "",
+        "error of the",
+        "mean",
+        "median",
+        "p99",
+        "mean",
+        "median",
+        "p99"
+    );
+    let mut row = |name: &str, error: &TwinFigures, own: Option<&TwinFigures>| {
+        let [mean, p50, p99] = of_figures(Some(error));
+        text += &format!("{name:<16} {mean:>9} {p50:>9} {p99:>9}");
+        let [mean, p50, p99] = of_figures(own);
+        text += &format!("   {mean:>9} {p50:>9} {p99:>9}\n");
     };
     for micro in &difference.micro_benchmarks {
-        row(&micro.name, &micro.error);
+        row(&micro.name, &micro.error, micro.own.as_ref());
     }
-    row("all", &difference.error);
+    row("all", &difference.error, difference.own.as_ref());
     for micro in &difference.micro_benchmarks {
         if let Some(missing) = micro.missing {
             text += &format!("{} is not reproduced. Missing: {missing}.\n", capitalised(&micro.name));
         }
     }
+    for sentence in outliers(difference) {
+        text += &format!("{sentence}\n");
+    }
     text
+}
+
+/// Mean, median and 99th percentile in per cent.
+fn of_figures(figures: Option<&TwinFigures>) -> [String; 3] {
+    let Some(figures) = figures else { return [UNKNOWN; 3].map(str::to_owned) };
+    [figures.mean, figures.p50, figures.p99].map(percent)
+}
+
+/// A sentence for each of the worst outliers, and how many more there are.
+fn outliers(difference: &TwinDifference) -> Vec<String> {
+    let all = difference.outliers();
+    let sentence = |(micro, point): &(&TwinMicroBenchmark, &TwinPoint)| {
+        let [device, twin] = [&point.device, &point.twin].map(|figures| Nanos(figures.mean as u64));
+        let own = point.own.map_or(String::new(), |own| {
+            format!("; the device differs from itself by {}", percent(own.mean))
+        });
+        format!(
+            "Outlier: {} {} at {}: the mean is {twin} in place of {device}{own}.",
+            micro.name, point.experiment, point.label
+        )
+    };
+    let mut sentences: Vec<String> = all.iter().take(OUTLIERS_NAMED).map(sentence).collect();
+    if all.len() > OUTLIERS_NAMED {
+        sentences
+            .push(format!("{} more points are off by a factor of 2 or more.", all.len() - OUTLIERS_NAMED));
+    }
+    sentences
 }
 
 /// One self-contained page, with a chart for each experiment.
@@ -73,29 +125,35 @@ fn verdict(difference: &TwinDifference, device: &str, twin: &str) -> Markup {
                 p.verdict { (capitalised(&micro.name)) " is not reproduced. Missing: " (missing) "." }
             }
         }
+        @for sentence in outliers(difference) {
+            p.verdict { (sentence) }
+        }
         p.note {
             "An error is |twin / device - 1|. It is averaged over the points of a micro-benchmark, and then over the \
-             micro-benchmarks."
+             micro-benchmarks. \"Itself\" is the device against itself: one repetition of a point against its others. No twin can be nearer."
         }
     }
 }
 
 fn errors(difference: &TwinDifference) -> Markup {
-    let row = |name: &str, error: &TwinFigures| {
+    let row = |name: &str, error: &TwinFigures, own: Option<&TwinFigures>| {
         html! {
             tr {
                 th scope="row" { (capitalised(name)) }
-                @for value in [error.mean, error.p50, error.p99] { td { (percent(value)) } }
+                @for value in of_figures(Some(error)).iter().chain(&of_figures(own)) { td { (value) } }
             }
         }
     };
     html! {
         div.scroll {
             table.figures {
-                thead { tr { td {} @for name in ["mean", "median", "p99"] { th scope="col" { (name) } } } }
+                thead {
+                    tr { td {} th colspan="3" scope="colgroup" { "twin" } th colspan="3" scope="colgroup" { "itself" } }
+                    tr { td {} @for name in ["mean", "median", "p99"].repeat(2) { th scope="col" { (name) } } }
+                }
                 tbody {
-                    @for micro in &difference.micro_benchmarks { (row(&micro.name, &micro.error)) }
-                    (row("all", &difference.error))
+                    @for micro in &difference.micro_benchmarks { (row(&micro.name, &micro.error, micro.own.as_ref())) }
+                    (row("all", &difference.error, difference.own.as_ref()))
                 }
             }
         }
@@ -177,11 +235,11 @@ mod tests {
             experiment: experiment.to_owned(),
             value: 1.0,
             label: "1".to_owned(),
-            responses: responses.to_vec(),
+            repetitions: vec![responses.to_vec()],
         };
         let device = vec![point("SR", [100, 100]), point("SW", [200, 200])];
         let twin = vec![point("SR", [110, 110]), point("SW", [400, 400])];
-        let difference = TwinDifference::of(device, twin, flashlab_analysis::TwinKind::Mechanism);
+        let difference = TwinDifference::of(device, &twin, flashlab_analysis::TwinKind::Mechanism);
         let page = twin_html(&difference, "sim:a", "sim:b");
         // The script finds its charts by this id, which no section may have.
         assert_eq!(page.matches("id=\"charts\"").count(), 1);

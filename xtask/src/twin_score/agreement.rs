@@ -55,7 +55,7 @@ pub fn agreement<'a>(devices: impl Iterator<Item = [&'a TwinDifference; 2]>) -> 
 /// measurement each; points that one of them lacks are left out.
 pub fn beyond(differences: &[TwinDifference]) -> TwinDifference {
     let Some((first, others)) = differences.split_first() else {
-        return TwinDifference { error: TwinFigures::default(), micro_benchmarks: Vec::new() };
+        return TwinDifference { error: TwinFigures::default(), own: None, micro_benchmarks: Vec::new() };
     };
     let others: Vec<BTreeMap<PointKey<'_>, &TwinPoint>> = others.iter().map(by_key).collect();
     let mut found = first.clone();
@@ -121,14 +121,14 @@ mod tests {
             experiment: "SW".to_owned(),
             value: 1.0,
             label: label.to_owned(),
-            responses: responses.to_vec(),
+            repetitions: vec![responses.to_vec()],
         }
     }
 
     #[test]
     fn a_point_that_the_device_does_not_repeat_is_judged_by_what_it_does() {
         let measured = || vec![point("1", &[100]), point("2", &[100])];
-        let of = |other| TwinDifference::of(measured(), other, TwinKind::Mechanism);
+        let of = |other: Vec<PooledPoint>| TwinDifference::of(measured(), &other, TwinKind::Mechanism);
         let itself = of(vec![point("1", &[101]), point("2", &[900])]);
         let twin = of(vec![point("1", &[105]), point("2", &[1200])]);
         let found = agreement([[&twin, &itself]].into_iter());
@@ -143,7 +143,7 @@ mod tests {
         let twin = || vec![point("1", &[300]), point("2", &[100]), point("3", &[100])];
         let of = |device: [u64; 2]| {
             let device = vec![point("1", &[device[0]]), point("2", &[device[1]])];
-            TwinDifference::of(device, twin(), TwinKind::Mechanism)
+            TwinDifference::of(device, &twin(), TwinKind::Mechanism)
         };
         let found = beyond(&[of([100, 50]), of([900, 80]), of([200, 60])]);
         let errors: Vec<f64> = found.micro_benchmarks[0].points.iter().map(|point| point.error.p50).collect();
@@ -153,9 +153,8 @@ mod tests {
 
     #[test]
     fn points_that_a_measurement_lacks_are_left_out() {
-        let of = |device| {
-            TwinDifference::of(device, vec![point("1", &[9]), point("2", &[9])], TwinKind::Mechanism)
-        };
+        let of =
+            |device| TwinDifference::of(device, &[point("1", &[9]), point("2", &[9])], TwinKind::Mechanism);
         let found = beyond(&[of(vec![point("1", &[9]), point("2", &[9])]), of(vec![point("2", &[9])])]);
         assert_eq!(found.micro_benchmarks[0].points.len(), 1);
         assert!(

@@ -12,7 +12,7 @@ use crate::ModelError;
 /// benchmarks as well.
 pub fn compare_runs(device: &[MeasuredRuns], twin: &[MeasuredRuns]) -> TwinDifference {
     let all = |runs: &[MeasuredRuns]| PooledPoint::pool(runs.iter().flat_map(|run| points(run, |_| true)));
-    TwinDifference::of(all(device), all(twin), twin.first().map_or(TwinKind::Mechanism, |twin| twin.kind))
+    TwinDifference::of(all(device), &all(twin), twin.first().map_or(TwinKind::Mechanism, |twin| twin.kind))
 }
 
 /// Serves the requests of a run once more, on the device that a profile describes, and compares. So both have served the
@@ -36,7 +36,7 @@ pub(super) fn compare_where(
     let responses = ConditionedDevice::new(profile, device.space, &states)?.serve(profile, &runs)?;
     let served = runs.iter().zip(responses).filter(|(run, _)| counts(run));
     let served = served.filter_map(|(run, responses)| point(run, responses.concat()));
-    Ok(TwinDifference::of(points(device, &counts), PooledPoint::pool(served), kind_of(profile)))
+    Ok(TwinDifference::of(points(device, &counts), &PooledPoint::pool(served), kind_of(profile)))
 }
 
 fn kind_of(profile: &Profile) -> TwinKind {
@@ -56,6 +56,6 @@ fn point(run: &MeasuredRun, responses: Vec<u64>) -> Option<PooledPoint> {
         experiment: experiment.clone(),
         value: *value,
         label: label.clone(),
-        responses,
+        repetitions: vec![responses],
     })
 }
