@@ -18,6 +18,7 @@ use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Experiment, Location, Plan};
 use flashlab_samples::ProbeStep;
 
+use crate::flash_signs::without_flash;
 use crate::halt::Halt;
 use crate::journal;
 use crate::order::function_of;
@@ -67,6 +68,7 @@ pub(crate) fn conduct(session: &mut Session<'_, '_>, probes: &'static [Probe]) -
         let plan = plan_of(session, probe);
         session.progress.ended(probe, &session.findings.copy(), &plan);
     }
+    without_flash(&mut session.findings);
     InferenceEnd::Done
 }
 

@@ -26,6 +26,7 @@ mod caps;
 mod checkpoint;
 mod conduct;
 mod findings;
+mod flash_signs;
 mod halt;
 mod journal;
 mod knowledge;

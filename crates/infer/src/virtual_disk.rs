@@ -12,7 +12,7 @@ use flashlab_base::{Identity, Nanos};
 use crate::caps;
 
 /// How a disk behaves, rather than what is inside.
-const BEHAVIOUR: [Parameter; 13] = [
+pub(crate) const BEHAVIOUR: [Parameter; 13] = [
     Parameter::UsefulQueueDepth,
     Parameter::ReadCostPerIo,
     Parameter::ReadSaturationSize,
@@ -68,20 +68,24 @@ pub(crate) fn without_its_host(finding: Finding, identity: &Identity, seek: Opti
     if finding.verdict == Verdict::Undetermined || BEHAVIOUR.contains(&finding.parameter) {
         return capped_by_loop(finding, identity);
     }
+    match (reason(identity), seek) {
+        (Some(reason), _) => undetermined(finding, |seen| {
+            format!("The disk is virtual ({reason}), so that the probes may have measured its host{seen}.")
+        }),
+        (None, Some(seek)) => undetermined(finding, |seen| {
+            format!("The disk is not flash: random reads take {seek}, the time of a head that moves{seen}.")
+        }),
+        (None, None) => capped_by_loop(finding, identity),
+    }
+}
+
+/// The finding without its value, and the reason before its evidence; the reason is given what the value would be.
+pub(crate) fn undetermined(finding: Finding, reason: impl FnOnce(&str) -> String) -> Finding {
     let seen = match finding.value_in_words() {
         value if value.is_empty() => String::new(),
         value => format!(" (the value would be {value})"),
     };
-    let reason = match (reason(identity), seek) {
-        (Some(reason), _) => {
-            format!("The disk is virtual ({reason}), so that the probes may have measured its host{seen}.")
-        }
-        (None, Some(seek)) => {
-            format!("The disk is not flash: random reads take {seek}, the time of a head that moves{seen}.")
-        }
-        (None, None) => return capped_by_loop(finding, identity),
-    };
-    let evidence = format!("{reason} {}", finding.evidence);
+    let evidence = format!("{} {}", reason(&seen), finding.evidence);
     Finding { value: None, confidence: 0.0, verdict: Verdict::Undetermined, evidence, ..finding }
 }
 
