@@ -65,10 +65,12 @@ pub(crate) fn conduct(session: &mut Session<'_, '_>, probes: &'static [Probe]) -
             return ended;
         }
         conclude_rest(session, probe, halt);
+        if probes[index + 1..].iter().all(|probe| is_answered(session, probe)) {
+            without_flash(&mut session.findings);
+        }
         let plan = plan_of(session, probe);
         session.progress.ended(probe, &session.findings.copy(), &plan);
     }
-    without_flash(&mut session.findings);
     InferenceEnd::Done
 }
 

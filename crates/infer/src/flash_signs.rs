@@ -6,7 +6,24 @@ use flashlab_analysis::inference::{Family, Parameter, Verdict};
 use crate::caps;
 use crate::findings::Findings;
 use crate::knowledge::Knowledge;
-use crate::virtual_disk::{BEHAVIOUR, undetermined};
+use crate::virtual_disk::undetermined;
+
+/// What only flash has. That a disk has no buffer, no SLC cache and no segments holds of any disk.
+const OF_FLASH: [Parameter; 13] = [
+    Parameter::ReadPageSize,
+    Parameter::PlanesReadAtOnce,
+    Parameter::ChunkSize,
+    Parameter::ParallelUnits,
+    Parameter::StripeSize,
+    Parameter::Channels,
+    Parameter::WritePageSize,
+    Parameter::EraseBlockSize,
+    Parameter::OpenBlocks,
+    Parameter::MappingGranularity,
+    Parameter::TranslationFamily,
+    Parameter::PhysicalCapacity,
+    Parameter::OverProvisioning,
+];
 
 /// Whether something was found that only flash has: blocks that are erased or collected, an SLC cache, log blocks, segment groups, or
 /// pages whose boundaries cost time. A page map alone is no sign: on a disk without flash nothing is merged either.
@@ -35,7 +52,7 @@ pub(crate) fn without_flash(findings: &mut Findings<'_>) {
     }
     let looked_for = findings.is_concluded(Parameter::EraseBlockSize) && findings.inference.written.0 > 0;
     for finding in &mut findings.inference.findings {
-        if BEHAVIOUR.contains(&finding.parameter) || finding.verdict == Verdict::Undetermined {
+        if !OF_FLASH.contains(&finding.parameter) || finding.verdict == Verdict::Undetermined {
             continue;
         }
         let one = finding.clone();

@@ -12,7 +12,7 @@ use flashlab_base::{Identity, Nanos};
 use crate::caps;
 
 /// How a disk behaves, rather than what is inside.
-pub(crate) const BEHAVIOUR: [Parameter; 13] = [
+const BEHAVIOUR: [Parameter; 13] = [
     Parameter::UsefulQueueDepth,
     Parameter::ReadCostPerIo,
     Parameter::ReadSaturationSize,
