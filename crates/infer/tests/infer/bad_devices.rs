@@ -60,10 +60,9 @@ fn even() -> MadeUp<impl FnMut(&Request, Nanos) -> f64> {
 #[test]
 fn an_io_that_fails_here_and_there_costs_no_answer() {
     let memory = || MemoryDevice::new(SMALL, Nanos(100_000));
-    let whole = inferred(&mut memory());
     let once = inferred(&mut FaultyDevice::new(memory(), InjectedFault::Nth(5, IoError::IO)));
     let often = inferred(&mut failing(even(), |io, _| io % 100 == 7));
-    for known in [once, often] {
+    for (whole, known) in [(inferred(&mut memory()), once), (inferred(&mut even()), often)] {
         let found = |known: &Known| {
             known.findings.iter().filter(|finding| finding.verdict != Verdict::Undetermined).count()
         };
