@@ -61,7 +61,7 @@ pub struct CheckRow {
     pub size_bytes: u64,
     /// The queue depth.
     pub depth: u32,
-    /// The share of writes; null where there is no mix.
+    /// The share of writes that was done; null where there is no mix.
     pub write_share: Option<f64>,
     /// The data on the device; null where the fill was not varied.
     pub filled_bytes: Option<u64>,
@@ -170,10 +170,11 @@ struct Kind {
     distance: Option<Bytes>,
 }
 
-/// A run: where, how many requests, requests a second, median.
+/// A run: where, how many requests, how many of them writes, requests a second, median.
 struct Run {
     place: Bytes,
     ios: f64,
+    writes: f64,
     ios_per_s: f64,
     p50_ns: f64,
 }
@@ -194,8 +195,7 @@ impl ModelCheck {
         let (again, checked): (BTreeMap<_, _>, BTreeMap<_, _>) =
             kinds(points).into_iter().partition(|(kind, _)| fitted.contains_key(kind));
         for (kind, runs) in checked {
-            let share = kind.write_share as f64 / 1e3;
-            let write_share = (kind.varied == CheckedParameter::Mix).then_some(share);
+            let write_share = (kind.varied == CheckedParameter::Mix).then(|| write_share(&runs));
             let request = WorkloadRequest {
                 class: kind.class,
                 size: kind.size,
@@ -320,6 +320,7 @@ fn kinds(points: &[RunPoint]) -> BTreeMap<Kind, Vec<Run>> {
         let run = Run {
             place: workload.target_offset,
             ios: point.ios as f64,
+            writes: if workload.class.writes() { point.ios as f64 } else { 0.0 },
             ios_per_s: point.ios_per_s,
             p50_ns: point.p50_ns,
         };
@@ -328,6 +329,7 @@ fn kinds(points: &[RunPoint]) -> BTreeMap<Kind, Vec<Run>> {
         } else if let Some((_, other)) = mixes.get_mut(&point.run) {
             other.ios_per_s += run.ios_per_s;
             other.ios += run.ios;
+            other.writes += run.writes;
         } else {
             mixes.insert(point.run, (kind, run));
         }
@@ -351,6 +353,12 @@ fn drift_of(
 
 fn median_p50(runs: &[Run]) -> Option<f64> {
     median(runs.iter().map(|run| run.p50_ns).collect())
+}
+
+/// The share of writes that was done: the draws of a random mix are a per cent or two off the one that was asked for, and where a write
+/// takes as long as fifty reads that much changes the rate.
+fn write_share(runs: &[Run]) -> f64 {
+    runs.iter().map(|run| run.writes).sum::<f64>() / runs.iter().map(|run| run.ios).sum::<f64>()
 }
 
 /// Requests a second. All requests over all of the time: a stall counts with the time that it took.

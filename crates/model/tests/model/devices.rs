@@ -249,8 +249,20 @@ fn what_was_never_fitted_is_predicted() {
         extraction.check_sizes().into_iter().map(move |size| extraction.check_size_plan(step, size))
     });
     let plans: Vec<Plan> = sizes.chain(extraction.check_queue_plans()).collect();
-    let report = ModelCheck::new(&model, "sim:test", true, true, &measured(&mut device, &plans));
+    let points = measured(&mut device, &plans);
+    let report = ModelCheck::new(&model, "sim:test", true, true, &points);
     assert_eq!(report.goal(), GoalVerdict::Met, "{report:?}");
+    // A mix is predicted for the writes that were drawn, not for those that were asked for.
+    let shares: Vec<f64> = report.rows.iter().filter_map(|row| row.write_share).collect();
+    let asked: Vec<f64> = shares.iter().map(|share| (share * 10.0).round() / 10.0).collect();
+    assert_eq!(asked, [0.2, 0.6]);
+    for (share, asked) in shares.into_iter().zip(asked) {
+        let of_mix = points.iter().filter(|point| point.workload.write_share == asked);
+        let (writes, reads): (Vec<_>, Vec<_>) = of_mix.partition(|point| point.workload.class.writes());
+        let ios = |points: &[&RunPoint]| points.iter().map(|point| point.ios).sum::<usize>() as f64;
+        assert_eq!(share, ios(&writes) / (ios(&writes) + ios(&reads)));
+        assert_ne!(share, asked, "no draw of a thousand has just that share");
+    }
     assert_eq!(report.left_out, Vec::<String>::new());
     let all = report.summaries.last().unwrap();
     assert!(all.rows > 20 && all.in_interval > 0.8, "{all:?}");
