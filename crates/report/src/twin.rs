@@ -130,7 +130,8 @@ fn verdict(difference: &TwinDifference, device: &str, twin: &str) -> Markup {
         }
         p.note {
             "An error is |twin / device - 1|. It is averaged over the points of a micro-benchmark, and then over the \
-             micro-benchmarks. \"Itself\" is the device against itself: one repetition of a point against its others. No twin can be nearer."
+             micro-benchmarks. \"Itself\" is the device against itself: one repetition of a point against its others. \
+             Below that a difference says nothing of the twin."
         }
     }
 }

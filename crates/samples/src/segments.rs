@@ -67,7 +67,7 @@ impl Segment {
 }
 
 /// The closed segments of each run.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SegmentIndex(BTreeMap<u32, Vec<Segment>>);
 
 impl SegmentIndex {

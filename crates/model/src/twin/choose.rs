@@ -77,7 +77,8 @@ struct Choice<'a> {
 
 /// Makes a twin of what was measured: the simplest model that reproduces it. Flash needs an inference.
 ///
-/// `progress` is called with the share of the work that is done, of the most that the fit of flash may take.
+/// `progress` is called with the share of the work that is done, of the most that the fit of flash may take, and with 1 when it has ended: then the
+/// models serve the run's requests.
 ///
 /// # Errors
 /// When the run has too little for a fit.
@@ -107,19 +108,20 @@ pub fn fit_twin(
             fit_flash(measured, inference, &typical, &budget, &mut log).map_err(|error| error.to_string())
         }
     };
+    progress(1.0);
     let name = flash.as_ref().map_or("flash".to_owned(), |profile| format!("flash with {}", profile.kind()));
     let fitted = flash.as_ref().map_or(plain.clone(), Clone::clone);
     choice.add(&name, &fitted, flash.map(|profile| [profile.clone(), profile]));
     let fitted_repetitions = measured.fitted_repetitions();
     let tree_of = |repetitions: u32| {
         tree_profile(measured, &plain, |run| run.repetition() <= repetitions)
-            .ok_or("the run has no IOs".to_owned())
+            .map_err(|error| error.to_string())
     };
     let tree = match choice.is_made() {
         true => Err("not tried: a simpler model reproduces the run".to_owned()),
         false => tree_of(fitted_repetitions).and_then(|judged| Ok([judged, tree_of(u32::MAX)?])),
     };
-    let blind = tree.as_ref().ok().and_then(|_| tree_profile(measured, &plain, |run| !is_held_out(run)));
+    let blind = tree.as_ref().ok().and_then(|_| tree_profile(measured, &plain, |run| !is_held_out(run)).ok());
     choice.add("response tree", &blind.unwrap_or(plain), tree);
     let reasons: Vec<String> =
         choice.tried.iter().filter_map(|(candidate, _)| candidate.refused.clone()).collect();

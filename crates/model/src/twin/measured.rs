@@ -9,7 +9,7 @@ use flashlab_analysis::TwinKind;
 use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_bench::{Purpose, RunRecord, open_run};
 use flashlab_plan::{Pattern, Plan, Space};
-use flashlab_samples::Sample;
+use flashlab_samples::{Sample, SegmentIndex};
 use flashlab_sim::profile::RESPONSE_TREE;
 
 use crate::ModelError;
@@ -17,6 +17,8 @@ use crate::ModelError;
 /// One run of a pattern.
 #[derive(Clone, Debug)]
 pub struct MeasuredRun {
+    /// Its number in the folder.
+    pub(super) number: u32,
     /// What it was for.
     pub purpose: Purpose,
     /// The pattern, placed on the device.
@@ -83,8 +85,7 @@ pub struct MeasuredRuns {
     pub kind: TwinKind,
     /// The runs.
     pub runs: Vec<MeasuredRun>,
-    /// By run: all IOs that did not fail, in the order of their submission.
-    pub(super) samples: Vec<Vec<Sample>>,
+    segments: SegmentIndex,
 }
 
 impl MeasuredRuns {
@@ -99,6 +100,18 @@ impl MeasuredRuns {
         self.runs.iter().any(|run| run.repetition() > self.fitted_repetitions())
     }
 
+    /// All IOs of a run that did not fail, in the order of their submission, from its files.
+    ///
+    /// # Errors
+    /// When its files are damaged.
+    pub(super) fn served(&self, run: &MeasuredRun) -> Result<Vec<Sample>, ModelError> {
+        let mut served = Vec::new();
+        self.segments
+            .each_sample(run.number, |sample| served.extend((sample.errno == 0).then_some(*sample)))?;
+        served.sort_by_key(|sample| (sample.submitted, sample.process, sample.position));
+        Ok(served)
+    }
+
     /// Reads a run's folder.
     ///
     /// # Errors
@@ -106,8 +119,8 @@ impl MeasuredRuns {
     pub fn read(path: &Path) -> Result<MeasuredRuns, ModelError> {
         let (folder, manifest, _) = open_run(path)?;
         let records: Vec<RunRecord> = flashlab_bench::records(&folder)?;
-        let index = folder.segment_index();
-        let (mut runs, mut samples) = (Vec::new(), Vec::new());
+        let segments = folder.segment_index();
+        let mut runs = Vec::new();
         for record in records.into_iter().filter(|record| record.ended.is_some()) {
             let name = format!("{}: run {}", path.display(), record.run);
             let mut plan = Plan::parse(&record.pattern, &name)?;
@@ -115,16 +128,13 @@ impl MeasuredRuns {
                 return Err(ModelError::Input(format!("{name} has no pattern: the file is damaged")));
             };
             let processes = experiment.pattern.parallel_degree;
-            let (mut ios, mut counted, mut served) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut ios, mut counted) = (Vec::new(), Vec::new());
             let mut stranger = None;
-            index.each_sample(record.run, |sample| {
+            segments.each_sample(record.run, |sample| {
                 // A number from a file is a length here: it is one that the pattern has.
                 if sample.process >= processes {
                     stranger = Some(sample.process);
                     return;
-                }
-                if sample.errno == 0 {
-                    served.push(*sample);
                 }
                 let process = sample.process as usize;
                 if ios.len() <= process {
@@ -142,13 +152,12 @@ impl MeasuredRuns {
                 )));
             }
             counted.sort_unstable();
-            served.sort_by_key(|sample| (sample.submitted, sample.process, sample.position));
-            samples.push(served);
             let mut responses = vec![Vec::new(); ios.len()];
             for (process, _, response) in counted {
                 responses[process as usize].push(response);
             }
             runs.push(MeasuredRun {
+                number: record.run,
                 purpose: record.purpose,
                 pattern: experiment.pattern,
                 seed: record.seed,
@@ -170,7 +179,7 @@ impl MeasuredRuns {
                 _ => TwinKind::Mechanism,
             },
             runs,
-            samples,
+            segments,
         })
     }
 }

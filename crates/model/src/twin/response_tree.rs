@@ -24,13 +24,15 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use flashlab_base::{Bytes, Nanos, Seed};
+use flashlab_samples::Sample;
 use flashlab_sim::Profile;
-use flashlab_sim::profile::{ResponseTree, Throughput, TreeLeaf, TreeSplit};
+use flashlab_sim::profile::{ResponseTree, TreeLeaf, TreeSplit};
 use flashlab_sim::response_tree::{RequestFeature, RequestFeatures, RequestHistory};
 
 use crate::performance_model::range_of;
 
 use super::measured::{MeasuredRun, MeasuredRuns};
+use crate::ModelError;
 
 /// IOs of a leaf at least: ten have a 90th percentile. With fewer, a leaf is a single stall; with far more, the first IOs of runs, which differ,
 /// are in one leaf with the others.
@@ -54,37 +56,93 @@ const CLASSES: [f64; 17] = [
 /// Response times within this factor are one in a leaf. The quantiles of a twin are off by half of it at most.
 const ALIKE: f64 = 1.03;
 
-/// An IO to learn from.
-struct Example {
-    features: RequestFeatures,
-    size: Bytes,
-    response: u64,
-    /// The number of the point that it belongs to.
-    point: u32,
-}
+/// Examples at most: a bound for memory, of which each takes [`Ground`] 190 bytes. A benchmark of 500 runs has as many. Where a run has more
+/// than its share, every second or every nth of its IOs is an example; points count alike, however many IOs they have.
+const EXAMPLES_MOST: u64 = 2 << 20;
 
 /// The profile with a tree of these runs.
+///
+/// # Errors
+/// When the runs have no IOs, or their samples are damaged.
 pub(super) fn tree_profile(
     measured: &MeasuredRuns,
     plain: &Profile,
     takes: impl Fn(&MeasuredRun) -> bool,
-) -> Option<Profile> {
-    let model = plain.throughput.as_ref()?;
-    let slow_write = slow_write(measured, model, &takes);
-    let tree = grown(&examples(measured, model, slow_write, takes), slow_write)?;
-    Some(Profile { response_tree: Some(tree), noise: None, ..plain.clone() })
+) -> Result<Profile, ModelError> {
+    let runs: Vec<&MeasuredRun> = measured.runs.iter().filter(|run| takes(run)).collect();
+    profile_of(&runs, plain, |run| measured.served(run))
 }
 
-/// The slowness from which writes are slow: the two classes of writes that differ most, each write with the time that it took as its weight
-/// (Otsu 1979, by the logarithm).
-fn slow_write(measured: &MeasuredRuns, model: &Throughput, takes: &impl Fn(&MeasuredRun) -> bool) -> f64 {
-    let runs = measured.runs.iter().zip(&measured.samples).filter(|(run, _)| takes(run));
-    let writes = runs.flat_map(|(_, samples)| samples).filter(|sample| sample.mode.is_write());
-    let mut times: Vec<(f64, f64)> = writes
-        .map(|sample| {
+/// The same of runs whose IOs `served` gives: those that did not fail, in the order of their submission. A run is read twice, so that one at
+/// a time is in memory.
+fn profile_of(
+    runs: &[&MeasuredRun],
+    plain: &Profile,
+    served: impl Fn(&MeasuredRun) -> Result<Vec<Sample>, ModelError>,
+) -> Result<Profile, ModelError> {
+    let no_ios = || ModelError::Input("the run has no IOs".to_owned());
+    let model = plain.throughput.as_ref().ok_or_else(no_ios)?;
+    let share = share_of(runs.iter().map(|run| run.ios.iter().sum()), EXAMPLES_MOST);
+    let step = |ios: &[Sample]| (ios.len() as u64).div_ceil(share).max(1) as usize;
+
+    let mut writes: Vec<(f64, f64)> = Vec::new();
+    for run in runs.iter().filter(|run| run.pattern.writes()) {
+        let ios = served(run)?;
+        let examples = ios.iter().step_by(step(&ios)).filter(|sample| sample.mode.is_write());
+        writes.extend(examples.map(|sample| {
             (model.slowness(sample.size, sample.response()).max(1e-3).ln(), sample.response().0 as f64)
-        })
-        .collect();
+        }));
+    }
+    let slow_write = slow_write(writes);
+
+    let (mut history, mut latest) = (RequestHistory::new(slow_write), Nanos::ZERO);
+    let mut points: Vec<String> = Vec::new();
+    let mut ground = Ground::new();
+    for run in runs {
+        let name = run.point_name();
+        let point = points.iter().position(|known| *known == name).unwrap_or_else(|| {
+            points.push(name);
+            points.len() - 1
+        }) as u32;
+        let ios = served(run)?;
+        let step = step(&ios);
+        for (at, sample) in ios.iter().enumerate() {
+            if sample.submitted < latest {
+                // A resumed run on a device whose clock began anew.
+                history = RequestHistory::new(slow_write);
+            }
+            latest = sample.submitted;
+            let writes = sample.mode.is_write();
+            let features = history.features(sample.submitted, writes, sample.offset, sample.size);
+            let slowness = model.slowness(sample.size, sample.response());
+            history.completes(writes, sample.completed, slowness);
+            if at.is_multiple_of(step) {
+                ground.add(features, sample.size, sample.response().0.max(1), point);
+            }
+        }
+    }
+    let tree = ground.grown(slow_write).ok_or_else(no_ios)?;
+    Ok(Profile { response_tree: Some(tree), noise: None, ..plain.clone() })
+}
+
+/// The most that each may have, so that all have at most `most` together and no more is taken from any than has to be.
+fn share_of(counts: impl Iterator<Item = u64>, most: u64) -> u64 {
+    let mut counts: Vec<u64> = counts.collect();
+    counts.sort_unstable();
+    let (mut left, all) = (most, counts.len() as u64);
+    for (&count, others) in counts.iter().zip((1..=all).rev()) {
+        let share = (left / others).max(1);
+        if count > share {
+            return share;
+        }
+        left -= count.min(left);
+    }
+    u64::MAX
+}
+
+/// The slowness from which writes are slow, of their slownesses as logarithms and the times that they took: the two classes of writes that
+/// differ most, each write with its time as its weight (Otsu 1979).
+fn slow_write(mut times: Vec<(f64, f64)>) -> f64 {
     times.sort_by(|a, b| a.0.total_cmp(&b.0));
     let sum = |part: &[(f64, f64)]| {
         part.iter().fold((0.0, 0.0), |(w, x), &(log, weight)| (w + weight, x + weight * log))
@@ -101,42 +159,6 @@ fn slow_write(measured: &MeasuredRuns, model: &Throughput, takes: &impl Fn(&Meas
         }
     }
     if best.0 > 0.0 { best.1.exp() } else { 0.0 }
-}
-
-fn examples(
-    measured: &MeasuredRuns,
-    model: &Throughput,
-    slow_write: f64,
-    takes: impl Fn(&MeasuredRun) -> bool,
-) -> Vec<Example> {
-    let (mut history, mut latest) = (RequestHistory::new(slow_write), Nanos::ZERO);
-    let mut points: Vec<String> = Vec::new();
-    let mut examples = Vec::new();
-    for (run, samples) in measured.runs.iter().zip(&measured.samples).filter(|(run, _)| takes(run)) {
-        let name = run.point_name();
-        let point = points.iter().position(|known| *known == name).unwrap_or_else(|| {
-            points.push(name);
-            points.len() - 1
-        }) as u32;
-        for sample in samples {
-            if sample.submitted < latest {
-                // A resumed run on a device whose clock began anew.
-                history = RequestHistory::new(slow_write);
-            }
-            latest = sample.submitted;
-            let writes = sample.mode.is_write();
-            let features = history.features(sample.submitted, writes, sample.offset, sample.size);
-            let slowness = model.slowness(sample.size, sample.response());
-            history.completes(writes, sample.completed, slowness);
-            examples.push(Example {
-                features,
-                size: sample.size,
-                response: sample.response().0.max(1),
-                point,
-            });
-        }
-    }
-    examples
 }
 
 /// A leaf of the growing tree, and its best split.
@@ -172,9 +194,11 @@ impl Ord for Growing {
     }
 }
 
-/// What the tree grows from.
+/// What the tree grows from: IOs to learn from, by column.
 struct Ground {
+    sizes: Vec<Bytes>,
     responses: Vec<u64>,
+    /// The numbers of the points that they belong to.
     points: Vec<u32>,
     /// By feature and example.
     values: Vec<Vec<f64>>,
@@ -187,59 +211,63 @@ enum Branch {
     Leaf(usize),
 }
 
-fn grown(examples: &[Example], slow_write: f64) -> Option<ResponseTree> {
-    if examples.is_empty() {
-        return None;
-    }
-    let ground = Ground::new(examples);
-    let mut order: Vec<u32> = (0..examples.len() as u32).collect();
-    let mut ranges = vec![(0, examples.len())];
-    let mut splits: Vec<(usize, f64, [Branch; 2])> = Vec::new();
-    // By leaf: the split that leads to it, and on which side.
-    let mut parents: Vec<Option<(usize, usize)>> = vec![None];
-    let mut candidates: BinaryHeap<Growing> =
-        ground.best_split(&order, 0, (0, examples.len())).into_iter().collect();
-    while let Some(best) = candidates.pop().filter(|_| ranges.len() < LEAVES_MOST) {
-        let Growing { leaf, from, to, feature, below, .. } = best;
-        let part = &mut order[from..to];
-        let is_low = |&example: &u32| ground.values[feature][example as usize] < below;
-        part.sort_by_key(|example| !is_low(example));
-        let middle = from + part.partition_point(is_low);
-        let (split, high) = (splits.len(), ranges.len());
-        if let Some((parent, side)) = parents[leaf] {
-            splits[parent].2[side] = Branch::Split(split);
-        }
-        splits.push((feature, below, [Branch::Leaf(leaf), Branch::Leaf(high)]));
-        parents[leaf] = Some((split, 0));
-        parents.push(Some((split, 1)));
-        ranges[leaf] = (from, middle);
-        ranges.push((middle, to));
-        for leaf in [leaf, high] {
-            candidates.extend(ground.best_split(&order, leaf, ranges[leaf]));
-        }
-    }
-    let number = |branch: Branch| match branch {
-        Branch::Split(split) => split as i64,
-        Branch::Leaf(leaf) => -1 - leaf as i64,
-    };
-    let splits = splits.into_iter().map(|(feature, below, [low, high])| TreeSplit {
-        feature: RequestFeature::ALL[feature],
-        below,
-        low: number(low),
-        high: number(high),
-    });
-    let leaves = ranges.iter().map(|&(from, to)| leaf_of(&order[from..to], examples));
-    Some(ResponseTree { seed: Seed(1), slow_write, splits: splits.collect(), leaves: leaves.collect() })
-}
-
 impl Ground {
-    fn new(examples: &[Example]) -> Ground {
-        let of = |feature: usize| examples.iter().map(|example| example.features[feature]).collect();
-        Ground {
-            responses: examples.iter().map(|example| example.response).collect(),
-            points: examples.iter().map(|example| example.point).collect(),
-            values: (0..RequestFeature::ALL.len()).map(of).collect(),
+    fn new() -> Ground {
+        let values = vec![Vec::new(); RequestFeature::ALL.len()];
+        Ground { sizes: Vec::new(), responses: Vec::new(), points: Vec::new(), values }
+    }
+
+    fn add(&mut self, features: RequestFeatures, size: Bytes, response: u64, point: u32) {
+        self.sizes.push(size);
+        self.responses.push(response);
+        self.points.push(point);
+        self.values.iter_mut().zip(features).for_each(|(values, value)| values.push(value));
+    }
+
+    /// `None` without an example.
+    fn grown(&self, slow_write: f64) -> Option<ResponseTree> {
+        let examples = self.responses.len();
+        if examples == 0 {
+            return None;
         }
+        let mut order: Vec<u32> = (0..examples as u32).collect();
+        let mut ranges = vec![(0, examples)];
+        let mut splits: Vec<(usize, f64, [Branch; 2])> = Vec::new();
+        // By leaf: the split that leads to it, and on which side.
+        let mut parents: Vec<Option<(usize, usize)>> = vec![None];
+        let mut candidates: BinaryHeap<Growing> =
+            self.best_split(&order, 0, (0, examples)).into_iter().collect();
+        while let Some(best) = candidates.pop().filter(|_| ranges.len() < LEAVES_MOST) {
+            let Growing { leaf, from, to, feature, below, .. } = best;
+            let part = &mut order[from..to];
+            let is_low = |&example: &u32| self.values[feature][example as usize] < below;
+            part.sort_by_key(|example| !is_low(example));
+            let middle = from + part.partition_point(is_low);
+            let (split, high) = (splits.len(), ranges.len());
+            if let Some((parent, side)) = parents[leaf] {
+                splits[parent].2[side] = Branch::Split(split);
+            }
+            splits.push((feature, below, [Branch::Leaf(leaf), Branch::Leaf(high)]));
+            parents[leaf] = Some((split, 0));
+            parents.push(Some((split, 1)));
+            ranges[leaf] = (from, middle);
+            ranges.push((middle, to));
+            for leaf in [leaf, high] {
+                candidates.extend(self.best_split(&order, leaf, ranges[leaf]));
+            }
+        }
+        let number = |branch: Branch| match branch {
+            Branch::Split(split) => split as i64,
+            Branch::Leaf(leaf) => -1 - leaf as i64,
+        };
+        let splits = splits.into_iter().map(|(feature, below, [low, high])| TreeSplit {
+            feature: RequestFeature::ALL[feature],
+            below,
+            low: number(low),
+            high: number(high),
+        });
+        let leaves = ranges.iter().map(|&(from, to)| self.leaf_of(&order[from..to]));
+        Some(ResponseTree { seed: Seed(1), slow_write, splits: splits.collect(), leaves: leaves.collect() })
     }
 
     /// The split of a leaf that gains most; `None` where none gains enough.
@@ -318,6 +346,28 @@ impl Ground {
         };
         (part.iter().map(class).collect(), points.len())
     }
+
+    fn leaf_of(&self, part: &[u32]) -> TreeLeaf {
+        let mut responses: Vec<u64> = part.iter().map(|&example| self.responses[example as usize]).collect();
+        responses.sort_unstable();
+        let alike = responses.chunk_by({
+            let mut first = responses.first().copied().unwrap_or(0);
+            move |_, &next| {
+                let is_alike = next as f64 <= first as f64 * ALIKE;
+                if !is_alike {
+                    first = next;
+                }
+                is_alike
+            }
+        });
+        let times = alike.map(|group| {
+            let sum: u128 = group.iter().map(|&ns| u128::from(ns)).sum();
+            (group.len() as u64, (sum / group.len() as u128) as u64)
+        });
+        let [smallest, largest] =
+            range_of(part.iter().map(|&example| self.sizes[example as usize])).unwrap_or_default();
+        TreeLeaf { smallest, largest, times: times.collect() }
+    }
 }
 
 /// A split by a feature of lower precedence comes before all others. [`RequestFeature::ALL`] is in this order.
@@ -358,34 +408,11 @@ fn thresholds_of(mut values: Vec<f64>) -> Vec<f64> {
     values.windows(2).map(between).collect()
 }
 
-fn leaf_of(part: &[u32], examples: &[Example]) -> TreeLeaf {
-    let of = |&example: &u32| &examples[example as usize];
-    let mut responses: Vec<u64> = part.iter().map(|example| of(example).response).collect();
-    responses.sort_unstable();
-    let alike = responses.chunk_by({
-        let mut first = responses.first().copied().unwrap_or(0);
-        move |_, &next| {
-            let is_alike = next as f64 <= first as f64 * ALIKE;
-            if !is_alike {
-                first = next;
-            }
-            is_alike
-        }
-    });
-    let times = alike.map(|group| {
-        let sum: u128 = group.iter().map(|&ns| u128::from(ns)).sum();
-        (group.len() as u64, (sum / group.len() as u128) as u64)
-    });
-    let [smallest, largest] = range_of(part.iter().map(|example| of(example).size)).unwrap_or_default();
-    TreeLeaf { smallest, largest, times: times.collect() }
-}
-
 #[cfg(test)]
 mod tests {
     use flashlab_base::{Mode, Prng};
     use flashlab_bench::Purpose;
-    use flashlab_plan::{Pattern, Space};
-    use flashlab_samples::Sample;
+    use flashlab_plan::Pattern;
 
     use super::*;
 
@@ -409,27 +436,23 @@ mod tests {
         (0..ios).map(sample).collect()
     }
 
-    /// The same as four runs.
-    fn measured(samples: &[Sample]) -> MeasuredRuns {
-        let space = Space { capacity: Bytes::gib(1), block: Bytes(512) };
-        let run = |name: &str| MeasuredRun {
+    /// The profile of the same as four runs.
+    fn tree_profile(samples: &[Sample]) -> Profile {
+        let each = samples.len() / 4;
+        let run = |(number, name): (u32, &str)| MeasuredRun {
+            number,
             purpose: Purpose::Baseline { pattern: name.to_owned() },
-            pattern: Pattern::baseline("SR").unwrap(),
+            pattern: Pattern::baseline(if number == 0 { "SR" } else { "SW" }).unwrap(),
             seed: Seed(1),
             pause: Nanos::ZERO,
             io_ignore: 0,
-            ios: Vec::new(),
+            ios: vec![each as u64],
             written: Bytes::ZERO,
             responses: Vec::new(),
         };
-        MeasuredRuns {
-            target: "test".to_owned(),
-            space,
-            capacity: space.capacity,
-            kind: flashlab_analysis::TwinKind::Mechanism,
-            runs: ["RR", "SW", "local", "RW"].map(run).into(),
-            samples: samples.chunks(samples.len() / 4).map(<[Sample]>::to_vec).collect(),
-        }
+        let runs: Vec<MeasuredRun> = (0..).zip(["RR", "SW", "local", "RW"]).map(run).collect();
+        let served = |run: &MeasuredRun| Ok(samples[run.number as usize * each..][..each].to_vec());
+        profile_of(&runs.iter().collect::<Vec<_>>(), &zeus(), served).unwrap()
     }
 
     fn zeus() -> Profile {
@@ -438,7 +461,7 @@ mod tests {
 
     #[test]
     fn situations_are_separated_and_keep_their_distributions() {
-        let tree = tree_profile(&measured(&samples(4000)), &zeus(), |_| true).unwrap().response_tree.unwrap();
+        let tree = tree_profile(&samples(4000)).response_tree.unwrap();
         assert!((3..20).contains(&tree.leaves.len()), "{tree:?}");
         let all = |leaf: &TreeLeaf| leaf.times.iter().map(|&(count, _)| count).sum::<u64>();
         assert_eq!(tree.leaves.iter().map(all).sum::<u64>(), 4000);
@@ -455,7 +478,7 @@ mod tests {
     #[test]
     fn a_device_of_the_tree_has_the_times_it_was_grown_from() {
         let samples = samples(4000);
-        let profile = tree_profile(&measured(&samples), &zeus(), |_| true).unwrap();
+        let profile = tree_profile(&samples);
         let again = Profile::parse(&profile.to_toml(), "printed").unwrap();
         let mut device = again.device().unwrap();
         let mut served: Vec<u64> = samples
@@ -486,10 +509,20 @@ mod tests {
     }
 
     #[test]
+    fn runs_of_many_ios_give_way_to_those_of_few() {
+        assert_eq!(share_of([5, 1, 3].into_iter(), 9), u64::MAX);
+        assert_eq!(share_of([5, 1, 3].into_iter(), 8), 4);
+        assert_eq!(share_of([500, 1, 300].into_iter(), 8), 3);
+        assert_eq!(share_of([5; 10].into_iter(), 2), 1);
+    }
+
+    #[test]
     fn response_times_that_are_alike_are_one() {
-        let features = RequestFeatures::default();
-        let example = |response| Example { features, size: Bytes(512), response, point: 0 };
-        let leaf = leaf_of(&[0, 1, 2, 3], &[example(100), example(500), example(102), example(103)]);
+        let mut ground = Ground::new();
+        for response in [100, 500, 102, 103] {
+            ground.add(RequestFeatures::default(), Bytes(512), response, 0);
+        }
+        let leaf = ground.leaf_of(&[0, 1, 2, 3]);
         assert_eq!(leaf.times, [(3, 101), (1, 500)]);
     }
 }

@@ -101,13 +101,17 @@ impl Twin {
     }
 }
 
-/// Prints how far the fit is and how long it takes still, from time to time.
+/// Prints how far the fit is and how long it takes still, from time to time, and that it has ended.
 fn told_progress() -> impl Fn(f64) {
     const BETWEEN_LINES: Duration = Duration::from_secs(10);
     let begun = Instant::now();
     let told = Cell::new(begun);
+    let has_ended = Cell::new(false);
     move |share: f64| {
-        if told.get().elapsed() < BETWEEN_LINES || share <= 0.0 {
+        if share >= 1.0 && begun.elapsed() >= BETWEEN_LINES && !has_ended.replace(true) {
+            tell!("the fit has ended; each model serves the run's requests once more");
+        }
+        if has_ended.get() || told.get().elapsed() < BETWEEN_LINES || share <= 0.0 {
             return;
         }
         told.set(Instant::now());
