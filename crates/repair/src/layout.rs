@@ -21,6 +21,9 @@ pub(crate) const INTERVAL_MAX: Bytes = Bytes::mib(64);
 const RECORD_MAX: Bytes = Bytes::mib(1);
 /// A segment number and a page's position in it fit into 32 bits.
 const POSITIONS_MAX: u64 = u32::MAX as u64;
+/// Segments that packing needs: open ones and the reserve, for the policy with the most logs that a small volume can have, which has two.
+const KEPT: u32 = 8;
+
 /// What a layout follows from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayoutOptions {
@@ -65,7 +68,15 @@ impl VolumeLayout {
     /// # Errors
     /// [`RepairError::Options`]: what is impossible and what would be possible.
     pub fn new(options: LayoutOptions) -> Result<VolumeLayout, RepairError> {
-        VolumeLayout::resized(options, options.capacity)
+        VolumeLayout::resized(options, options.capacity)?.never_full()
+    }
+
+    /// Itself, if packing by one log always frees something.
+    pub(crate) fn never_full(self) -> Result<VolumeLayout, RepairError> {
+        match self.logical_pages_packed(1) {
+            possible if self.options.logical_pages <= possible => Ok(self),
+            possible => Err(self.too_much_data(possible)),
+        }
     }
 
     /// The layout of a volume that was made on a device of this capacity, or smaller than now.
@@ -129,12 +140,7 @@ impl VolumeLayout {
         };
         let possible = layout.logical_pages_max();
         if logical_pages == 0 || logical_pages > possible {
-            return wrong(format!(
-                "{} of data do not fit: with {segment_count} segments of {segment} on {capacity} the volume can offer \
-                 at most {}; give a lower fill, smaller segments or a larger device",
-                Bytes(logical_pages.saturating_mul(page.0)),
-                Bytes(possible * page.0),
-            ));
+            return Err(layout.too_much_data(possible));
         }
         if image::length(logical_pages, segment_count) > image_length {
             return wrong(format!(
@@ -148,15 +154,34 @@ impl VolumeLayout {
 
     /// The most pages that the volume could offer: packing needs free segments and slack.
     fn logical_pages_max(&self) -> u64 {
-        /// Segments that packing needs: open ones and the reserve, for the policy with the most logs that a small
-        /// volume can have, which has two.
-        const KEPT: u64 = 8;
         /// Above this share of the segments, packing copies over 20 pages for each one that it frees.
         const FILL_MAX: f64 = 0.95;
         let per_segment = u64::from(self.data_pages_per_segment());
         let all = u64::from(self.segment_count) * per_segment;
-        let kept = u64::from(self.segment_count).saturating_sub(KEPT) * per_segment;
+        let kept = u64::from(self.segment_count.saturating_sub(KEPT)) * per_segment;
         kept.min((all as f64 * FILL_MAX) as u64)
+    }
+
+    fn too_much_data(&self, possible: u64) -> RepairError {
+        let LayoutOptions { capacity, page, segment, logical_pages, .. } = self.options;
+        RepairError::Options(format!(
+            "{} of data do not fit: with {} segments of {segment} on {capacity} the volume can offer at most {}; give a \
+             lower fill, {} or a larger device",
+            Bytes(logical_pages.saturating_mul(page.0)),
+            self.segment_count,
+            Bytes(possible * page.0),
+            if possible < self.logical_pages_max() { "segments of more pages" } else { "smaller segments" },
+        ))
+    }
+
+    /// The pages with which packing always frees something, by a policy with this number of logs. A checkpoint ends the record of each
+    /// log behind each packed segment. So packing gains nothing from a segment that has one more header for each log: it is as full
+    /// as its copies.
+    pub(crate) fn logical_pages_packed(&self, logs: u8) -> u64 {
+        let per_segment = self.data_pages_per_segment().saturating_sub(logs.into());
+        // The free ones of the reserve, the open ones, and the one that is packed.
+        let kept = KEPT.max(2 * u32::from(logs) + 2);
+        u64::from(self.segment_count.saturating_sub(kept)) * u64::from(per_segment)
     }
 
     /// Segments that are not needed for the logical pages: the slack.

@@ -39,9 +39,13 @@ pub fn policy_named(name: &str) -> Option<MakePolicy> {
 }
 
 /// The default policy of a volume. A volume so small that the open segments and the reserve of many logs would take a quarter of
-/// the slack has a single log.
+/// the slack has a single log, and so has one whose segments are so small that the headers of many logs would.
 pub fn default_policy(layout: &VolumeLayout) -> Box<dyn Policy> {
-    policy_of_size(layout.segment_count, layout.spare_segments())
+    let policy = policy_of_size(layout.segment_count, layout.spare_segments());
+    match layout.options.logical_pages <= layout.logical_pages_packed(policy.log_count()) {
+        true => policy,
+        false => Box::new(SingleLog::Greedy),
+    }
 }
 
 /// The same, from the number of segments and of those that are not needed for the logical pages.

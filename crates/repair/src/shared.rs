@@ -14,6 +14,7 @@
 //! # Invariants
 //! - A read returns what its pages held at one time between its call and its return, for each page. A place on the device that is
 //!   accepted held the same page all the time, because no place is used twice in the same use of a segment.
+//! - After a panic of a thread that had the lock nothing is written any more: what it left half done does not become durable.
 //! - One flush of the device at a time: an error of it is reported to everybody whose data it may concern.
 
 #[cfg(test)]
@@ -90,14 +91,19 @@ impl<S: Shareable> Shared<S> {
         Shared { shared: Mutex::new(shared), lanes: Mutex::new(lanes), flushing, calls: AtomicU64::new(0) }
     }
 
-    /// Looks at it while no other thread uses it, whatever happened to it.
+    /// Uses it while no other thread does, also after a panic of one: then nothing is written any more.
     pub fn look<R>(&self, look: impl FnOnce(&mut S) -> R) -> R {
-        look(&mut lock(&self.shared))
+        let mut shared = self.shared.lock().unwrap_or_else(|panicked| {
+            let mut shared = panicked.into_inner();
+            shared.volume().distrust();
+            shared
+        });
+        look(&mut shared)
     }
 
     /// Locks it, unless a thread panicked while it had it: its map is not to be trusted then.
     pub fn lock(&self) -> Result<MutexGuard<'_, S>, RepairError> {
-        let panicked = |_| RepairError::Poisoned("a thread that used it failed inside".to_owned());
+        let panicked = |_| RepairError::Poisoned(RepairError::Panicked.to_string());
         self.shared.lock().map_err(panicked)
     }
 

@@ -18,7 +18,7 @@ impl<D: Device> Shareable for Volume<D> {
     }
 
     fn plan_read(&mut self, (): (), offset: u64, data: &mut [u8]) -> Result<ReadStep, RepairError> {
-        Ok(Volume::plan_read(self, offset, data))
+        Volume::plan_read(self, offset, data)
     }
 
     fn read_alone(&mut self, (): (), offset: u64, data: &mut [u8]) -> Result<usize, RepairError> {
@@ -43,11 +43,7 @@ impl<D: Device> SharedVolume<D> {
     /// As [`Volume::read`].
     pub fn read(&self, offset: u64, data: &mut [u8]) -> Result<(), RepairError> {
         let length = data.len() as u64;
-        let begin = |volume: &mut Volume<D>| {
-            volume.check_range(offset, length)?;
-            volume.check_lost(offset, length as usize)
-        };
-        self.0.read((), offset, data, begin).map(drop)
+        self.0.read((), offset, data, |volume| volume.check_range(offset, length)).map(drop)
     }
 
     /// Writes bytes. They are durable after the next [`SharedVolume::flush`].

@@ -140,8 +140,8 @@ pub struct Volume<D> {
     answered: VecDeque<Completion>,
     /// Flushes that were submitted and not answered, with the time.
     flushes: Vec<(Request, Nanos)>,
-    /// Writes that were acknowledged and failed.
-    lost: Vec<LostWrite>,
+    /// The write that was acknowledged and failed.
+    lost: Option<LostWrite>,
     /// A flush of the device by another handle.
     flushing: Option<Arc<FlushInFlight>>,
     replayed: u64,
@@ -305,7 +305,7 @@ impl<D: Device> Volume<D> {
             header_scratch: Buffer::empty(),
             answered: VecDeque::new(),
             flushes: Vec::new(),
-            lost: Vec::new(),
+            lost: None,
             flushing: None,
             replayed: recovered.replayed,
             bug: options.bug,
@@ -412,6 +412,11 @@ impl<D: Device> Volume<D> {
     /// Why nothing is written any more. `None`: it is.
     pub fn poison(&self) -> Option<&RepairError> {
         self.io.failure()
+    }
+
+    /// Nothing is written any more: a thread failed while it used the volume, and what it left half done is not to become durable.
+    pub(crate) fn distrust(&mut self) {
+        self.io.fail(RepairError::Panicked);
     }
 
     fn page_size(&self) -> usize {

@@ -159,3 +159,31 @@ fn threads_read_what_files_hold_while_others_write_cut_and_pack() {
         }
     }
 }
+
+#[test]
+fn after_a_panic_of_a_thread_nothing_is_written_and_no_write_is_acknowledged() {
+    let files = ConcurrentFiles::new(new_files());
+    let id = files.with(|files| {
+        let attributes = FileAttributes::new(0o600, 0, 0, 1);
+        let id = files.create(FileId::ROOT, b"f", FileKind::Regular, attributes).unwrap();
+        files.write(id, Some(0), &[1; PAGE], 1).unwrap();
+        id
+    });
+    files.sync(false).unwrap();
+    let device_writes = |files: &mut Files<SharedMemory>| files.volume().counters().host_pages;
+    let before = files.with(device_writes);
+    let panicked = std::thread::scope(|scope| {
+        scope.spawn(|| files.with(|_| panic!("a fault inside, which this test makes"))).join()
+    });
+    assert!(panicked.is_err());
+    let mut acknowledged = false;
+    let is_written =
+        files.with(|files| files.overwrite_acknowledging(id, 0, &[2; PAGE], 2, || acknowledged = true));
+    assert!(!is_written && !acknowledged);
+    let written = files.with(|files| files.write(id, Some(0), &[2; PAGE], 2));
+    assert!(matches!(written, Err(RepairError::Poisoned(_))), "{written:?}");
+    let removed = files.with(|files| files.unlink(FileId::ROOT, b"f", 3));
+    assert!(matches!(removed, Err(RepairError::Poisoned(_))), "{removed:?}");
+    assert!(files.sync(false).is_err() && files.write_back().is_err() && files.finish().is_err());
+    assert_eq!(files.with(device_writes), before);
+}

@@ -163,7 +163,8 @@ pub(crate) fn run(seed: Seed, uuid: VolumeUuid, bug: Option<SeededBug>) -> Run {
         run.broken = opened.err().map(|error| format!("a new volume is not mounted: {error}"));
         return run;
     };
-    let mut host = Host { run, volume: Some(volume), random, flushed: 0, version: 0, bug, has_errors };
+    let mut host =
+        Host { run, volume: Some(volume), random, flushed: 0, acknowledged: 0, version: 0, bug, has_errors };
     host.mark();
     let operations = if has_several_logs(seed) { OPERATIONS_SEVERAL_LOGS } else { OPERATIONS };
     for _ in 0..operations {
@@ -193,6 +194,8 @@ struct Host {
     volume: Option<Volume<CrashMedia>>,
     random: Prng,
     flushed: usize,
+    /// Updates that were acknowledged: all but those of the last operation, if it failed.
+    acknowledged: usize,
     version: u64,
     bug: Option<SeededBug>,
     has_errors: bool,
@@ -233,7 +236,10 @@ impl Host {
         };
         self.mark();
         match done {
-            Ok(()) => true,
+            Ok(()) => {
+                self.acknowledged = self.history().len();
+                true
+            }
             Err(error) => self.failed(&error),
         }
     }
@@ -248,6 +254,12 @@ impl Host {
         }
         if volume.flush().is_ok() {
             self.run.broken = Some(format!("a flush succeeds after this error: {error}"));
+            return false;
+        }
+        let pages = read_pages(volume);
+        let range = (self.acknowledged, self.history().len());
+        if let Err(what) = self.history().check(&pages, range, true) {
+            self.run.broken = Some(format!("after this error: {error}: {what}"));
             return false;
         }
         self.run.errors += 1;
@@ -296,7 +308,12 @@ impl Host {
             data.extend_from_slice(&content);
             self.history().push(page, Some(content));
         }
-        self.volume().write(first * PAGE as u64, &data)
+        let offset = first * PAGE as u64;
+        // If one that is acknowledged early fails, the next operation reports it.
+        match self.version.is_multiple_of(2) {
+            true => self.volume().write_acknowledging(offset, &data, || ()),
+            false => self.volume().write(offset, &data),
+        }
     }
 
     fn write_part(&mut self) -> Result<(), RepairError> {
@@ -436,7 +453,7 @@ impl Host {
                 let mut continued = self.history().clone();
                 continued.truncate(found);
                 self.run.histories.push(continued);
-                self.flushed = found;
+                (self.flushed, self.acknowledged) = (found, found);
             }
             Err(what) => self.run.broken = Some(format!("after a restart without a power failure: {what}")),
         }

@@ -43,18 +43,14 @@ impl<D: Device> Files<D> {
         let length = node.size.saturating_sub(offset).min(data.len() as u64);
         let (file_page, within) = (offset / page, offset % page);
         let span = |pages: u64| (pages.saturating_mul(page) - within).min(length) as usize;
-        Ok(match node.extents.at(file_page) {
-            _ if length == 0 => ReadStep::Done(0),
-            Ok(pages) => {
-                let (at, data) = (pages.first * page + within, &mut data[..span(pages.count)]);
-                self.volume.check_lost(at, data.len())?;
-                self.volume.plan_read(at, data)
-            }
+        match node.extents.at(file_page) {
+            _ if length == 0 => Ok(ReadStep::Done(0)),
+            Ok(pages) => self.volume.plan_read(pages.first * page + within, &mut data[..span(pages.count)]),
             Err(hole) => {
                 data[..span(hole)].fill(0);
-                ReadStep::Done(span(hole))
+                Ok(ReadStep::Done(span(hole)))
             }
-        })
+        }
     }
 
     /// Reads the data of a file, or the target of a symbolic link.

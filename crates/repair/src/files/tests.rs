@@ -23,7 +23,7 @@ pub(super) fn new_volume() -> Volume<MemoryDevice> {
 
 fn new_volume_with(page: u64) -> Volume<MemoryDevice> {
     let mut device = MemoryDevice::new(Bytes::mib(8), Nanos(100));
-    let (segment, checkpoint_interval) = (Bytes::kib(64), Bytes::kib(256));
+    let (segment, checkpoint_interval) = (Bytes::kib(64).max(Bytes(8 * page)), Bytes::kib(256));
     let (capacity, logical_pages) = (Bytes::mib(8), 1200 * PAGE / page);
     let options = LayoutOptions { capacity, page: Bytes(page), segment, logical_pages, checkpoint_interval };
     Volume::create(&mut device, VolumeUuid([7; 16]), options).unwrap();

@@ -7,7 +7,8 @@
 //!
 //! # Invariants
 //! - Only what can be done is acknowledged early: whole pages of the volume, while segments are free and nothing has failed.
-//! - If such a write fails nevertheless, no later write or flush succeeds, and a read of its range fails with its error.
+//! - If such a write fails nevertheless, no later write or flush succeeds, and a read of its range fails with its error. So there is one
+//!   at most.
 
 use flashlab_device::Device;
 
@@ -53,22 +54,22 @@ impl<D: Device> Volume<D> {
     /// Writes bytes that were acknowledged.
     pub(crate) fn write_acknowledged(&mut self, offset: u64, data: &[u8]) {
         if let Err(error) = self.write(offset, data) {
-            self.lost.push(LostWrite {
-                start: offset,
-                end: offset + data.len() as u64,
-                error: error.clone(),
-            });
+            self.lost =
+                Some(LostWrite { start: offset, end: offset + data.len() as u64, error: error.clone() });
             self.io.fail(error);
         }
     }
 
     /// Fails if a part of the range was acknowledged as written, and is not.
     #[inline]
-    pub(crate) fn check_lost(&self, offset: u64, length: usize) -> Result<(), RepairError> {
+    pub(super) fn check_lost(&self, offset: u64, length: usize) -> Result<(), RepairError> {
         let end = offset.saturating_add(length as u64);
-        match self.lost.iter().find(|lost| lost.start < end && offset < lost.end) {
-            Some(lost) => Err(lost.error.clone()),
-            None => Ok(()),
+        match &self.lost {
+            Some(lost) if lost.start < end && offset < lost.end => Err(lost.error.clone()),
+            _ => Ok(()),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -240,3 +240,6 @@ struct PackedRecord {
     /// The live ones: logical page, place and checksum.
     live: Vec<(u64, Location, u32)>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -73,10 +73,9 @@ impl<D: Device> Volume<D> {
     /// undefined then.
     pub fn read(&mut self, offset: u64, data: &mut [u8]) -> Result<(), RepairError> {
         self.check_range(offset, data.len() as u64)?;
-        self.check_lost(offset, data.len())?;
         let mut at = 0;
         while at < data.len() {
-            at += match self.plan_read(offset + at as u64, &mut data[at..]) {
+            at += match self.plan_read(offset + at as u64, &mut data[at..])? {
                 ReadStep::Done(length) => length,
                 ReadStep::Device(planned) => {
                     self.read_planned(&planned, &mut data[at..at + planned.length])?;
@@ -88,21 +87,22 @@ impl<D: Device> Volume<D> {
     }
 
     /// Begins a read: copies what needs no IO, or says which IO is needed next.
-    pub(crate) fn plan_read(&mut self, start: u64, data: &mut [u8]) -> ReadStep {
+    pub(crate) fn plan_read(&mut self, start: u64, data: &mut [u8]) -> Result<ReadStep, RepairError> {
+        self.check_lost(start, data.len())?;
         let size = self.page_size();
         let (page, within) = (start / size as u64, (start % size as u64) as usize);
         let one = data.len().min(size - within);
         let Some(location) = self.map.get(page) else {
             data[..one].fill(0);
-            return ReadStep::Done(one);
+            return Ok(ReadStep::Done(one));
         };
         if let Some((log, index)) = self.in_memory(location)
             && let Some(record) = &self.open[log]
         {
             data[..one].copy_from_slice(&record.page(index, size)[within..within + one]);
-            return ReadStep::Done(one);
+            return Ok(ReadStep::Done(one));
         }
-        ReadStep::Device(self.plan_at(start, location, data.len()))
+        Ok(ReadStep::Device(self.plan_at(start, location, data.len())))
     }
 
     /// The read of a page that lies on the device, and of what lies behind it.

@@ -41,8 +41,8 @@ impl<D: Device> Volume<D> {
         let now = self.layout();
         let capacity = self.io.device().geometry().capacity.max(now.options.capacity);
         let logical_pages = size.0 / now.options.page.0;
-        let layout =
-            VolumeLayout::resized(LayoutOptions { capacity, logical_pages, ..now.options }, now.made_on)?;
+        let options = LayoutOptions { capacity, logical_pages, ..now.options };
+        let layout = VolumeLayout::resized(options, now.made_on)?.never_full()?;
         layout.watermarks(self.placer.policy().log_count())?;
         let beyond = (logical_pages..self.map.pages()).filter(|&page| self.map.get(page).is_some()).count();
         if beyond > 0 {
