@@ -10,9 +10,12 @@
 //! - Renames and links from one side to the other fail with EXDEV, after which programs copy.
 //! - No answer for a file beneath is ENOSYS, after which the kernel would not ask for files on the volume either.
 
+mod answers;
 mod attributes;
 mod beneath;
 mod caller;
+mod changes;
+mod listing;
 mod open_beneath;
 mod pattern;
 mod requests;
@@ -21,29 +24,21 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use flashlab_repair::FileId;
-use fuser::{
-    AccessFlags, BsdFileFlags, CopyFileRangeFlags, FileAttr, FileHandle, Filesystem, FopenFlags, Generation,
-    INodeNo, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
-    Request, TimeOrNow, WriteFlags,
-};
-use rustix::fs::{AtFlags, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, XattrFlags};
+use fuser::{FileAttr, INodeNo};
 use rustix::io::Errno;
 
-use crate::file_attributes::type_of;
 use crate::file_counts::FileCounts;
 use crate::files_fuse::FilesMount;
 use crate::fuse::{FuseSession, THREADS};
 use crate::shared_files::SharedFiles;
 
 use attributes::attr_of;
-use beneath::{BENEATH, Beneath, Made};
-use open_beneath::{Listing, OpenBeneath};
+use beneath::{BENEATH, Beneath};
+use open_beneath::OpenBeneath;
 
 pub use pattern::name_matches;
 

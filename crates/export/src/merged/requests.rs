@@ -1,9 +1,28 @@
 //! The kernel's requests: each is answered on its file's side.
 
-use super::attributes::{attr_of, kind_of};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::SystemTime;
+
+use fuser::{
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
+    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
+    WriteFlags,
+};
+use rustix::fs::{AtFlags, XattrFlags};
+
+use super::answers::{
+    answer, answer_added, answer_attributes, answer_data, answer_entry, answer_xattr, fuse_errno,
+};
+use super::attributes::attr_of;
+use super::beneath::Made;
 use super::caller::Caller;
-use super::*;
-use crate::file_attributes::{is_root, seconds_of};
+use super::changes::NewAttributes;
+use super::{MergedFiles, NOT_KEPT, Named, Side};
+use crate::file_attributes::is_root;
 
 impl Filesystem for MergedFiles {
     fn init(&mut self, request: &Request, config: &mut KernelConfig) -> io::Result<()> {
@@ -85,32 +104,9 @@ impl Filesystem for MergedFiles {
             }
             Side::Beneath(number) => number,
         };
-        let set = || {
-            if let Some(size) = size {
-                let opened = file.map(|file| self.open.files.get(file)).transpose()?;
-                match opened {
-                    Some(opened) => rustix::fs::ftruncate(&*opened, size)?,
-                    None => rustix::fs::ftruncate(self.beneath.open(number, WRITE_ONLY)?, size)?,
-                }
-                if !is_root(request) {
-                    self.beneath.clear_set_ids(request, number)?;
-                }
-            }
-            if user.is_some() || group.is_some() {
-                self.beneath.change_owner(number, user, group)?;
-            }
-            // After the owner, whose change clears the set-user-ID bit.
-            if let Some(mode) = mode {
-                self.beneath.change_mode(number, mode)?;
-            }
-            if accessed.is_some() || modified.is_some() {
-                let times =
-                    Timestamps { last_access: timespec(accessed), last_modification: timespec(modified) };
-                self.beneath.change_times(number, &times)?;
-            }
-            self.attributes(node, number)
-        };
-        answer_attributes(set(), reply);
+        let new = NewAttributes { mode, user, group, size, accessed, modified };
+        let set = self.set_attributes_beneath(request, number, file, new);
+        answer_attributes(set.and_then(|()| self.attributes(node, number)), reply);
     }
 
     fn readlink(&self, request: &Request, node: INodeNo, reply: ReplyData) {
@@ -539,104 +535,6 @@ impl Filesystem for MergedFiles {
         match self.side(node) {
             Side::Volume(node) => self.volume.access(request, node, mask, reply),
             Side::Beneath(_) => reply.ok(),
-        }
-    }
-}
-
-impl MergedFiles {
-    fn write_beneath(
-        &self,
-        request: &Request,
-        (number, file): (u64, FileHandle),
-        (offset, data): (u64, &[u8]),
-        (write_flags, flags): (WriteFlags, OpenFlags),
-    ) -> Result<(), Errno> {
-        let appends = OFlags::from_bits_retain(flags.0 as u32).contains(OFlags::APPEND);
-        // What the kernel writes from its cache, such as a mapping, has its place.
-        match appends && !write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
-            true => self.open.append(file, data)?,
-            false => self.open.write(file, offset, data)?,
-        }
-        match write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
-            true => self.beneath.clear_set_ids(request, number),
-            false => Ok(()),
-        }
-    }
-
-    fn list_beneath(&self, number: u64) -> Result<Listing, Errno> {
-        let entries = self.beneath.entries(number)?.into_iter();
-        Ok(entries.map(|(number, kind, name)| (number, kind_of(kind), name)).collect())
-    }
-
-    /// The names of both sides, each on its own.
-    fn list_merged(&self, merged: &Merged) -> Result<Listing, Errno> {
-        let mut listing = self.list_beneath(merged.beneath)?;
-        listing.retain(|(_, _, name)| !merged.matches(OsStr::from_bytes(name)));
-        let on_volume = self.files.with(|files, _| files.entries(FileId(merged.volume().0)));
-        let on_volume = on_volume.map_err(|error| Errno::from_raw_os_error(error.io_error().errno))?;
-        let matching = on_volume.into_iter().filter(|(name, _)| merged.matches(OsStr::from_bytes(name)));
-        listing.extend(matching.map(|(name, status)| (status.id.0, type_of(status.kind), name)));
-        Ok(listing)
-    }
-}
-
-const WRITE_ONLY: i32 = 1;
-
-fn answer(result: Result<(), Errno>, reply: ReplyEmpty) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(fuse_errno(error)),
-    }
-}
-
-fn answer_data(result: Result<Vec<u8>, Errno>, reply: ReplyData) {
-    match result {
-        Ok(data) => reply.data(&data),
-        Err(error) => reply.error(fuse_errno(error)),
-    }
-}
-
-fn answer_attributes(result: Result<FileAttr, Errno>, reply: ReplyAttr) {
-    match result {
-        Ok(attributes) => reply.attr(&NOT_KEPT, &attributes),
-        Err(error) => reply.error(fuse_errno(error)),
-    }
-}
-
-fn answer_entry(result: Result<FileAttr, Errno>, reply: ReplyEntry) {
-    match result {
-        Ok(attributes) => reply.entry(&NOT_KEPT, &attributes, Generation(0)),
-        Err(error) => reply.error(fuse_errno(error)),
-    }
-}
-
-fn answer_added(result: Result<(u64, Stat), Errno>, reply: ReplyEntry) {
-    answer_entry(result.map(|(number, status)| attr_of(number, &status)), reply);
-}
-
-fn answer_xattr(result: Result<usize, Errno>, value: Vec<u8>, size: u32, reply: ReplyXattr) {
-    match result {
-        Ok(length) if size == 0 => reply.size(length as u32),
-        Ok(length) => reply.data(&value[..length]),
-        Err(error) => reply.error(fuse_errno(error)),
-    }
-}
-
-/// The kernel takes ENOSYS for an answer about all files.
-fn fuse_errno(error: Errno) -> fuser::Errno {
-    match error {
-        Errno::NOSYS => fuser::Errno::EOPNOTSUPP,
-        error => fuser::Errno::from_i32(error.raw_os_error()),
-    }
-}
-
-fn timespec(time: Option<TimeOrNow>) -> Timespec {
-    match time {
-        None => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-        Some(TimeOrNow::Now) => Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
-        Some(TimeOrNow::SpecificTime(time)) => {
-            let (tv_sec, nanoseconds) = seconds_of(time);
-            Timespec { tv_sec, tv_nsec: nanoseconds.into() }
         }
     }
 }
