@@ -20,6 +20,8 @@ pub struct Seal {
     head: &'static str,
     /// What a text of this kind ends with, where it can be sealed.
     end: &'static str,
+    /// Whether the checksum is a comment behind the text, and no key within it.
+    is_comment: bool,
     before: &'static str,
     after: &'static str,
     /// What no text of this kind contains but in its seal.
@@ -27,12 +29,20 @@ pub struct Seal {
 }
 
 /// A JSON document, an object, as `serde_json` prints it for people.
-pub const DOCUMENT: Seal =
-    Seal { head: "", end: "\n}\n", before: ",\n  \"crc32\": \"", after: "\"\n}\n", key: "\"crc32\":" };
+pub const DOCUMENT: Seal = Seal {
+    head: "",
+    end: "\n}\n",
+    is_comment: false,
+    before: ",\n  \"crc32\": \"",
+    after: "\"\n}\n",
+    key: "\"crc32\":",
+};
 /// An object on one line of JSON, without the end of the line.
-pub const LINE: Seal = Seal { head: "", end: "}", before: ",\"crc32\":\"", after: "\"}", key: "\"crc32\":" };
+pub const LINE: Seal =
+    Seal { head: "", end: "}", is_comment: false, before: ",\"crc32\":\"", after: "\"}", key: "\"crc32\":" };
 /// A plan in TOML, in a folder that lists it with its length.
-pub const TOML: Seal = Seal { head: "", end: "\n", before: "# crc32: ", after: "\n", key: "# crc32: " };
+pub const TOML: Seal =
+    Seal { head: "", end: "\n", is_comment: true, before: "# crc32: ", after: "\n", key: "# crc32: " };
 /// A profile in TOML, which people copy and edit.
 pub const PROFILE: Seal = Seal {
     head: "# The last line is a checksum of this file. To edit the file, remove that line and this one.\n",
@@ -49,15 +59,10 @@ impl Seal {
             return text.to_owned();
         };
         // A comment follows the end of the last line; a key comes before the end of the object.
-        let body = if self.is_comment() { text } else { body };
+        let body = if self.is_comment { text } else { body };
         let mut hasher = crc32fast::Hasher::new();
         [self.head, text].iter().for_each(|part| hasher.update(part.as_bytes()));
         format!("{}{body}{}{:08x}{}", self.head, self.before, hasher.finalize(), self.after)
-    }
-
-    /// Whether the checksum is a comment behind the text, and no key within it.
-    fn is_comment(self) -> bool {
-        self.end == TOML.end
     }
 
     /// The text without the line that announces its checksum.
@@ -85,7 +90,7 @@ impl Seal {
         };
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(body.as_bytes());
-        if !self.is_comment() {
+        if !self.is_comment {
             hasher.update(self.end.as_bytes());
         }
         match format!("{:08x}", hasher.finalize()) == found {
@@ -135,7 +140,7 @@ mod tests {
         for (seal, text) in texts() {
             let sealed = seal.sealed(&text);
             assert!(sealed != text && seal.verify(&sealed).is_ok() && seal.verify(&text).is_ok(), "{sealed}");
-            if !seal.is_comment() {
+            if !seal.is_comment {
                 let mut value: serde_json::Value = serde_json::from_str(&sealed).unwrap();
                 value.as_object_mut().unwrap().remove("crc32").unwrap();
                 assert_eq!(value, serde_json::from_str::<serde_json::Value>(&text).unwrap());
