@@ -73,9 +73,9 @@ impl VolumeLayout {
 
     /// Itself, if packing by one log always frees something.
     pub(crate) fn never_full(self) -> Result<VolumeLayout, RepairError> {
-        match self.logical_pages_packed(1) {
-            possible if self.options.logical_pages <= possible => Ok(self),
-            possible => Err(self.too_much_data(possible)),
+        match self.suits(1) {
+            true => Ok(self),
+            false => Err(self.too_much_data(self.logical_pages_packed(1))),
         }
     }
 
@@ -174,10 +174,16 @@ impl VolumeLayout {
         ))
     }
 
+    /// Whether a policy with this number of logs always finds something to pack. If not, the volume may become full while the host only
+    /// overwrites.
+    pub fn suits(&self, logs: u8) -> bool {
+        self.options.logical_pages <= self.logical_pages_packed(logs)
+    }
+
     /// The pages with which packing always frees something, by a policy with this number of logs. A checkpoint ends the record of each
     /// log behind each packed segment. So packing gains nothing from a segment that has one more header for each log: it is as full
     /// as its copies.
-    pub(crate) fn logical_pages_packed(&self, logs: u8) -> u64 {
+    fn logical_pages_packed(&self, logs: u8) -> u64 {
         let per_segment = self.data_pages_per_segment().saturating_sub(logs.into());
         // The free ones of the reserve, the open ones, and the one that is packed.
         let kept = KEPT.max(2 * u32::from(logs) + 2);

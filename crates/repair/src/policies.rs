@@ -42,7 +42,7 @@ pub fn policy_named(name: &str) -> Option<MakePolicy> {
 /// the slack has a single log, and so has one whose segments are so small that the headers of many logs would.
 pub fn default_policy(layout: &VolumeLayout) -> Box<dyn Policy> {
     let policy = policy_of_size(layout.segment_count, layout.spare_segments());
-    match layout.options.logical_pages <= layout.logical_pages_packed(policy.log_count()) {
+    match layout.suits(policy.log_count()) {
         true => policy,
         false => Box::new(SingleLog::Greedy),
     }

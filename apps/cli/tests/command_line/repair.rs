@@ -319,6 +319,26 @@ fn a_file_that_its_file_system_cannot_hold_is_made_with_a_warning() {
 }
 
 #[test]
+fn a_volume_that_could_become_full_while_it_is_overwritten_is_not_made_and_a_policy_with_too_many_logs_is_warned_of()
+ {
+    let directory = Directory::new();
+    let volume = directory.path("small").to_str().unwrap().to_owned();
+    // Four pages in a segment.
+    let create = ["repair", "create", &volume, "--size", "32MiB", "--page", "16KiB", "--segment", "64KiB"];
+    let refused = directory.flashlab(&create);
+    assert_eq!(refused.code, Some(2), "{refused}");
+    assert!(refused.err.contains("give a lower fill, segments of more pages"), "{refused}");
+    directory.succeeds(&[&create[..], &["--fill", "0.6"]].concat());
+    let opened = |policy: &[&str]| {
+        // It ends there: the directory is none.
+        let ran = directory.flashlab(&[&["repair", "serve", &volume, "--fuse", "none"], policy].concat());
+        assert_eq!(ran.code, Some(2), "{ran}");
+        ran.err.contains("warning: ")
+    };
+    assert!(!opened(&[]) && opened(&["--policy", "append-and-pack"]));
+}
+
+#[test]
 fn the_geometry_of_a_volume_is_simulated() {
     let directory = Directory::new();
     let volume = new_volume(&directory, "64MiB");

@@ -50,7 +50,22 @@ impl VolumeOptions {
         if opened.replayed_records() > 0 {
             tell!("the volume was not closed in order: {} records were replayed", opened.replayed_records());
         }
+        warn_of_small_segments(&opened);
         Ok(opened)
+    }
+}
+
+/// A policy that the user chose, or a volume of an earlier flashlab, may have too many logs for segments of few pages.
+fn warn_of_small_segments<D: Device>(opened: &Volume<D>) {
+    let (layout, policy) = (opened.layout(), opened.placer().policy());
+    if !layout.suits(policy.log_count()) {
+        tell!(
+            "warning: at this fill, segments of {} pages are too small for the number of logs of {} ({}): the volume may become full \
+             while it is only overwritten; use `--policy greedy`, or copy it to a volume with larger segments or a lower --fill",
+            layout.pages_per_segment(),
+            policy.name(),
+            policy.log_count()
+        );
     }
 }
 
