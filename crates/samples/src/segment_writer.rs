@@ -1,21 +1,22 @@
 //! Writes a segment: samples as one Parquet file.
 //!
 //! # Encodings
-//! They were chosen by measurement (`cargo run --example encodings`). DuckDB, pandas and polars can read each
-//! of them:
+//! They were chosen by measurement (`cargo run --example encodings`), among those that readers of all kinds know: DuckDB since 1.1, pandas
+//! with pyarrow or fastparquet, polars, Spark. So no BYTE_STREAM_SPLIT, which many know for floating-point numbers alone, and no brotli.
 //! - Times differ from one IO to the next by about a response time. DELTA_BINARY_PACKED stores the difference
 //!   in about that number of bits, and no compression makes it smaller.
-//! - Random offsets have some random bits and many zero bits. BYTE_STREAM_SPLIT groups the bytes by their
-//!   position in the number. Then brotli removes the zeros; zstd does it less well.
+//! - Offsets in order differ by the same step, and DELTA_BINARY_PACKED stores nearly nothing. Random ones have zero bits at both ends that
+//!   zstd finds where numbers are whole bytes: PLAIN is 5 to 10 % smaller there. The first row group decides for its file.
 //! - The other columns have few values, or count. Dictionaries, differences and zstd reduce them to nearly
 //!   nothing.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use parquet::basic::{BrotliLevel, Compression, Encoding, ZstdLevel};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
@@ -27,8 +28,6 @@ use crate::checksum::Checksummed;
 use crate::columns::{COLUMNS, Columns, SAMPLES_VERSION, VERSION_KEY};
 use crate::{Sample, SamplesError};
 
-/// Lower levels make offsets larger, and higher levels do not make them smaller.
-const OFFSET_BROTLI_LEVEL: u32 = 4;
 /// Samples of a row group, which a reader unpacks together.
 pub(crate) const ROW_GROUP: usize = 1 << 17;
 
@@ -37,32 +36,67 @@ pub(crate) const ROW_GROUP: usize = 1 << 17;
 pub(crate) struct SegmentFile {
     path: PathBuf,
     part: PathBuf,
-    writer: Option<SerializedFileWriter<Checksummed<BufWriter<File>>>>,
+    content: Content,
+}
+
+type Sink = Checksummed<BufWriter<File>>;
+
+/// What a segment has so far.
+enum Content {
+    /// No row group, which decides the encodings.
+    Nothing(Sink),
+    RowGroups(SerializedFileWriter<Sink>),
+    /// It was lost with an error, or is complete.
+    Gone,
+}
+
+impl Content {
+    /// The writer, which `columns` begin.
+    fn writer(self, columns: &Columns) -> Result<SerializedFileWriter<Sink>, ParquetError> {
+        match self {
+            Content::Nothing(sink) => SerializedFileWriter::new(
+                sink,
+                Arc::clone(&COLUMNS),
+                properties(steps_repeat(&columns.offset_bytes)),
+            ),
+            Content::RowGroups(writer) => Ok(writer),
+            Content::Gone => {
+                Err(ParquetError::General("the segment was lost with an error before".to_owned()))
+            }
+        }
+    }
+}
+
+/// Whether most offsets follow the one before by the step that was made before.
+fn steps_repeat(offsets: &[i64]) -> bool {
+    let repeated = offsets.windows(3).filter(|three| three[2] - three[1] == three[1] - three[0]).count();
+    2 * repeated >= offsets.len()
 }
 
 impl SegmentFile {
     pub fn create(path: &Path) -> Result<SegmentFile, SamplesError> {
         let part = path.with_extension("part");
-        let mut segment = SegmentFile { path: path.to_owned(), part, writer: None };
-        let created = File::create(&segment.part).and_then(|file| {
-            let file = Checksummed::new(BufWriter::with_capacity(1 << 18, file));
-            SerializedFileWriter::new(file, Arc::clone(&COLUMNS), properties()).map_err(into_io)
-        });
-        segment.writer = Some(created.map_err(|source| segment.failed(source))?);
+        let mut segment = SegmentFile { path: path.to_owned(), part, content: Content::Gone };
+        let file = File::create(&segment.part).map_err(|source| segment.failed(source))?;
+        segment.content = Content::Nothing(Checksummed::new(BufWriter::with_capacity(1 << 18, file)));
         Ok(segment)
     }
 
     /// Writes the samples in `columns` in their order.
     pub fn row_group(&mut self, columns: &Columns) -> Result<(), SamplesError> {
-        let Some(writer) = &mut self.writer else { return Ok(()) };
-        let written = writer.next_row_group().and_then(|group| columns.write(group));
+        let written =
+            mem::replace(&mut self.content, Content::Gone).writer(columns).and_then(|mut writer| {
+                columns.write(writer.next_row_group()?)?;
+                self.content = Content::RowGroups(writer);
+                Ok(())
+            });
         written.map_err(|error| self.failed(into_io(error)))
     }
 
     /// Gives the file its name; returns its length and the CRC-32 of its content.
     pub fn finish(mut self) -> Result<(u64, u32), SamplesError> {
-        let Some(mut writer) = self.writer.take() else { return Ok((0, 0)) };
-        let close = || {
+        let close = |content: Content| {
+            let mut writer = content.writer(&Columns::default()).map_err(into_io)?;
             // Bytes that the library still buffers are not in the checksum yet.
             writer.flush()?;
             let checksum = writer.inner().entry(writer.flushed_row_groups());
@@ -73,7 +107,7 @@ impl SegmentFile {
             fs::rename(&self.part, &self.path)?;
             Ok(written)
         };
-        let closed = close();
+        let closed = close(mem::replace(&mut self.content, Content::Gone));
         closed.map_err(|source| self.failed(source))
     }
 
@@ -178,37 +212,40 @@ fn into_io(error: ParquetError) -> io::Error {
     }
 }
 
-fn properties() -> Arc<WriterProperties> {
-    static PROPERTIES: LazyLock<Arc<WriterProperties>> = LazyLock::new(|| {
-        let version = KeyValue::new(VERSION_KEY.to_owned(), SAMPLES_VERSION.to_owned());
-        let brotli = BrotliLevel::try_new(OFFSET_BROTLI_LEVEL).expect("brotli has levels up to 11");
-        let mut builder = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            .set_column_compression(ColumnPath::from("offset_bytes"), Compression::BROTLI(brotli))
-            // Readers use the statistics of this column to skip other runs. For other columns they are not
-            // worth their size.
-            .set_statistics_enabled(EnabledStatistics::None)
-            .set_column_statistics_enabled(ColumnPath::from("run"), EnabledStatistics::Chunk)
-            .set_offset_index_disabled(true)
-            .set_key_value_metadata(Some(vec![version]))
-            .set_data_page_size_limit(1 << 20)
-            .set_created_by(concat!("flashlab ", env!("CARGO_PKG_VERSION")).to_owned());
-        for (name, encoding) in [
-            ("run", Encoding::DELTA_BINARY_PACKED),
-            ("position", Encoding::DELTA_BINARY_PACKED),
-            ("process", Encoding::DELTA_BINARY_PACKED),
-            ("offset_bytes", Encoding::BYTE_STREAM_SPLIT),
-            ("intended_ns", Encoding::DELTA_BINARY_PACKED),
-            ("submission_delay_ns", Encoding::DELTA_BINARY_PACKED),
-            ("response_ns", Encoding::DELTA_BINARY_PACKED),
-            ("errno", Encoding::DELTA_BINARY_PACKED),
-        ] {
-            let column = ColumnPath::from(name);
-            builder = builder
-                .set_column_dictionary_enabled(column.clone(), false)
-                .set_column_encoding(column, encoding);
-        }
-        Arc::new(builder.build())
-    });
-    Arc::clone(&PROPERTIES)
+/// Those of files whose offsets advance in steps that repeat, or of others.
+fn properties(steps_repeat: bool) -> Arc<WriterProperties> {
+    static STEPS: LazyLock<Arc<WriterProperties>> =
+        LazyLock::new(|| with_offsets(Encoding::DELTA_BINARY_PACKED));
+    static OTHERS: LazyLock<Arc<WriterProperties>> = LazyLock::new(|| with_offsets(Encoding::PLAIN));
+    Arc::clone(if steps_repeat { &STEPS } else { &OTHERS })
+}
+
+fn with_offsets(offsets: Encoding) -> Arc<WriterProperties> {
+    let version = KeyValue::new(VERSION_KEY.to_owned(), SAMPLES_VERSION.to_owned());
+    let mut builder = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        // Readers use the statistics of this column to skip other runs. For other columns they are not
+        // worth their size.
+        .set_statistics_enabled(EnabledStatistics::None)
+        .set_column_statistics_enabled(ColumnPath::from("run"), EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
+        .set_key_value_metadata(Some(vec![version]))
+        .set_data_page_size_limit(1 << 20)
+        .set_created_by(concat!("flashlab ", env!("CARGO_PKG_VERSION")).to_owned());
+    for (name, encoding) in [
+        ("run", Encoding::DELTA_BINARY_PACKED),
+        ("position", Encoding::DELTA_BINARY_PACKED),
+        ("process", Encoding::DELTA_BINARY_PACKED),
+        ("offset_bytes", offsets),
+        ("intended_ns", Encoding::DELTA_BINARY_PACKED),
+        ("submission_delay_ns", Encoding::DELTA_BINARY_PACKED),
+        ("response_ns", Encoding::DELTA_BINARY_PACKED),
+        ("errno", Encoding::DELTA_BINARY_PACKED),
+    ] {
+        let column = ColumnPath::from(name);
+        builder = builder
+            .set_column_dictionary_enabled(column.clone(), false)
+            .set_column_encoding(column, encoding);
+    }
+    Arc::new(builder.build())
 }

@@ -1,6 +1,7 @@
 //! The space of samples on disk.
 
 use flashlab_base::{Bytes, Seed};
+use flashlab_samples::Sample;
 
 use crate::synthetic::{folder, random_reads, record};
 
@@ -15,15 +16,30 @@ fn bytes_per_io(space: Bytes, count: u64, seed: Seed) -> f64 {
 }
 
 #[test]
-fn a_random_read_takes_at_most_8_bytes() {
-    for space in [Bytes::gib(1), Bytes::gib(64), Bytes::gib(1024)] {
+fn a_random_read_takes_at_most_9_bytes() {
+    // 12 % more than with BYTE_STREAM_SPLIT and brotli, the smallest that Parquet has, and that many readers refuse (docs/formats.md).
+    for (space, most) in [(Bytes::gib(1), 7.55), (Bytes::gib(64), 8.42), (Bytes::gib(1024), 8.93)] {
         // The IOs of a device in the time of a segment, and in a minute.
         for count in [12_000, 1_000_000] {
             for seed in [Seed(1), Seed(2)] {
                 let each = bytes_per_io(space, count, seed);
                 println!("{count} IOs over {space}, {seed:?}: {each:.3} bytes each");
-                assert!(each <= 8.0, "{each} bytes an IO: {count} over {space}, {seed:?}");
+                assert!(each <= most, "{each} bytes an IO: {count} over {space}, {seed:?}");
             }
         }
     }
+}
+
+#[test]
+fn offsets_in_order_take_next_to_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let bytes = |name: &str, offset: fn(u64) -> u64| {
+        let folder = folder(&directory.path().join(name));
+        let placed = |sample: Sample| Sample { offset: Bytes::kib(4) * offset(sample.position), ..sample };
+        record(&folder, 1, random_reads(Bytes::gib(1), 12_000, Seed(1)).map(placed));
+        folder.segments(1).iter().map(|path| path.metadata().unwrap().len()).sum::<u64>()
+    };
+    let [fixed, in_order, backwards] =
+        [bytes("fixed", |_| 0), bytes("order", |at| at), bytes("back", |at| 100_000 - at)];
+    assert!(in_order.max(backwards) < fixed + 1000, "{fixed} {in_order} {backwards}");
 }
