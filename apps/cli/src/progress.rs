@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use flashlab_analysis::findings::Regime;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_bench::{Progress, Schedule};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -91,6 +92,14 @@ impl Progress for Bar {
                 schedule.pause,
             ),
         });
+        let regimes = [("bursts", Regime::Burst), ("the sustained regime", Regime::Sustained)];
+        let in_each: Vec<String> = regimes
+            .into_iter()
+            .filter_map(|(name, regime)| Some(format!("{} for {name}", schedule.written_in(regime)?)))
+            .collect();
+        if !in_each.is_empty() {
+            self.say(&format!("of these bytes {}", in_each.join(", ")));
+        }
         self.bar.reset();
     }
 

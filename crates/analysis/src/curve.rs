@@ -2,7 +2,7 @@
 //!
 //! Invariant: a curve contains only points that were measured, in ascending order of the parameter.
 
-use crate::findings::{Baseline, MicroBenchmark, Point};
+use crate::findings::{Baseline, MicroBenchmark, Point, Regime};
 use crate::point::mean;
 
 /// Beyond a knee, response times are more than this many times those of the plateau before it.
@@ -28,10 +28,13 @@ pub(crate) fn curve<'a>(
     points
 }
 
-/// The patterns in which `parameter` was varied, in the order of the findings.
+/// The patterns in which `parameter` was varied, in the order of the findings. Bursts are left out: no figure divides one regime by
+/// the other.
 pub(crate) fn patterns<'a>(micro_benchmarks: &'a [MicroBenchmark], parameter: &str) -> Vec<&'a str> {
     let micros = micro_benchmarks.iter().filter(|micro| micro.parameter == parameter);
-    micros.flat_map(|micro| &micro.experiments).map(|experiment| experiment.pattern.as_str()).collect()
+    let experiments = micros.flat_map(|micro| &micro.experiments);
+    let lasting = experiments.filter(|experiment| experiment.regime != Some(Regime::Burst));
+    lasting.map(|experiment| experiment.pattern.as_str()).collect()
 }
 
 /// The baseline of `pattern`, if it was measured.

@@ -29,6 +29,9 @@ pub struct Findings {
     pub baselines: Vec<Baseline>,
     /// The lingering effect of random writes (uFLIP section 4.3).
     pub lingering: Option<Lingering>,
+    /// What writes after an idle time see before what lasts; null if the run measured no baselines of writes.
+    #[serde(default)]
+    pub stages: Option<WriteStages>,
     /// The micro-benchmarks that were run (uFLIP section 3.2), in their order.
     pub micro_benchmarks: Vec<MicroBenchmark>,
     /// How far the measurement was disturbed.
@@ -135,6 +138,71 @@ pub struct Baseline {
     pub run: RunSummary,
 }
 
+/// The stages of long writes after an idle time, and how much of them an idle time brings back.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WriteStages {
+    /// Random and sequential writes of the baseline IOSize.
+    pub patterns: Vec<PatternStages>,
+    /// How much random writes get back after idle times, the shortest first. Empty if there are no stages.
+    pub recovery: Vec<BufferRecovery>,
+}
+
+/// The stages of one baseline pattern of writes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PatternStages {
+    /// `RW` or `SW`.
+    pub pattern: String,
+    /// What comes before the sustained stage, in order; empty if a burst is as fast as what lasts.
+    pub stages: Vec<WriteStage>,
+    /// The bytes of these stages together.
+    pub volatile_bytes: u64,
+    /// Mean response time of the sustained stage.
+    pub sustained_ns_mean: f64,
+    /// Throughput of the sustained stage.
+    pub sustained_bytes_per_s: f64,
+    /// So many bytes show the regime: the sustained rate alternates within them, by design.
+    pub window_bytes: u64,
+    /// The standard deviation of the means of windows, relative to the mean; null if no window is long enough.
+    pub window_scatter: Option<f64>,
+    /// Whether the run was long enough to know the sustained stage.
+    pub is_settled: bool,
+    /// The probability that the answer (these stages, or none) is right.
+    pub confidence: f64,
+    /// One clause with the figures that decided.
+    pub evidence: String,
+    /// Bytes written, and the mean response time up to there from the point before.
+    pub curve: Vec<(u64, f64)>,
+}
+
+/// A stage of writes: a write buffer or an SLC cache that takes them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WriteStage {
+    /// The bytes written in it.
+    pub bytes: u64,
+    /// Its throughput.
+    pub bytes_per_s: f64,
+    /// Its mean response time.
+    pub response_ns_mean: f64,
+}
+
+/// What an idle time brings back.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BufferRecovery {
+    /// The idle time, after the stages were used up.
+    pub idle: Nanos,
+    /// The bytes that were then faster than the sustained stage; 0 if none were.
+    pub bytes: u64,
+    /// Their mean response time; null if there were none.
+    pub response_ns_mean: Option<f64>,
+}
+
+impl WriteStages {
+    /// Of the pattern with this name.
+    pub fn of(&self, pattern: &str) -> Option<&PatternStages> {
+        self.patterns.iter().find(|found| found.pattern == pattern)
+    }
+}
+
 /// Whether random writes made the device steady, and in how many rounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SteadyState {
@@ -234,10 +302,23 @@ pub struct MicroBenchmark {
 /// One pattern over the values of the parameter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentFindings {
-    /// `SR`, `RR`, `SW`, `RW`, or for mixes `SR/RW`.
+    /// `SR`, `RR`, `SW`, `RW`, or for mixes `SR/RW`. `.burst` follows if it was measured in bursts.
     pub pattern: String,
+    /// The regime of its writes; null if the device has one regime, or nothing is written.
+    #[serde(default)]
+    pub regime: Option<Regime>,
     /// In ascending order of the parameter.
     pub points: Vec<Point>,
+}
+
+/// In which regime writes were measured, on a device that buffers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Regime {
+    /// A burst after an idle time, which fits into what the idle time brings back.
+    Burst,
+    /// What lasts.
+    Sustained,
 }
 
 /// All repetitions of one run.
@@ -419,7 +500,7 @@ impl Warning {
     /// The severity of the warning. An unknown kind may change the verdict.
     pub fn severity(&self) -> Severity {
         match self.kind.as_str() {
-            "spread" | "left_out" | "torn_samples" => Severity::SinglePoints,
+            "spread" | "left_out" | "burst_left_out" | "torn_samples" => Severity::SinglePoints,
             _ => Severity::ChangesVerdict,
         }
     }

@@ -95,6 +95,7 @@ mod tests {
             unit: String::new(),
             experiments: vec![ExperimentFindings {
                 pattern: "SW".to_owned(),
+                regime: None,
                 points: vec![point(-1.0, "-1", means.map(run).to_vec())],
             }],
         };

@@ -78,7 +78,7 @@ pub(crate) fn micro(parameter: &str, pattern: &str, points: &[(f64, f64)]) -> Mi
         name: parameter.to_lowercase(),
         parameter: parameter.to_owned(),
         unit: String::new(),
-        experiments: vec![ExperimentFindings { pattern: pattern.to_owned(), points }],
+        experiments: vec![ExperimentFindings { pattern: pattern.to_owned(), regime: None, points }],
     }
 }
 

@@ -7,8 +7,8 @@ mod state;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use flashlab_analysis::findings::{Baseline, RunEnd};
-use flashlab_base::{Bytes, Nanos, Seed};
+use flashlab_analysis::findings::{Baseline, Regime, RunEnd, WriteStages};
+use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::Device;
 use flashlab_engine::{Control, INTERRUPT_CHECK, RunOutcome, StopReason, run};
 use flashlab_plan::{Pattern, Plan, Space};
@@ -16,13 +16,14 @@ use flashlab_plan::{Pattern, Plan, Space};
 use crate::area::{Areas, baseline_area, writes_sequentially};
 use crate::error::BenchError;
 use crate::estimate::DeviceKnowledge;
-use crate::examine::{baselines, lingering_effect};
+use crate::examine::{baselines, lingering_effect, outlasts_startup, stages_of, write_stages};
 use crate::manifest::BenchManifest;
 use crate::media::MediaCounters;
-use crate::observe::{EndingObserver, UntilLong, UntilPrecise};
+use crate::observe::{EndingObserver, UntilLong, UntilPrecise, UntilSustained};
 use crate::plain::plain_schedule;
 use crate::progress::Progress;
 use crate::record::{Purpose, RunRecord};
+use crate::regimes::Regimes;
 use crate::schedule::schedule;
 use crate::settings::{BASELINES, IO_SIZE, Settings};
 use crate::step::{Schedule, Step};
@@ -37,6 +38,15 @@ const FAILURES_ALLOWED: u64 = 10;
 /// If IOs take longer than estimated, a run continues until it has its least number of IOs, but for at most
 /// this many times its time.
 const OVERTIME_FACTOR: u64 = 8;
+
+/// In virtual time writes may take this many times as long until they are settled: 40 min in a full run, in which the slowest cache of the
+/// zoo (nvme-consumer, 2 ms for 32 KiB while it folds) takes the most IOs of a baseline.
+const VIRTUAL_TIMES: u64 = 8;
+
+/// A window of writes is sustained if its mean response time is at least this part of the sustained mean. A window with a
+/// stage in it is faster ([`flashlab_analysis::pattern_stages`]: stages are faster by a factor of 0.8 or less), and one without by its scatter of
+/// up to 0.35.
+const SUSTAINED_LEAST: f64 = 0.7;
 
 /// The most recent activity on the device. It decides about the pause before the next run.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,6 +77,8 @@ pub(crate) struct Conduct<'a> {
     pub progress: &'a dyn Progress,
     pub space: Space,
     areas: Areas,
+    /// The regimes of writes; `None` if there is one, or they are not known yet.
+    regimes: Option<Regimes>,
     /// The pause after a run that wrote.
     pause: Nanos,
     /// The response time of a read that follows writes without a pause, divided by that of a normal read.
@@ -100,6 +112,7 @@ impl<'a> Conduct<'a> {
             progress,
             space,
             areas,
+            regimes: None,
             pause,
             slowdown,
             before,
@@ -112,8 +125,12 @@ impl<'a> Conduct<'a> {
         self.lingering()?;
         for name in BASELINES {
             self.baseline(name)?;
+            if name == "RW" {
+                self.recovery()?;
+            }
         }
         let (baselines, _) = baselines(&*self.store, self.store.records(), self.settings)?;
+        self.regimes = self.known_regimes(&baselines)?;
         let schedule = self.schedule(plans, &baselines);
         self.pause = schedule.pause;
         self.store.note_left_out(self.manifest, &schedule.left_out)?;
@@ -130,10 +147,18 @@ impl<'a> Conduct<'a> {
         self.steps(&schedule, &[])
     }
 
+    /// The regimes of writes; `None` if the start-up phase that runs ignore is enough.
+    fn known_regimes(&self, baselines: &[Baseline]) -> Result<Option<Regimes>, BenchError> {
+        let found = write_stages(&*self.store, self.store.records())?;
+        let found = found.filter(|found| found.of("RW").is_some_and(|rw| outlasts_startup(rw, baselines)));
+        Ok(found.and_then(|found| Regimes::new(&found, self.settings)))
+    }
+
     fn schedule(&self, plans: &[Plan], baselines: &[Baseline]) -> Schedule {
         let known = DeviceKnowledge {
             space: self.space,
             baselines,
+            regimes: self.regimes.as_ref(),
             pause: self.pause,
             slowdown: self.slowdown,
             state_time: self.state_time(),
@@ -194,6 +219,7 @@ impl<'a> Conduct<'a> {
         let lengths = self.settings.lengths();
         let mut pattern = Pattern::baseline(name).expect("a baseline's name");
         pattern.io_count = Some(lengths.baseline_ios_most);
+        let writes = pattern.writes();
         if writes_sequentially(&pattern.first) {
             let size = baseline_area(self.space, lengths);
             let offset = self.area(size, done)?;
@@ -204,9 +230,58 @@ impl<'a> Conduct<'a> {
             return Ok(());
         }
         self.progress.step(&format!("baseline {name}: start-up phase and period"));
-        let until = || UntilLong::new(lengths.baseline_ios, lengths.baseline);
-        self.run(purpose, pattern, Goal::of(until).within(Some(lengths.baseline_longest)))?;
+        let until = || {
+            let long = UntilLong::new(lengths.baseline_ios, lengths.baseline);
+            if writes { long.and_settled(lengths.baseline_longest) } else { long }
+        };
+        let longest = if writes { self.longest_writes() } else { lengths.baseline_longest };
+        self.run(purpose, pattern, Goal::of(until).within(Some(longest)))?;
         Ok(())
+    }
+
+    /// How many bytes of the stages come back after idle times: a lead-in, the idle time, and random writes until they are
+    /// sustained once more.
+    fn recovery(&mut self) -> Result<(), BenchError> {
+        let record = self.store.finished(&Purpose::Baseline { pattern: "RW".to_owned() }).last().cloned();
+        let Some(record) = record else { return Ok(()) };
+        let stages = stages_of(&*self.store, &record, "RW")?;
+        let (baselines, _) = baselines(&*self.store, self.store.records(), self.settings)?;
+        if !outlasts_startup(&stages, &baselines) {
+            return Ok(());
+        }
+        let found = WriteStages { patterns: vec![stages], recovery: Vec::new() };
+        let Some(regimes) = Regimes::new(&found, self.settings) else { return Ok(()) };
+        for idle in recovery_times(self.settings.lengths().recovery, self.pause) {
+            let purpose = Purpose::Recovery { idle_ns: idle.0 };
+            if self.store.has(&purpose) {
+                continue;
+            }
+            self.progress.step(&format!("stages of writes: what comes back after {idle}"));
+            self.until_sustained(Purpose::LeadIn, &regimes)?;
+            self.wait(idle)?;
+            self.until_sustained(purpose, &regimes)?;
+        }
+        Ok(())
+    }
+
+    /// The longest time of writes whose stages are looked for. Virtual time costs little.
+    fn longest_writes(&mut self) -> Nanos {
+        let longest = self.settings.lengths().baseline_longest;
+        if self.device.virtual_time().is_some() { longest * VIRTUAL_TIMES } else { longest }
+    }
+
+    /// Random writes, without a pause before them, until they are as slow as what lasts.
+    fn until_sustained(&mut self, purpose: Purpose, regimes: &Regimes) -> Result<RunRecord, BenchError> {
+        let mut pattern = Pattern::baseline("RW").expect("a baseline's name");
+        let lengths = self.settings.lengths();
+        pattern.io_count = Some(regimes.lead_in_most(self.space.capacity, lengths));
+        let window = regimes.stages.window_bytes / IO_SIZE.0;
+        let further = Prng::new(self.seed_for(&purpose).derive("further", 0)).below(window.max(1));
+        let least = SUSTAINED_LEAST * regimes.stages.sustained_ns_mean;
+        let until = || UntilSustained::new(window, least, further);
+        self.before = PreviousActivity::Nothing;
+        let longest = self.longest_writes();
+        self.run(purpose, pattern, Goal::of(until).within(Some(longest)))
     }
 
     fn steps(&mut self, schedule: &Schedule, baselines: &[Baseline]) -> Result<(), BenchError> {
@@ -218,6 +293,14 @@ impl<'a> Conduct<'a> {
                 continue;
             }
             self.progress.step_of(&step.to_string(), index, schedule.steps.len());
+            let regime_shown = match (step.regime, self.regimes.clone()) {
+                (Some(Regime::Sustained), Some(regimes)) => {
+                    let lead_in = self.until_sustained(Purpose::LeadIn, &regimes)?;
+                    self.before = PreviousActivity::Nothing;
+                    Some(lead_in.ended == Some(RunEnd::PrecisionReached))
+                }
+                _ => None,
+            };
             let pattern = step.placed_at(area);
             let (io_ignore, goal) = (pattern.io_ignore, self.settings.precision_goal);
             let period = period_of(step, baselines);
@@ -226,6 +309,7 @@ impl<'a> Conduct<'a> {
             let goal = Goal {
                 io_ignore_wanted: step.io_ignore_wanted,
                 period_ios: period,
+                regime_shown,
                 ..Goal::of(|| until.clone()).within(step.time_limit.map(|time| time * OVERTIME_FACTOR))
             };
             self.run(purpose, pattern, goal)?;
@@ -303,6 +387,7 @@ impl<'a> Conduct<'a> {
             io_ignore_wanted: goal.io_ignore_wanted,
             period_ios: goal.period_ios,
             ended: ended(outcome.ended, satisfied).filter(|_| loss.is_none()),
+            regime_shown: goal.regime_shown,
             pause_ns: pause.0,
             begin_ns: outcome.begin.0,
             end_ns: outcome.end.0,
@@ -368,16 +453,25 @@ struct Goal<F> {
     time_limit: Option<Nanos>,
     period_ios: u64,
     io_ignore_wanted: u64,
+    regime_shown: Option<bool>,
 }
 
 impl<F> Goal<F> {
     fn of(observer: F) -> Goal<F> {
-        Goal { observer, time_limit: None, period_ios: 1, io_ignore_wanted: 0 }
+        Goal { observer, time_limit: None, period_ios: 1, io_ignore_wanted: 0, regime_shown: None }
     }
 
     fn within(self, time_limit: Option<Nanos>) -> Goal<F> {
         Goal { time_limit, ..self }
     }
+}
+
+/// The idle times after which the stages are looked for: those of the thoroughness, and the pause between runs.
+fn recovery_times(times: &[Nanos], pause: Nanos) -> Vec<Nanos> {
+    let mut all: Vec<Nanos> = times.iter().copied().chain([pause]).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// `None` for a run that did not complete.

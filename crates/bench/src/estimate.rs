@@ -7,16 +7,20 @@
 //! - Reads in a mix with writes are slowed down as in the lingering experiment.
 
 use flashlab_analysis::findings::Baseline;
-use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_base::{Mode, Nanos};
 use flashlab_plan::{Basic, Location, ModeRule, Pattern, Space, Time};
 
 use crate::area::Areas;
+use crate::regimes::Regimes;
+use crate::shares::weighted;
 
 /// What is known about the device when the schedule is made.
 #[derive(Clone)]
 pub(crate) struct DeviceKnowledge<'a> {
     pub space: Space,
     pub baselines: &'a [Baseline],
+    /// The regimes of writes; `None` if there is one.
+    pub regimes: Option<&'a Regimes>,
     /// The pause after a run that wrote.
     pub pause: Nanos,
     /// The response time of a read that follows writes without a pause, divided by that of a normal read.
@@ -34,7 +38,17 @@ impl DeviceKnowledge<'_> {
     pub fn nothing(space: Space, unknown_ns: f64) -> DeviceKnowledge<'static> {
         let areas = Areas::of(space);
         let (pause, state_time) = (Nanos::ZERO, Nanos::ZERO);
-        DeviceKnowledge { space, baselines: &[], pause, slowdown: 1.0, state_time, unknown_ns, areas }
+        let regimes = None;
+        DeviceKnowledge {
+            space,
+            baselines: &[],
+            regimes,
+            pause,
+            slowdown: 1.0,
+            state_time,
+            unknown_ns,
+            areas,
+        }
     }
 
     /// The baselines that a basic pattern may behave like.
@@ -76,29 +90,4 @@ impl DeviceKnowledge<'_> {
         };
         (response * f64::from(pattern.parallel_degree) + pause).max(1.0)
     }
-}
-
-/// Bytes that an average IO of the pattern writes.
-pub(crate) fn bytes_written_each(pattern: &Pattern) -> f64 {
-    weighted(pattern, |basic| match basic.mode {
-        ModeRule::Always(Mode::Read) => 0.0,
-        ModeRule::Always(Mode::Write) => basic.io_size.largest().0 as f64,
-        ModeRule::WriteProbability(p) => p * basic.io_size.largest().0 as f64,
-    })
-}
-
-/// The mean of a figure over the IOs of a pattern.
-pub(crate) fn weighted(pattern: &Pattern, figure: impl Fn(&Basic) -> f64) -> f64 {
-    match &pattern.mix {
-        None => figure(&pattern.first),
-        Some(mix) => {
-            let ratio = f64::from(mix.ratio);
-            (ratio * figure(&pattern.first) + figure(&mix.second)) / (ratio + 1.0)
-        }
-    }
-}
-
-/// The widest slot of the pattern.
-pub(crate) fn widest(pattern: &Pattern) -> Bytes {
-    pattern.basics().map(Basic::slot).max().unwrap_or(Bytes(1))
 }

@@ -6,11 +6,13 @@
 use std::collections::BTreeMap;
 
 use flashlab_analysis::findings::{
-    Baseline, Disturbance, ExperimentFindings, FINDINGS_VERSION, Findings, Lingering, Method, MicroBenchmark,
-    ModeFigures, OverTime, Point, ResponseTrace, RunEnd, RunSummary, SteadyRound, SteadyState, Traces,
+    Baseline, BufferRecovery, Disturbance, ExperimentFindings, FINDINGS_VERSION, Findings, Lingering, Method,
+    MicroBenchmark, ModeFigures, OverTime, PatternStages, Point, Regime, ResponseTrace, RunEnd, RunSummary,
+    SteadyRound, SteadyState, Traces, WriteStages,
 };
 use flashlab_analysis::{
-    Precision, Summary, io_ignore_and_count, lingering, phases, point, steady_state, trace,
+    Precision, Summary, io_ignore_and_count, lingering, pattern_stages, phases, point, returned_bytes,
+    steady_state, trace,
 };
 use flashlab_base::{Bytes, Mode, Nanos, Target};
 use flashlab_plan::Plan;
@@ -19,6 +21,7 @@ use flashlab_samples::Sample;
 use crate::error::BenchError;
 use crate::manifest::BenchManifest;
 use crate::record::{Purpose, RunRecord};
+use crate::regimes::BURST;
 use crate::settings::{BASELINES, IO_SIZE, Settings, State};
 
 /// How many points a trace keeps.
@@ -70,7 +73,11 @@ fn baseline(
     let phases = phases(&responses);
     let (io_ignore, io_count_min) = io_ignore_and_count(&phases, count_min);
     // The figures of the baseline itself also exclude the start-up phase, which was unknown when it ran.
-    let io_ignored = io_ignore.min(responses.len().saturating_sub(1) as u64);
+    // So are the stages that last longer: the baseline is what lasts.
+    let stages = pattern_stages(name, &responses, IO_SIZE.0);
+    let volatile = if record.written_bytes > 0 { stages.volatile_bytes / IO_SIZE.0 } else { 0 };
+    let ignored = if outlasts(&stages, phases.startup_ios) { io_ignore.max(volatile) } else { io_ignore };
+    let io_ignored = ignored.min(responses.len().saturating_sub(1) as u64);
     let counted = RunRecord {
         io_ignore: io_ignored,
         io_ignore_wanted: io_ignored,
@@ -80,6 +87,54 @@ fn baseline(
     let run = summarise(source, &counted, 1)?;
     let trace = trace(name, &responses, Some(&phases), TRACE_POINTS);
     Ok((Baseline { pattern: name.to_owned(), phases, io_ignore, io_count_min, run }, trace))
+}
+
+/// The stages of a baseline of writes.
+pub(crate) fn stages_of(
+    source: &dyn Source,
+    record: &RunRecord,
+    name: &str,
+) -> Result<PatternStages, BenchError> {
+    Ok(pattern_stages(name, &responses(source, record)?, IO_SIZE.0))
+}
+
+/// Whether the stages are longer than the start-up phase that runs ignore (uFLIP section 4.2). A device for which that phase is enough
+/// has one regime.
+pub(crate) fn outlasts_startup(stages: &PatternStages, baselines: &[Baseline]) -> bool {
+    let baseline = baselines.iter().find(|baseline| baseline.pattern == stages.pattern);
+    outlasts(stages, baseline.map_or(0, |baseline| baseline.phases.startup_ios))
+}
+
+fn outlasts(stages: &PatternStages, startup_ios: u64) -> bool {
+    let ignored = IO_SIZE.0 * startup_ios;
+    // The start-up phase is known to within a few per cent (IOIgnore is 2 % more).
+    stages.volatile_bytes as f64 > 1.1 * ignored as f64
+}
+
+/// The stages of the baselines of writes, and what came back after idle times; `None` if no such baseline was run.
+pub(crate) fn write_stages(
+    source: &dyn Source,
+    records: &[RunRecord],
+) -> Result<Option<WriteStages>, BenchError> {
+    let mut found = WriteStages::default();
+    for record in records.iter().filter(|record| record.ended.is_some()) {
+        match &record.purpose {
+            Purpose::Baseline { pattern } if record.written_bytes > 0 => {
+                found.patterns.push(stages_of(source, record, pattern)?);
+            }
+            Purpose::Recovery { idle_ns } => {
+                let Some(sustained) = found.of("RW").map(|stages| stages.sustained_ns_mean) else { continue };
+                let returned = returned_bytes(&responses(source, record)?, IO_SIZE.0, sustained);
+                found.recovery.push(BufferRecovery {
+                    idle: Nanos(*idle_ns),
+                    bytes: returned.map_or(0, |(bytes, _)| bytes),
+                    response_ns_mean: returned.map(|(_, mean)| mean),
+                });
+            }
+            _ => {}
+        }
+    }
+    Ok((!found.patterns.is_empty()).then_some(found))
 }
 
 /// The lingering experiment, from its three runs; `None` if it was not completed.
@@ -266,6 +321,7 @@ pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Fin
         traces.push(trace);
         found
     });
+    let stages = write_stages(source, records)?;
     let mut micro_benchmarks = Vec::new();
     for plan in *plans {
         micro_benchmarks.extend(micro_benchmarks_of(source, plan, records)?);
@@ -278,6 +334,7 @@ pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Fin
     let mut warnings = crate::warnings::of_preparation(manifest, records, torn, unfinished.as_deref());
     warnings.extend(crate::warnings::of_runs(records));
     warnings.extend(flashlab_analysis::spread_warnings(&micro_benchmarks, is_simulated));
+    warnings.extend(crate::warnings::of_stages(stages.as_ref()));
     let pause = pause_kept(records);
     warnings.extend(crate::warnings::of_pause(lingering.as_ref(), pause));
     let findings = Findings {
@@ -289,6 +346,7 @@ pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Fin
         method: method(context, pause, steady(source, context)?),
         baselines,
         lingering,
+        stages,
         micro_benchmarks,
         disturbance,
         hints,
@@ -320,25 +378,42 @@ fn micro_benchmarks_of(
 ) -> Result<Vec<MicroBenchmark>, BenchError> {
     let mut found: Vec<MicroBenchmark> = Vec::new();
     for experiment in &plan.experiments {
-        let points = points(source, &plan.name, &experiment.name, records)?;
-        if points.is_empty() {
-            continue;
-        }
         let varied = experiment.vary.as_ref().map(|vary| vary.parameter);
         let parameter = varied.map_or("", |parameter| parameter.name()).to_owned();
         let unit = varied.map_or("", |parameter| parameter.unit()).to_owned();
-        let experiment = ExperimentFindings { pattern: experiment.name.clone(), points };
-        match found.iter_mut().find(|micro| micro.parameter == parameter) {
-            Some(micro) => micro.experiments.push(experiment),
-            None => found.push(MicroBenchmark {
-                name: plan.name.clone(),
-                parameter,
-                unit,
-                experiments: vec![experiment],
-            }),
+        for pattern in [experiment.name.clone(), format!("{}{BURST}", experiment.name)] {
+            let points = points(source, &plan.name, &pattern, records)?;
+            if points.is_empty() {
+                continue;
+            }
+            let regime = regime(&plan.name, &pattern, records);
+            let experiment = ExperimentFindings { pattern, regime, points };
+            match found.iter_mut().find(|micro| micro.parameter == parameter) {
+                Some(micro) => micro.experiments.push(experiment),
+                None => found.push(MicroBenchmark {
+                    name: plan.name.clone(),
+                    parameter: parameter.clone(),
+                    unit: unit.clone(),
+                    experiments: vec![experiment],
+                }),
+            }
         }
     }
     Ok(found)
+}
+
+/// The regime of an experiment's runs.
+fn regime(of_plan: &str, of_experiment: &str, records: &[RunRecord]) -> Option<Regime> {
+    if of_experiment.ends_with(BURST) {
+        return Some(Regime::Burst);
+    }
+    let is_sustained = |record: &RunRecord| match &record.purpose {
+        Purpose::Point { plan, experiment, .. } => {
+            plan == of_plan && experiment == of_experiment && record.regime_shown.is_some()
+        }
+        _ => false,
+    };
+    records.iter().any(is_sustained).then_some(Regime::Sustained)
 }
 
 fn points(
@@ -350,7 +425,8 @@ fn points(
     let mut groups: Vec<(f64, String, Vec<RunSummary>)> = Vec::new();
     for record in records {
         let Purpose::Point { plan, experiment, value, label, repetition } = &record.purpose else { continue };
-        if plan != of_plan || experiment != of_experiment || record.ended.is_none() {
+        let is_undecided = record.regime_shown == Some(false);
+        if plan != of_plan || experiment != of_experiment || record.ended.is_none() || is_undecided {
             continue;
         }
         let run = summarise(source, record, *repetition)?;

@@ -8,12 +8,15 @@
 //!
 //! If the least number of measured IOs needs more, it wins over both bounds. The start-up phase does not.
 
+use flashlab_analysis::findings::Regime;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Basic, ExperimentValue, Location, Pattern, Plan, Space, Time};
 
 use crate::area::writes_sequentially;
-use crate::estimate::{DeviceKnowledge, bytes_written_each, weighted, widest};
+use crate::estimate::DeviceKnowledge;
+use crate::regimes::Regimes;
 use crate::settings::{Lengths, Settings, Thoroughness};
+use crate::shares::{bytes_written_each, weighted, widest};
 use crate::step::Step;
 
 /// How many IOs of a mix's second pattern a run measures at least.
@@ -29,10 +32,13 @@ pub(crate) struct Allowance {
 }
 
 /// A run before its time is decided.
+#[derive(Clone)]
 pub(crate) struct Run {
     plan: String,
     experiment: String,
     value: ExperimentValue,
+    /// The regime of its writes; `None` if the device has one regime.
+    pub regime: Option<Regime>,
     /// The pattern of the run. Its IOIgnore is the device's start-up phase.
     pub pattern: Pattern,
     io_count_min: u64,
@@ -42,6 +48,8 @@ pub(crate) struct Run {
     most: u64,
     /// Estimated time of one IO of a process, its pause included.
     per_io_ns: f64,
+    /// The time and the bytes of the lead-in before it, usually.
+    lead_in: (Nanos, Bytes),
     lengths: Lengths,
     space: Space,
 }
@@ -71,7 +79,49 @@ impl Run {
         let most = most_ios(&pattern, lengths, known.space).max(least);
         let per_io_ns = known.per_io_ns(&pattern);
         let (plan, experiment, space) = (plan.name.clone(), experiment.to_owned(), known.space);
-        Run { plan, experiment, value, pattern, io_count_min, least, most, per_io_ns, lengths, space }
+        Run {
+            plan,
+            experiment,
+            value,
+            regime: None,
+            pattern,
+            io_count_min,
+            least,
+            most,
+            per_io_ns,
+            lead_in: (Nanos::ZERO, Bytes::ZERO),
+            lengths,
+            space,
+        }
+    }
+
+    /// The run in the sustained regime: it ignores what the lead-in left in the buffer, and measures whole windows.
+    pub fn sustained(mut self, regimes: &Regimes) -> Run {
+        let measured = regimes.measured_ios(&self.pattern, self.per_io_ns).max(self.least);
+        let ignored = regimes.ignored_ios(self.per_io_ns);
+        self.least = measured.min(self.most.saturating_sub(ignored)).max(self.least);
+        self.io_count_min = self.io_count_min.max(measured);
+        self.pattern.io_ignore = self.pattern.io_ignore.max(ignored);
+        self.regime = Some(Regime::Sustained);
+        self.lead_in = regimes.lead_in();
+        self
+    }
+
+    /// The run as a burst of at most `ios` IOs of each process, after a pause.
+    pub fn burst(mut self, ios: u64) -> Run {
+        self.pattern.io_ignore = 0;
+        self.most = self.most.min(ios);
+        self.least = self.least.min(self.most);
+        self.io_count_min = self.io_count_min.min(self.most);
+        self.regime = Some(Regime::Burst);
+        self
+    }
+
+    /// The most bytes of the area that it needs in any regime; `None` for a run without sequential writes.
+    pub fn area_bound(&self) -> Option<Bytes> {
+        let share = Bytes(self.space.capacity.0 / self.lengths.written_divisor);
+        let own = area(&self.pattern, self.most, self.least, self.lengths, self.space)?;
+        Some(own.max(share).min(self.space.capacity))
     }
 
     /// What its start-up phase takes.
@@ -112,12 +162,13 @@ impl Run {
             experiment: self.experiment.clone(),
             value: self.value.clone(),
             repetition: 1,
+            regime: self.regime,
             io_count_min: self.io_count_min,
             io_count_least: self.least,
             io_ignore_wanted: self.pattern.io_ignore,
             time_limit: Some(time_limit),
-            time: time_limit,
-            written: Bytes((written * f64::from(pattern.parallel_degree)) as u64),
+            time: time_limit.saturating_add(self.lead_in.0),
+            written: Bytes((written * f64::from(pattern.parallel_degree)) as u64) + self.lead_in.1,
             area,
             pattern,
         }

@@ -6,8 +6,8 @@
 
 use std::ops::ControlFlow;
 
-use flashlab_analysis::Precision;
 use flashlab_analysis::findings::RunEnd;
+use flashlab_analysis::{Precision, pattern_stages};
 use flashlab_base::Nanos;
 use flashlab_engine::Observer;
 use flashlab_samples::Sample;
@@ -69,16 +69,45 @@ impl EndingObserver for UntilPrecise {
     }
 }
 
-/// Ends a run that has lasted long enough and has enough IOs.
+/// Ends a run that has lasted long enough and has enough IOs. Writes go on until what lasts after their stages is known.
 pub(crate) struct UntilLong {
-    pub ios: u64,
-    pub time: Nanos,
-    pub begin: Option<Nanos>,
+    ios: u64,
+    time: Nanos,
+    begin: Option<Nanos>,
+    stages: Option<Settling>,
+}
+
+/// Whether the sustained stage is known. It is looked for at counts that grow by a quarter each time.
+struct Settling {
+    responses: Vec<u64>,
+    /// The number of IOs at which it is looked for next.
+    next: u64,
+    /// After this time the run ends as well, unless no window of it shows the regime.
+    longest: Nanos,
+    is_over: bool,
 }
 
 impl UntilLong {
     pub fn new(ios: u64, time: Nanos) -> UntilLong {
-        UntilLong { ios, time, begin: None }
+        UntilLong { ios, time, begin: None, stages: None }
+    }
+
+    /// Goes on until the sustained stage is settled.
+    pub fn and_settled(self, longest: Nanos) -> UntilLong {
+        let stages = Settling { responses: Vec::new(), next: self.ios, longest, is_over: false };
+        UntilLong { stages: Some(stages), ..self }
+    }
+}
+
+impl Settling {
+    fn is_settled(&mut self, ios: u64, elapsed: Nanos) -> bool {
+        let was_over = std::mem::replace(&mut self.is_over, elapsed >= self.longest);
+        if ios < self.next && was_over == self.is_over {
+            return false;
+        }
+        self.next = ios + ios / 4;
+        let found = pattern_stages("", &self.responses, 1);
+        found.is_settled || (self.is_over && found.window_scatter.is_some())
     }
 }
 
@@ -86,8 +115,75 @@ impl Observer for UntilLong {
     #[inline]
     fn observe(&mut self, sample: &Sample) -> ControlFlow<()> {
         let begin = *self.begin.get_or_insert(sample.submitted);
-        let enough = sample.position + 1 >= self.ios && sample.completed.since(begin) >= self.time;
-        if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        let (ios, elapsed) = (sample.position + 1, sample.completed.since(begin));
+        let is_long = ios >= self.ios && elapsed >= self.time;
+        let is_enough = match &mut self.stages {
+            None => is_long,
+            Some(stages) => {
+                if sample.errno == 0 {
+                    stages.responses.push(sample.response().0);
+                }
+                (is_long || elapsed >= stages.longest) && stages.is_settled(ios, elapsed)
+            }
+        };
+        if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// Ends a run of writes when a window of them takes as long as the sustained stage: the regime is the sustained one. Such a window
+/// ends in a stall. So the run goes on for some IOs, at random, and what follows begins anywhere in a cycle.
+pub(crate) struct UntilSustained {
+    /// The response times of the window, by position modulo its length.
+    window: Vec<u64>,
+    sum: u64,
+    seen: u64,
+    /// The least time of a sustained window.
+    least_ns: u64,
+    /// The IOs to go on for, from the sustained window on.
+    further: u64,
+    is_sustained: bool,
+}
+
+impl UntilSustained {
+    pub fn new(window_ios: u64, least_mean_ns: f64, further: u64) -> UntilSustained {
+        let ios = window_ios.max(1);
+        let least_ns = (least_mean_ns * ios as f64) as u64;
+        UntilSustained {
+            window: vec![0; ios as usize],
+            sum: 0,
+            seen: 0,
+            least_ns,
+            further,
+            is_sustained: false,
+        }
+    }
+}
+
+impl Observer for UntilSustained {
+    #[inline]
+    fn observe(&mut self, sample: &Sample) -> ControlFlow<()> {
+        if self.is_sustained {
+            self.further = self.further.saturating_sub(1);
+        } else {
+            let place = (self.seen % self.window.len() as u64) as usize;
+            let response = sample.response().0;
+            self.sum = self.sum - self.window[place] + response;
+            self.window[place] = response;
+            self.seen += 1;
+            let is_full = self.seen >= self.window.len() as u64;
+            self.is_sustained = is_full && self.sum >= self.least_ns;
+        }
+        if self.is_sustained && self.further == 0 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}
+
+impl EndingObserver for UntilSustained {
+    fn end(&self) -> RunEnd {
+        if self.is_sustained { RunEnd::PrecisionReached } else { RunEnd::CountReached }
     }
 }
 

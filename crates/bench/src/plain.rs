@@ -3,8 +3,9 @@
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Experiment, ExperimentValue, Pattern, Plan, Space};
 
-use crate::estimate::{DeviceKnowledge, bytes_written_each};
+use crate::estimate::DeviceKnowledge;
 use crate::settings::Settings;
+use crate::shares::bytes_written_each;
 use crate::step::{Schedule, Step, left_out_warning};
 
 /// How long a run without IOCount and duration may take.
@@ -54,6 +55,7 @@ fn plain_step(
         experiment: experiment.name.clone(),
         value,
         repetition,
+        regime: None,
         area: None,
         // A pattern with an IOCount or a duration runs to its end.
         io_count_min: if has_end { u64::MAX } else { 256 },

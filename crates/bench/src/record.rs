@@ -27,6 +27,13 @@ pub enum Purpose {
         /// `SR`, `RR`, `SW` or `RW`.
         pattern: String,
     },
+    /// Random writes until the device is in its sustained regime. They are in no figure.
+    LeadIn,
+    /// Random writes after an idle time that followed a lead-in: how much of the stages came back.
+    Recovery {
+        /// The idle time before the run.
+        idle_ns: u64,
+    },
     /// Sequential reads before the random writes (section 4.3).
     LingeringBefore,
     /// The random writes.
@@ -88,6 +95,9 @@ pub struct RunRecord {
     pub period_ios: u64,
     /// Why it ended. Null if it was interrupted or the device failed; the run then does not count.
     pub ended: Option<RunEnd>,
+    /// Whether the lead-in before a sustained run ended in the sustained regime; null for other runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regime_shown: Option<bool>,
     /// The pause before the run.
     pub pause_ns: u64,
     /// The device's time at the begin.

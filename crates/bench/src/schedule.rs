@@ -5,7 +5,9 @@
 //!    pause.
 //! 2. Runs that keep the state follow. Repetitions come one after the other. So a drift of the device shows
 //!    as spread between repetitions, not as a difference between values.
-//! 3. Runs with sequential writes come last, in groups. Each gets an [area](crate::area) of its own, and the
+//! 3. If the device has two regimes, each run that writes is done twice: as a burst after the pause, and sustained after a lead-in.
+//!    Sustained runs follow each other without pauses, in random order.
+//! 4. Runs with sequential writes come last, in groups. Each gets an [area](crate::area) of its own, and the
 //!    state is enforced again when the target is used up.
 //!
 //! # Invariants
@@ -14,14 +16,15 @@
 //! - The same plans, settings and knowledge give the same schedule. So a resumed run has its original
 //!   schedule.
 
-use flashlab_analysis::findings::Warning;
-use flashlab_base::{Bytes, Nanos};
+use flashlab_analysis::findings::{Regime, Warning};
+use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_plan::{Plan, Space};
 
 use crate::area::{Areas, baseline_area, state_size};
 use crate::estimate::DeviceKnowledge;
 use crate::length::{Allowance, Run};
 use crate::plain::plain_schedule;
+use crate::regimes::lead_in_bound;
 use crate::settings::{CAPACITIES_MOST, IO_SIZE, ROUNDS_PER_CAPACITY, Settings, State};
 use crate::step::{Schedule, Step, left_out_warning};
 
@@ -53,13 +56,22 @@ pub fn most_written(plans: &[Plan], settings: &Settings, block: Bytes) -> Option
     let known = DeviceKnowledge { areas, ..DeviceKnowledge::nothing(space, 1.0) };
     let (runs, _) = runs(plans, settings, &known);
     let endless = Allowance { run: Nanos(u64::MAX / 4), startup: Nanos::ZERO };
-    let once = runs.iter().map(|run| run.most_written().0).fold(0, u64::saturating_add);
-    let resets = count_resets(&in_order(&runs, settings, endless), settings, &known);
+    // Each run that writes in both regimes, with the lead-in before the sustained one.
+    let lead_in = lead_in_bound(space.capacity, lengths);
+    let both = |run: &Run| match run.pattern.writes() {
+        true => run.most_written().0.saturating_mul(2).saturating_add(lead_in.0),
+        false => 0,
+    };
+    let once = runs.iter().map(both).fold(0, u64::saturating_add);
+    let resets = count_resets(&in_order(&runs, settings, endless), settings, &known)
+        .max(resets_bound(&runs, settings, &known));
     let again = state_size(space).0.saturating_mul(u64::from(resets));
     let written = Bytes(once.saturating_mul(u64::from(settings.repetitions)).saturating_add(again));
     // The writes of the lingering experiment, and the baseline of random writes.
     let random = IO_SIZE * lengths.baseline_ios_most * 2;
-    let parts = [state, baseline, random, written];
+    // A lead-in and what follows each idle time.
+    let recovery = lead_in * 2 * (lengths.recovery.len() as u64 + 1);
+    let parts = [state, baseline, random, recovery, written];
     Some(Bytes(parts.iter().map(|bytes| bytes.0).fold(0, u64::saturating_add)))
 }
 
@@ -95,11 +107,19 @@ pub fn expected_written(plans: &[Plan], settings: &Settings, block: Bytes) -> By
 /// The time of an IO of 32 KiB on a typical device of today, in ns: 160 MB/s, one IO at a time.
 const USUAL_NS: u64 = 200_000;
 
+/// How often the state is enforced again at most, in two regimes with the largest areas.
+fn resets_bound(runs: &[Run], settings: &Settings, known: &DeviceKnowledge<'_>) -> u32 {
+    let areas: Vec<Bytes> = runs.iter().filter_map(Run::area_bound).collect();
+    let all = (0..settings.repetitions * 2).flat_map(|_| areas.iter().copied());
+    count_area_resets(all, settings, known)
+}
+
 /// Makes the schedule for these plans.
 pub(crate) fn schedule(plans: &[Plan], settings: &Settings, known: &DeviceKnowledge<'_>) -> Schedule {
-    let (runs, left_out) = runs(plans, settings, known);
+    let (runs, mut left_out) = runs(plans, settings, known);
     let pause = affordable_pause(&runs, settings, known);
     let known = &DeviceKnowledge { pause, ..known.clone() };
+    let runs = in_regimes(runs, settings, known, &mut left_out);
     let steps = in_order(&runs, settings, allowance(&runs, settings, known));
     let resets = count_resets(&steps, settings, known);
     let time = total_time(&steps, settings, known);
@@ -124,6 +144,62 @@ fn runs(plans: &[Plan], settings: &Settings, known: &DeviceKnowledge<'_>) -> (Ve
     (runs, left_out)
 }
 
+/// Each run that writes in both regimes, if the device has two.
+fn in_regimes(
+    runs: Vec<Run>,
+    settings: &Settings,
+    known: &DeviceKnowledge<'_>,
+    left_out: &mut Vec<Warning>,
+) -> Vec<Run> {
+    let Some(regimes) = known.regimes else { return runs };
+    let sustained: Vec<Run> =
+        runs.iter().filter(|run| run.pattern.writes()).map(|run| run.clone().sustained(regimes)).collect();
+    let shortest = Allowance { run: settings.lengths().run[0], startup: Nanos(u64::MAX / 4) };
+    let time = total_time(&in_order(&sustained, settings, shortest), settings, known);
+    let bytes: u64 = in_order(&sustained, settings, shortest).iter().map(|step| step.written.0).sum();
+    let budget = settings.budget.map(|budget| Nanos((budget.0 as f64 * SUSTAINED_SHARE) as u64));
+    let is_affordable = budget.is_none_or(|budget| time <= budget);
+    if !is_affordable {
+        left_out.push(Warning {
+            kind: "sustained_left_out".to_owned(),
+            run: None,
+            message: format!(
+                "the sustained regime of the micro-benchmarks was not measured: it needs about {time} and {}, and this run may                  take {} for it; their writes are bursts (--full measures both)",
+                Bytes(bytes),
+                budget.unwrap_or_default()
+            ),
+        });
+    }
+    let mut short = 0;
+    let mut all: Vec<Run> = Vec::new();
+    for run in runs {
+        if !run.pattern.writes() {
+            all.push(run);
+        } else if let Some(ios) = regimes.burst_ios(&run.pattern, known.pause) {
+            all.push(run.burst(ios));
+        } else {
+            short += 1;
+        }
+    }
+    if short > 0 {
+        left_out.push(Warning {
+            kind: "burst_left_out".to_owned(),
+            run: None,
+            message: format!(
+                "{short} values were not measured in bursts: the pause of {} brings back too little of the device's buffers",
+                known.pause
+            ),
+        });
+    }
+    if is_affordable {
+        all.extend(sustained);
+    }
+    all
+}
+
+/// The part of a quick run's budget that the sustained regime may take: bursts and reads need the other half.
+const SUSTAINED_SHARE: f64 = 0.5;
+
 /// If the pauses would use up the budget, they get this share of it.
 const PAUSES_SHARE: f64 = 0.25;
 
@@ -137,7 +213,11 @@ fn affordable_pause(runs: &[Run], settings: &Settings, known: &DeviceKnowledge<'
 
 /// The time of everything: the runs, a pause after each, and the resets, as far as it can be estimated.
 fn total_time(steps: &[Step], settings: &Settings, known: &DeviceKnowledge<'_>) -> Nanos {
-    let pause = |step: &Step| if step.pattern.writes() { known.pause } else { settings.pause(None) };
+    let pause = |step: &Step| match step.regime {
+        Some(Regime::Sustained) => Nanos::ZERO,
+        _ if step.pattern.writes() => known.pause,
+        _ => settings.pause(None),
+    };
     let each = |sum: Nanos, step: &Step| sum.saturating_add(step.time).saturating_add(pause(step));
     let reset = known.state_time.saturating_add(settings.lengths().settle.max(known.pause));
     let resets = reset.0.saturating_mul(u64::from(count_resets(steps, settings, known)));
@@ -180,22 +260,48 @@ fn in_order(runs: &[Run], settings: &Settings, allowance: Allowance) -> Vec<Step
     let (delayed, free): (Vec<Step>, Vec<Step>) = all.partition(|step| step.area.is_some());
     let (writing, reading): (Vec<Step>, Vec<Step>) = free.into_iter().partition(|step| step.pattern.writes());
     let repeated = |steps: Vec<Step>| {
-        (1..=settings.repetitions).flat_map(move |repetition| {
-            steps.clone().into_iter().map(move |step| Step { repetition, ..step })
-        })
+        let (lasting, others): (Vec<Step>, Vec<Step>) =
+            steps.into_iter().partition(|step| step.regime == Some(Regime::Sustained));
+        let of = |steps: Vec<Step>| {
+            (1..=settings.repetitions).flat_map(move |repetition| {
+                let mut steps = steps.clone();
+                // Only sustained runs are in random order: the others are as in the paper.
+                if steps.first().is_some_and(|step| step.regime == Some(Regime::Sustained)) {
+                    shuffle(&mut steps, settings.seed.derive("sustained", u64::from(repetition)));
+                }
+                steps.into_iter().map(move |step| Step { repetition, ..step })
+            })
+        };
+        of(others).chain(of(lasting))
     };
     repeated(reading).chain(repeated(writing)).chain(repeated(delayed)).collect()
+}
+
+/// In random order (Fisher and Yates).
+fn shuffle(steps: &mut [Step], seed: Seed) {
+    let mut prng = Prng::new(seed);
+    for last in (1..steps.len()).rev() {
+        steps.swap(last, prng.below(last as u64 + 1) as usize);
+    }
 }
 
 /// How often the state will be enforced again because the target is used up. The baseline has already taken
 /// its area.
 fn count_resets(steps: &[Step], settings: &Settings, known: &DeviceKnowledge<'_>) -> u32 {
+    count_area_resets(steps.iter().filter_map(|step| step.area), settings, known)
+}
+
+fn count_area_resets(
+    sizes: impl Iterator<Item = Bytes>,
+    settings: &Settings,
+    known: &DeviceKnowledge<'_>,
+) -> u32 {
     if settings.state == State::None {
         return 0;
     }
     let mut areas = known.areas.clone();
     let mut resets = 0;
-    for size in steps.iter().filter_map(|step| step.area) {
+    for size in sizes {
         if areas.take(size).is_none() {
             resets += 1;
             areas.reset();
@@ -207,12 +313,14 @@ fn count_resets(steps: &[Step], settings: &Settings, known: &DeviceKnowledge<'_>
 
 #[cfg(test)]
 mod tests {
-    use flashlab_analysis::findings::{Baseline, Distribution, Phases, RunEnd, RunSummary};
-    use flashlab_base::{Prng, Seed};
-
     use super::*;
-    use crate::estimate::bytes_written_each;
+    use crate::regimes::Regimes;
     use crate::settings::Thoroughness;
+    use crate::shares::bytes_written_each;
+    use flashlab_analysis::findings::{
+        Baseline, BufferRecovery, Distribution, PatternStages, Phases, RunEnd, RunSummary, WriteStage,
+        WriteStages,
+    };
 
     /// A baseline with a random start-up phase, period and mean.
     fn any_baseline(name: &str, most: u64, prng: &mut Prng) -> Baseline {
@@ -244,6 +352,23 @@ mod tests {
         Baseline { pattern: name.to_owned(), phases, io_ignore, io_count_min: 256 + prng.below(5000), run }
     }
 
+    /// Regimes of a random device.
+    fn any_regimes(settings: &Settings, prng: &mut Prng) -> Regimes {
+        let mut size = || 1 << (18 + prng.below(16));
+        let stage = WriteStage { bytes: size(), bytes_per_s: 1e9, response_ns_mean: 3e4 };
+        let stages = PatternStages {
+            pattern: "RW".to_owned(),
+            volatile_bytes: stage.bytes,
+            stages: vec![stage],
+            window_bytes: size(),
+            sustained_ns_mean: 1e6,
+            window_scatter: Some(0.3),
+            ..PatternStages::default()
+        };
+        let recovery = vec![BufferRecovery { idle: Nanos(1), bytes: size(), response_ns_mean: None }];
+        Regimes::new(&WriteStages { patterns: vec![stages], recovery }, settings).unwrap()
+    }
+
     #[test]
     fn no_device_makes_a_run_write_more_than_was_announced() {
         let plans: Vec<Plan> = Plan::MICRO_BENCHMARKS.map(crate::manifest::builtin).to_vec();
@@ -258,8 +383,10 @@ mod tests {
             let mut areas = Areas::of(space);
             areas.take(baseline_area(space, lengths));
             let state_time = Nanos::from_secs(prng.below(20));
+            let regimes = (prng.unit() < 0.5).then(|| any_regimes(&settings, &mut prng));
             let known = DeviceKnowledge {
                 baselines: &baselines,
+                regimes: regimes.as_ref(),
                 state_time,
                 areas,
                 ..DeviceKnowledge::nothing(space, 1e6)
@@ -271,6 +398,10 @@ mod tests {
                 (bytes_written_each(&step.pattern) * ios as f64) as u64
             };
             let runs = schedule.steps.iter().map(each).sum::<u64>();
+            let lead_ins =
+                schedule.steps.iter().filter(|step| step.regime == Some(Regime::Sustained)).count();
+            let lead_in = regimes.as_ref().map_or(0, |regimes| regimes.lead_in_most(target_size, lengths));
+            let runs = runs + IO_SIZE.0 * lead_in * lead_ins as u64;
             let resets = target_size.0 * u64::from(schedule.resets);
             let most =
                 most_written(&plans, &settings, Bytes(512)).expect("the methodology bounds what it writes");

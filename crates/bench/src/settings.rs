@@ -177,6 +177,8 @@ pub(crate) struct Lengths {
     pub baseline_ios_most: u64,
     /// The times of the lingering experiment: sequential reads, random writes, sequential reads.
     pub lingering: [Nanos; 3],
+    /// The idle times after which the stages of writes are looked for, next to the pause between runs.
+    pub recovery: &'static [Nanos],
     /// The shortest and the longest run of a micro-benchmark, if the budget decides.
     pub run: [Nanos; 2],
     /// The smallest IOCount with which a run may end early.
@@ -204,6 +206,7 @@ impl Lengths {
         baseline_longest: Nanos::from_secs(10),
         baseline_ios_most: 32_768,
         lingering: [Nanos::from_millis(400), Nanos::from_millis(800), Nanos::from_millis(2000)],
+        recovery: &[Nanos::from_millis(100), Nanos::from_secs(1)],
         run: [Nanos::from_millis(10), Nanos::from_millis(500)],
         io_count_min: 256,
         run_ios: 24,
@@ -221,6 +224,7 @@ impl Lengths {
         baseline_longest: Nanos::from_secs(300),
         baseline_ios_most: 524_288,
         lingering: [Nanos::from_secs(2), Nanos::from_secs(5), Nanos::from_secs(10)],
+        recovery: &[Nanos::from_millis(100), Nanos::from_secs(1), Nanos::from_secs(10)],
         run: [Nanos::from_secs(2), Nanos::from_secs(2)],
         io_count_min: 1024,
         run_ios: 512,

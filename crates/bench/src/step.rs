@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use flashlab_analysis::findings::Warning;
+use flashlab_analysis::findings::{Regime, Warning};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Experiment, ExperimentValue, Pattern, Plan, PlanError};
 
 use crate::area::writes_sequentially;
 use crate::record::Purpose;
+use crate::regimes::BURST;
 
 /// One scheduled run of a micro-benchmark.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +23,8 @@ pub struct Step {
     pub repetition: u32,
     /// What is run.
     pub pattern: Pattern,
+    /// The regime of its writes; `None` if the device has one regime.
+    pub regime: Option<Regime>,
     /// The size of the area that it needs; `None` if it uses the whole target.
     pub area: Option<Bytes>,
     /// The IOIgnore that the device's start-up phase requires. The pattern's own is smaller if time or space
@@ -56,12 +59,24 @@ pub struct Schedule {
     pub left_out: Vec<Warning>,
 }
 
+impl Schedule {
+    /// The bytes written in a regime, lead-ins included, as far as they can be estimated; `None` if nothing is measured in it.
+    pub fn written_in(&self, regime: Regime) -> Option<Bytes> {
+        let steps = || self.steps.iter().filter(|step| step.regime == Some(regime));
+        steps().next()?;
+        Some(Bytes(steps().map(|step| step.written.0).fold(0, u64::saturating_add)))
+    }
+}
+
 impl Step {
     /// The purpose of the run, for its record.
     pub(crate) fn purpose(&self) -> Purpose {
         Purpose::Point {
             plan: self.plan.clone(),
-            experiment: self.experiment.clone(),
+            experiment: match self.regime {
+                Some(Regime::Burst) => format!("{}{BURST}", self.experiment),
+                _ => self.experiment.clone(),
+            },
             value: self.value.number,
             label: self.value.label.clone(),
             repetition: self.repetition,
@@ -84,8 +99,13 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Step { plan, experiment, value, repetition, .. } = self;
         match value.label.as_str() {
-            "" => write!(f, "{plan} {experiment} #{repetition}"),
-            label => write!(f, "{plan} {experiment} {label} #{repetition}"),
+            "" => write!(f, "{plan} {experiment} #{repetition}")?,
+            label => write!(f, "{plan} {experiment} {label} #{repetition}")?,
+        }
+        match self.regime {
+            Some(Regime::Burst) => f.write_str(" in a burst"),
+            Some(Regime::Sustained) => f.write_str(" sustained"),
+            None => Ok(()),
         }
     }
 }

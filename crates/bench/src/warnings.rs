@@ -1,7 +1,7 @@
 //! Warnings about a run: other IO on the device, a measuring thread without a CPU, heat.
 
 use flashlab_analysis::disturbance;
-use flashlab_analysis::findings::{Lingering, Warning};
+use flashlab_analysis::findings::{Lingering, PatternStages, Warning, WriteStages};
 use flashlab_base::{Bytes, Nanos};
 
 use crate::manifest::BenchManifest;
@@ -39,6 +39,26 @@ pub(crate) fn of_preparation(
     warnings
 }
 
+/// Warns of baselines of writes that ended before what lasts was known.
+pub(crate) fn of_stages(stages: Option<&WriteStages>) -> Option<Warning> {
+    let unsettled: Vec<&PatternStages> = stages?
+        .patterns
+        .iter()
+        .filter(|stages| !stages.is_settled && (!stages.stages.is_empty() || stages.window_scatter.is_none()))
+        .collect();
+    let names: Vec<&str> = unsettled.iter().map(|stages| stages.pattern.as_str()).collect();
+    (!unsettled.is_empty()).then(|| Warning {
+        kind: "stages_unsettled".to_owned(),
+        run: None,
+        message: format!(
+            "{}: the run ended before it was known what lasts after the device's buffers ({}); the figures of writes may be of \
+             bursts, and ratios of them of both: measure with --full, or a larger target",
+            names.join(" and "),
+            unsettled[0].evidence
+        ),
+    })
+}
+
 /// Warns of a pause that is shorter than the device needs.
 pub(crate) fn of_pause(lingering: Option<&Lingering>, kept: Nanos) -> Option<Warning> {
     let asked = lingering.filter(|found| found.affected_reads > 0)?.pause;
@@ -60,7 +80,7 @@ struct Check {
     advice: &'static str,
 }
 
-const CHECKS: [Check; 6] = [
+const CHECKS: [Check; 7] = [
     Check {
         kind: "interference",
         find: interference,
@@ -76,6 +96,12 @@ const CHECKS: [Check; 6] = [
         find: startup,
         advice: "the start-up phase of the device is longer than the run allows, so the figures contain a part of \
                  it: measure with --full, or a larger target",
+    },
+    Check {
+        kind: "regime_undecided",
+        find: undecided_regime,
+        advice: "the writes before the run did not become as slow as what lasts, so it is in no figure: measure with --full, or \
+                 a larger target",
     },
     Check { kind: "thermal", find: heat, advice: "heat slowed a CPU down: cool the machine" },
     Check {
@@ -134,6 +160,11 @@ fn startup(record: &RunRecord) -> Option<(f64, String)> {
     let figures = format!("left {io_ignore} IOs out at the start instead of {io_ignore_wanted}");
     let missing = io_ignore_wanted.saturating_sub(*io_ignore);
     (missing > 0).then_some((missing as f64, figures))
+}
+
+fn undecided_regime(record: &RunRecord) -> Option<(f64, String)> {
+    let figures = "the regime of its writes is not known".to_owned();
+    (record.regime_shown == Some(false)).then_some((1.0, figures))
 }
 
 fn heat(record: &RunRecord) -> Option<(f64, String)> {

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use flashlab_analysis::findings::{
-    ExperimentFindings, Findings, MicroBenchmark, Point, ResponseTrace, Traces,
+    ExperimentFindings, Findings, MicroBenchmark, Point, Regime, ResponseTrace, Traces,
 };
 use serde::{Serialize, Serializer};
 
@@ -106,9 +106,9 @@ impl Serialize for Figures {
     }
 }
 
-/// The colour of one of the baselines; other names have the text's colour.
+/// The colour of one of the baselines, in any regime; other names have the text's colour.
 pub fn colour(pattern: &str) -> &'static str {
-    match pattern {
+    match pattern.split('.').next().unwrap_or_default() {
         "SR" => "sr",
         "RR" => "rr",
         "SW" => "sw",
@@ -288,10 +288,13 @@ fn series(experiment: &ExperimentFindings, values: &BTreeMap<u64, (f64, &str)>) 
         experiment.pattern.split_once('/').unwrap_or((&experiment.pattern, &experiment.pattern));
     let repeated = experiment.points.iter().any(|point| point.runs.len() > 1);
     ChartSeries {
-        name: experiment.pattern.clone(),
+        name: match experiment.regime {
+            Some(Regime::Sustained) => format!("{} sustained", experiment.pattern),
+            _ => experiment.pattern.replace('.', " "),
+        },
         colour: colour(first).to_owned(),
         points: colour(second).to_owned(),
-        style: "line",
+        style: if experiment.regime == Some(Regime::Burst) { "dashed" } else { "line" },
         values: figures(&|point| point.response_ns_mean),
         band: repeated.then(|| (figures(&|p| extreme(p, f64::min)), figures(&|p| extreme(p, f64::max)))),
     }

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use crate::charts::{self, Chart};
 use crate::page::{Section, figures, note, page};
 use crate::points::{self, is_own_plan};
+use crate::stages::stages_chart;
 use crate::state::steady_chart;
 use crate::{method, runs, summary};
 
@@ -34,9 +35,10 @@ pub fn html(findings: &Findings, traces: &Traces) -> String {
         .filter(|(name, _)| !matches!(*name, "granularity" | "locality"))
         .map(|(_, chart)| chart)
         .collect();
-    let steady = steady_chart(findings);
+    let top = [steady_chart(findings), stages_chart(findings)];
     let micro_charts = micro.iter().map(|(_, chart)| chart);
-    let drawn: Vec<&Chart> = steady.iter().chain(&baselines).chain(&lingering).chain(micro_charts).collect();
+    let drawn: Vec<&Chart> =
+        top.iter().flatten().chain(&baselines).chain(&lingering).chain(micro_charts).collect();
     let missing: Vec<&str> =
         Plan::MICRO_BENCHMARKS.into_iter().filter(|name| called(name).is_none()).collect();
 

@@ -29,6 +29,7 @@ mod page;
 mod points;
 mod rows;
 mod runs;
+mod stages;
 mod state;
 mod summary;
 mod sweep;

@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use crate::escape::with_code;
 use crate::page::{Section, figures, note};
 use crate::points::is_own_plan;
+use crate::stages::stages_chart;
 use crate::state::{state_sentence, steady_chart};
 use crate::table3::{self, BaselineFigure, Table3Column};
 use crate::units;
@@ -52,7 +53,7 @@ fn verdict_html(findings: &Findings) -> Markup {
         (warnings_html(&findings.warnings))
         (tiles_html(findings))
         (cards_html(findings))
-        (figures(&steady_chart(findings)))
+        (figures(steady_chart(findings).iter().chain(&stages_chart(findings))))
     }
 }
 

@@ -4,6 +4,7 @@
 
 use flashlab_analysis::findings::{Findings, HintVerdict};
 
+use crate::stages::stages_sentences;
 use crate::table3::short;
 use crate::units;
 
@@ -20,10 +21,9 @@ pub fn sentences(findings: &Findings) -> Vec<String> {
             "The figures may show the disturbance and not the device: measure again on an idle machine.";
         return vec![format!("{why}."), advice.to_owned()];
     }
-    [random_writes(findings), locality(findings), reads(findings), partitions(findings), hints(findings)]
-        .into_iter()
-        .flatten()
-        .collect()
+    let facts =
+        [random_writes(findings), locality(findings), reads(findings), partitions(findings), hints(findings)];
+    stages_sentences(findings).into_iter().chain(facts.into_iter().flatten()).collect()
 }
 
 fn random_writes(findings: &Findings) -> Option<String> {

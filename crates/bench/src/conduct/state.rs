@@ -182,6 +182,7 @@ impl Conduct<'_> {
             io_ignore_wanted: 0,
             period_ios: 1,
             ended: Some(RunEnd::CountReached),
+            regime_shown: None,
             pause_ns: 0,
             begin_ns: begin.0,
             end_ns: end.0,

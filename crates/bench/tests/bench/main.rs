@@ -8,4 +8,5 @@ mod methodology;
 mod resume;
 mod schedule;
 mod small_targets;
+mod stages;
 mod table3;

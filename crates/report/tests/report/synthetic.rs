@@ -151,7 +151,7 @@ impl Synthetic {
                         self.point(value, label(value, unit), cost(self, pattern, value), size)
                     })
                     .collect();
-                ExperimentFindings { pattern: pattern.to_owned(), points }
+                ExperimentFindings { pattern: pattern.to_owned(), regime: None, points }
             })
             .collect();
         MicroBenchmark {
@@ -322,6 +322,7 @@ impl Synthetic {
             },
             method: method(seed),
             lingering: Some(lingering),
+            stages: None,
             disturbance: Disturbance::of(&baselines, &micro_benchmarks),
             baselines,
             micro_benchmarks,
