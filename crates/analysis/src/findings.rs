@@ -156,11 +156,14 @@ pub struct PatternStages {
     pub stages: Vec<WriteStage>,
     /// The bytes of these stages together.
     pub volatile_bytes: u64,
-    /// Mean response time of the sustained stage.
-    pub sustained_ns_mean: f64,
-    /// Throughput of the sustained stage.
-    pub sustained_bytes_per_s: f64,
-    /// So many bytes show the regime: the sustained rate alternates within them, by design.
+    /// Mean response time of the sustained stage; null if it is not known ([`PatternStages::is_withheld`]).
+    pub sustained_ns_mean: Option<f64>,
+    /// Throughput of the sustained stage; null if it is not known.
+    pub sustained_bytes_per_s: Option<f64>,
+    /// The sustained rate alternates with this cycle, by design (collection, folding); null if no cycle was found.
+    #[serde(default)]
+    pub cycle_bytes: Option<u64>,
+    /// The bytes that show the regime: whole cycles, if there are cycles.
     pub window_bytes: u64,
     /// The standard deviation of the means of windows, relative to the mean; null if no window is long enough.
     pub window_scatter: Option<f64>,
@@ -200,6 +203,19 @@ impl WriteStages {
     /// Of the pattern with this name.
     pub fn of(&self, pattern: &str) -> Option<&PatternStages> {
         self.patterns.iter().find(|found| found.pattern == pattern)
+    }
+
+    /// Whether the figures of this pattern are withheld.
+    pub fn withholds(&self, pattern: &str) -> bool {
+        self.of(pattern).is_some_and(PatternStages::is_withheld)
+    }
+}
+
+impl PatternStages {
+    /// Whether the rate of the writes changes, and what lasts is not known. Then no figure of this pattern is given: it would mix
+    /// stages.
+    pub fn is_withheld(&self) -> bool {
+        self.sustained_ns_mean.is_none()
     }
 }
 

@@ -48,7 +48,7 @@ pub use expect::{
 pub use hints::{DOUBLING_GAIN, hints};
 pub use lingering::lingering;
 pub use phases::{common_period, io_ignore_and_count, phases};
-pub use point::{SPREAD_LIMIT, point, spread_warnings};
+pub use point::{SPREAD_LIMIT, point, spread_warnings, without_unsettled_points};
 pub use precision::Precision;
 pub use stages::{pattern_stages, returned_bytes};
 pub use startup::STARTUP_IOS_MIN;

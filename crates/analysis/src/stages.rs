@@ -15,8 +15,10 @@
 //! 3. Of such lengths, the most likely one counts: the time saved against what follows, squared, divided by the length (the gain of
 //!    least squares). The stage ends at the IO at which this gain is largest.
 //! 4. The stage, and what follows it, are divided in the same way, because an SLC cache lies behind a write buffer.
-//! 5. The window is the shortest stretch whose means scatter little ([`WINDOW_SCATTER`]). A window shows the regime of a
-//!    run.
+//! 5. The period of what follows ([`period`](crate::period)), over the means of short stretches, is the cycle.
+//! 6. The window is the shortest stretch of whole cycles whose means scatter little ([`WINDOW_SCATTER`]). A window shows the
+//!    regime of a run.
+//! 7. What follows is settled if the means of whole windows say so ([`SETTLED_WITHIN`]). Otherwise it has no mean.
 //!
 //! # Invariants
 //! - The stages are in their order, and their bytes add up to `volatile_bytes`.
@@ -25,6 +27,7 @@
 use std::ops::Range;
 
 use crate::findings::{PatternStages, WriteStage};
+use crate::period;
 use crate::student::{SIGNIFICANT_P, quantile_95, two_sided_p};
 
 /// A stage has a mean response time of at most this part of what follows. uFLIP calls differences of up to 5 % usual (section
@@ -44,6 +47,10 @@ const WINDOWS_MIN: usize = 8;
 /// The sustained stage is settled if the 95 % interval of its mean, and the difference of its halves, are within this part of
 /// the mean: SNIA's limit for the excursion of a steady state.
 const SETTLED_WITHIN: f64 = 0.20;
+/// Of fewer IOs than these, no rate can be said to change: eight windows with eight times the least IOs of a stage.
+const ERRATIC_IOS_MIN: usize = 512;
+/// A cycle is looked for in the means of this number of stretches: 8 cycles of 128 stretches each.
+const CYCLE_STRETCHES: usize = 1024;
 /// The least scatter of logarithms that is believed: a response time of a millisecond is known to a nanosecond.
 const ROUNDING: f64 = 1e-6;
 /// The most points of the curve that is kept for a picture.
@@ -93,23 +100,28 @@ pub fn pattern_stages(pattern: &str, responses: &[u64], io_bytes: u64) -> Patter
     let (mut ends, mut p) = (Vec::new(), 0.0);
     divide(&sums, 0..ios, &mut ends, &mut p);
     let volatile = ends.last().copied().unwrap_or(0);
-    let (window, scatter) = window(&sums, volatile);
+    let cycle = cycle(&sums, volatile);
+    let (window, scatter) = window(&sums, volatile, cycle);
     let mut from = 0;
     let mut stages: Vec<WriteStage> = Vec::new();
     for &to in &ends {
         stages.push(stage(&sums, from, to, io_bytes));
         from = to;
     }
-    let (is_settled, why) = settled(&sums, volatile, scatter.is_some());
-    let sustained_ns_mean = sums.mean(volatile, ios);
+    let (is_settled, why) = settled(&sums, volatile, cycle, scatter.is_some());
+    let mean = sums.mean(volatile, ios);
+    // Without a stage, a run that is too short to be settled may still be of one regime. With a rate that changes, it is not.
+    let changes = !stages.is_empty() || (scatter.is_none() && ios >= ERRATIC_IOS_MIN);
+    let sustained_ns_mean = (is_settled || !changes).then_some(mean);
     let confidence = if ends.is_empty() { smallest_p(&sums) } else { 1.0 - p };
     PatternStages {
         pattern: pattern.to_owned(),
-        evidence: evidence(&stages, sustained_ns_mean, &why),
+        evidence: evidence(&stages, mean, cycle.map(|ios| ios as u64 * io_bytes), &why),
         volatile_bytes: volatile as u64 * io_bytes,
         stages,
         sustained_ns_mean,
-        sustained_bytes_per_s: rate(io_bytes, sustained_ns_mean),
+        sustained_bytes_per_s: sustained_ns_mean.map(|ns| rate(io_bytes, ns)),
+        cycle_bytes: cycle.map(|ios| ios as u64 * io_bytes),
         window_bytes: window as u64 * io_bytes,
         window_scatter: scatter,
         is_settled,
@@ -212,11 +224,20 @@ fn smallest_p(sums: &Sums) -> f64 {
         .fold(1.0, f64::min)
 }
 
+/// The cycle of what follows the stages, in IOs.
+fn cycle(sums: &Sums, from: usize) -> Option<usize> {
+    let length = ((sums.len() - from) / CYCLE_STRETCHES).max(1);
+    let logs: Vec<f64> =
+        sums.stretches(from, sums.len(), length).iter().map(|mean| mean.max(1.0).ln()).collect();
+    Some(period::find(&logs).ios? * length)
+}
+
 /// The shortest window whose means scatter little, in IOs, and their scatter; without such a window the longest, and `None`.
-fn window(sums: &Sums, from: usize) -> (usize, Option<f64>) {
+fn window(sums: &Sums, from: usize, cycle: Option<usize>) -> (usize, Option<f64>) {
     let ios = sums.len() - from;
-    let mut longest = STAGE_IOS_MIN;
-    let mut length = STAGE_IOS_MIN;
+    let shortest = cycle.map_or(STAGE_IOS_MIN, |cycle| STAGE_IOS_MIN.next_multiple_of(cycle));
+    let mut longest = shortest;
+    let mut length = shortest;
     while length * WINDOWS_MIN <= ios {
         let (mean, deviation) = mean_and_deviation(&sums.stretches(from, sums.len(), length));
         if mean > 0.0 && deviation <= WINDOW_SCATTER * mean {
@@ -228,28 +249,35 @@ fn window(sums: &Sums, from: usize) -> (usize, Option<f64>) {
     (longest, None)
 }
 
-/// Whether what follows the stages lasts, and the figures that decided.
-fn settled(sums: &Sums, from: usize, has_window: bool) -> (bool, String) {
+/// Whether what follows the stages lasts, over whole cycles, and the figures that decided.
+fn settled(sums: &Sums, from: usize, cycle: Option<usize>, has_window: bool) -> (bool, String) {
     let ios = sums.len() - from;
     if ios < STAGE_IOS_MIN * WINDOWS_MIN || ios < from {
         return (false, "too few writes followed to know what lasts".to_owned());
     }
-    let batches = sums.stretches(from, sums.len(), ios / (2 * WINDOWS_MIN));
+    let batch = ios / (2 * WINDOWS_MIN);
+    let whole = cycle.filter(|&cycle| cycle * WINDOWS_MIN <= ios);
+    let batch = whole.map_or(batch, |cycle| (batch / cycle).max(1) * cycle);
+    let batches = sums.stretches(from, sums.len(), batch);
     let (mean, deviation) = mean_and_deviation(&batches);
     let count = batches.len() as f64;
     let half_width = quantile_95(count - 1.0) * deviation / count.sqrt() / mean.max(f64::MIN_POSITIVE);
-    let middle = from + ios / 2;
-    let apart = sums.mean(middle, sums.len()) / sums.mean(from, middle).max(f64::MIN_POSITIVE) - 1.0;
+    let half = batches.len() / 2 * batch;
+    let (middle, end) = (from + half, from + 2 * half);
+    let apart = sums.mean(middle, end) / sums.mean(from, middle).max(f64::MIN_POSITIVE) - 1.0;
     let why = format!(
-        "what follows is known to {:.0} %, and its second half takes {:+.0} % longer than its first (at most {:.0} %)",
+        "what follows is known to {:.0} %, and its second half takes {:.0} % {} than its first (at most {:.0} %)",
         100.0 * half_width,
-        100.0 * apart,
+        100.0 * apart.abs(),
+        if apart < 0.0 { "less" } else { "longer" },
         100.0 * SETTLED_WITHIN
     );
     (has_window && half_width <= SETTLED_WITHIN && apart.abs() <= SETTLED_WITHIN, why)
 }
 
-fn evidence(stages: &[WriteStage], sustained_ns: f64, why: &str) -> String {
+fn evidence(stages: &[WriteStage], sustained_ns: f64, cycle: Option<u64>, why: &str) -> String {
+    let cycle = cycle.map(|bytes| format!("the rate alternates every {}; ", flashlab_base::Bytes(bytes)));
+    let why = format!("{}{why}", cycle.unwrap_or_default());
     let Some(last) = stages.last() else { return format!("no stage before what lasts; {why}") };
     let bytes: u64 = stages.iter().map(|stage| stage.bytes).sum();
     format!(
@@ -303,13 +331,12 @@ mod tests {
         assert!(stage.bytes.abs_diff(2048 * IO) <= 8 * IO, "{} IOs", stage.bytes / IO);
         assert!((stage.response_ns_mean / 10_000.0 - 1.0).abs() < 0.02);
         let truth = 1000.0 * (200.0 * 230.0 + 1600.0 * 10.0) / 1800.0;
-        assert!((found.sustained_ns_mean / truth - 1.0).abs() < 0.03, "{} {truth}", found.sustained_ns_mean);
+        let sustained = found.sustained_ns_mean.unwrap();
+        assert!((sustained / truth - 1.0).abs() < 0.03, "{sustained} {truth}");
         assert!(found.is_settled && found.confidence > 0.999, "{found:?}");
-        assert!(
-            found.window_bytes >= 1800 / 2 * IO,
-            "a window has most of a cycle: {}",
-            found.window_bytes / IO
-        );
+        let cycle = found.cycle_bytes.unwrap_or_else(|| panic!("{}", found.evidence)) / IO;
+        assert!(cycle.abs_diff(1800) <= 60, "a cycle of {cycle} IOs");
+        assert_eq!(found.window_bytes / IO % cycle, 0, "a window has whole cycles");
     }
 
     #[test]
@@ -349,8 +376,30 @@ mod tests {
     fn a_cache_that_the_run_does_not_fill_is_not_settled() {
         let mut source = Source::new(3);
         let all = responses(10_000, |i| if i < 9000 { 20.0 } else { 400.0 } * source.log_normal(0.1));
-        assert!(!pattern_stages("RW", &all, IO).is_settled);
+        let found = pattern_stages("RW", &all, IO);
+        assert!(!found.is_settled);
+        assert!(found.stages.is_empty() || found.sustained_ns_mean.is_none(), "{found:?}");
         assert!(!pattern_stages("RW", &[], IO).is_settled);
+    }
+
+    #[test]
+    fn a_rate_that_alternates_by_design_is_settled_over_whole_cycles() {
+        // A cache of 3000 IOs; then 4096 IOs folded at 1 ms, and 4096 into the space that this made.
+        let mut source = Source::new(4);
+        let level = |i: usize| match i {
+            ..3000 => 20.0,
+            _ if (i - 3000) % 8192 < 4096 => 1000.0,
+            _ => 30.0,
+        };
+        let all = responses(120_000, |i| level(i) * source.log_normal(0.2));
+        let found = pattern_stages("RW", &all, IO);
+        let cycle = found.cycle_bytes.unwrap_or_else(|| panic!("{}", found.evidence)) / IO;
+        assert!(cycle.abs_diff(8192) <= 120, "a cycle of {cycle} IOs");
+        assert!(found.is_settled, "{}", found.evidence);
+        assert!((found.sustained_ns_mean.unwrap() / 515_000.0 / 1.02 - 1.0).abs() < 0.03, "{found:?}");
+        // Of three cycles nobody knows whether they go on.
+        let few = pattern_stages("RW", &all[..20_000], IO);
+        assert!(!few.is_settled && few.sustained_ns_mean.is_none(), "{}", few.evidence);
     }
 
     #[test]

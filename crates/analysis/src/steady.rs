@@ -23,6 +23,10 @@
 //!    and follows from the scatter around the line (Student's t with the degrees of freedom of the window). The
 //!    specification has no such figure.
 //!
+//! 7. A drive may alternate by design (folding of an SLC cache, collection in batches), so that rounds fall into different phases. Where
+//!    media writes are counted, they decide: the write amplification of the rounds has to hold all limits, and throughput and
+//!    response time may vary, but not drift beyond what their scatter explains ([`ALTERNATES_P`]).
+//!
 //! What is not steady by this rule is "not known to be steady": more writes would decide.
 
 use crate::findings::{SteadyRound, SteadyState};
@@ -46,6 +50,9 @@ pub const CAPACITIES_BEFORE: f64 = 1.0;
 /// The smallest confidence of "steady". One device in ten may drift more than the rule allows: the window has three
 /// degrees of freedom, and with 0.95 a scatter of 2.5 % around the line would already never be steady.
 pub const CONFIDENCE_LEAST: f64 = 0.9;
+/// Figures that vary by more than the limits are those of a drive that alternates if their drift has at least this probability by chance
+/// (two-sided).
+const ALTERNATES_P: f64 = 0.1;
 /// The least that is erased in the window, for each byte programmed. In the long run both are equal. In the window
 /// they differ by the blocks that are written in part, at most a tenth of it on the devices of the zoo.
 const ERASED_LEAST: f64 = 0.9;
@@ -56,6 +63,8 @@ struct Figure {
     excursion: f64,
     drift: f64,
     confidence: f64,
+    /// The probability of at least this drift by the scatter around the line.
+    drift_p: f64,
 }
 
 /// The last rounds, joined to [`WINDOW`] longer ones, and what the rule says of them.
@@ -127,7 +136,27 @@ fn window(rounds: &[SteadyRound], length: usize, capacity: u64) -> Option<Window
     let is_steady =
         figures.iter().all(|figure| strain(figure) <= 1.0 && figure.confidence >= CONFIDENCE_LEAST);
     let confidence = figures.iter().map(|figure| figure.confidence).reduce(f64::min);
+    if !is_steady && let Some(media) = alternates(&figures) {
+        let evidence = format!(
+            "over {of} the write amplification varied by {:.1} % (at most {:.0} %) and drifted by {:+.1} % (at most {:.0} %), {after}; \
+             the {name} alternates (by {:.0} %) and does not drift",
+            100.0 * media.excursion,
+            100.0 * EXCURSION_MOST,
+            100.0 * media.drift,
+            100.0 * DRIFT_MOST,
+            100.0 * excursion
+        );
+        return Some(Window { is_steady: true, confidence: Some(media.confidence), evidence });
+    }
     Some(Window { is_steady, confidence, evidence })
+}
+
+/// The write amplification, if it is steady and the other figures only alternate.
+fn alternates(figures: &[Figure]) -> Option<&Figure> {
+    let media = figures.iter().find(|figure| figure.name == WRITE_AMPLIFICATION)?;
+    let others =
+        figures.iter().all(|figure| figure.name == WRITE_AMPLIFICATION || figure.drift_p >= ALTERNATES_P);
+    (strain(media) <= 1.0 && media.confidence >= CONFIDENCE_LEAST && others).then_some(media)
 }
 
 /// Rounds as one: sums of bytes, throughput over all of their time, and means weighted by bytes.
@@ -148,6 +177,9 @@ fn joined(rounds: &[SteadyRound]) -> SteadyRound {
         erased_bytes: sum(|round| round.erased_bytes),
     }
 }
+
+/// The figure that counters of media writes give.
+const WRITE_AMPLIFICATION: &str = "write amplification";
 
 /// Reads one figure of a round.
 type Read = fn(&SteadyRound) -> Option<f64>;
@@ -177,7 +209,7 @@ fn figures(window: &[SteadyRound]) -> Vec<Figure> {
     let known: [(&str, Read); 3] = [
         ("throughput", |round| round.throughput_bytes_per_s),
         ("mean response time", |round| round.response_ns_mean),
-        ("write amplification", |round| round.write_amplification),
+        (WRITE_AMPLIFICATION, |round| round.write_amplification),
     ];
     let of = |(name, value): (&'static str, Read)| {
         let values: Vec<f64> = window.iter().map(value).collect::<Option<_>>()?;
@@ -204,6 +236,11 @@ fn figure(name: &'static str, values: &[f64]) -> Figure {
         excursion: (largest - smallest) / average,
         drift,
         confidence: within(drift, error, degrees),
+        drift_p: if error > 0.0 {
+            2.0 * upper_p(drift.abs() / error, degrees)
+        } else {
+            f64::from(u8::from(drift == 0.0))
+        },
     }
 }
 
@@ -317,6 +354,26 @@ mod tests {
         assert!(found.evidence.contains("erased 0 % of what it programmed"), "{}", found.evidence);
         assert!(steady_state(vec![round(Some(CAPACITY / 4)); 20], CAPACITY).is_steady);
         assert!(steady_state(vec![round(None); 20], CAPACITY).is_steady, "erases are not known");
+    }
+
+    #[test]
+    fn a_drive_that_alternates_is_steady_by_its_counters_and_one_that_slows_down_is_not() {
+        let judged = |times: &[f64], amplification: &dyn Fn(usize) -> Option<f64>| {
+            let round = |(i, &time): (usize, &f64)| SteadyRound {
+                written_bytes: CAPACITY,
+                throughput_bytes_per_s: Some(1e8 / time),
+                response_ns_mean: Some(1e5 * time),
+                write_amplification: amplification(i),
+                ..SteadyRound::default()
+            };
+            steady_state(times.iter().enumerate().map(round).collect(), CAPACITY)
+        };
+        let alternating = [1.0, 1.0, 2.3, 1.1, 2.2, 0.9, 1.8];
+        let found = judged(&alternating, &|i| Some(4.5 + 0.02 * (i % 2) as f64));
+        assert!(found.is_steady && found.evidence.contains("alternates"), "{}", found.evidence);
+        assert!(!judged(&alternating, &|_| None).is_steady, "nothing counts media writes");
+        assert!(!judged(&alternating, &|i| Some(4.5 + 0.4 * i as f64)).is_steady);
+        assert!(!judged(&[1.0, 1.0, 1.0, 1.5, 2.0, 2.6, 3.0], &|_| Some(4.5)).is_steady);
     }
 
     #[test]

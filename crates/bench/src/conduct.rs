@@ -7,7 +7,7 @@ mod state;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use flashlab_analysis::findings::{Baseline, Regime, RunEnd, WriteStages};
+use flashlab_analysis::findings::{Baseline, Regime, RunEnd};
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::Device;
 use flashlab_engine::{Control, INTERRUPT_CHECK, RunOutcome, StopReason, run};
@@ -16,14 +16,14 @@ use flashlab_plan::{Pattern, Plan, Space};
 use crate::area::{Areas, baseline_area, writes_sequentially};
 use crate::error::BenchError;
 use crate::estimate::DeviceKnowledge;
-use crate::examine::{baselines, lingering_effect, outlasts_startup, stages_of, write_stages};
+use crate::examine::{baselines, lingering_effect, write_stages};
 use crate::manifest::BenchManifest;
 use crate::media::MediaCounters;
 use crate::observe::{EndingObserver, UntilLong, UntilPrecise, UntilSustained};
 use crate::plain::plain_schedule;
 use crate::progress::Progress;
 use crate::record::{Purpose, RunRecord};
-use crate::regimes::Regimes;
+use crate::regimes::{Regimes, WriteRegimes, lead_in_bound};
 use crate::schedule::schedule;
 use crate::settings::{BASELINES, IO_SIZE, Settings};
 use crate::step::{Schedule, Step};
@@ -77,8 +77,8 @@ pub(crate) struct Conduct<'a> {
     pub progress: &'a dyn Progress,
     pub space: Space,
     areas: Areas,
-    /// The regimes of writes; `None` if there is one, or they are not known yet.
-    regimes: Option<Regimes>,
+    /// The regimes of writes; one as long as the baselines have not shown more.
+    regimes: WriteRegimes,
     /// The pause after a run that wrote.
     pause: Nanos,
     /// The response time of a read that follows writes without a pause, divided by that of a normal read.
@@ -112,7 +112,7 @@ impl<'a> Conduct<'a> {
             progress,
             space,
             areas,
-            regimes: None,
+            regimes: WriteRegimes::One,
             pause,
             slowdown,
             before,
@@ -125,11 +125,12 @@ impl<'a> Conduct<'a> {
         self.lingering()?;
         for name in BASELINES {
             self.baseline(name)?;
-            if name == "RW" {
-                self.recovery()?;
-            }
         }
         let (baselines, _) = baselines(&*self.store, self.store.records(), self.settings)?;
+        if let WriteRegimes::Two(regimes) = self.known_regimes(&baselines)? {
+            self.recovery(&regimes)?;
+        }
+        // With what idle times bring back.
         self.regimes = self.known_regimes(&baselines)?;
         let schedule = self.schedule(plans, &baselines);
         self.pause = schedule.pause;
@@ -147,18 +148,17 @@ impl<'a> Conduct<'a> {
         self.steps(&schedule, &[])
     }
 
-    /// The regimes of writes; `None` if the start-up phase that runs ignore is enough.
-    fn known_regimes(&self, baselines: &[Baseline]) -> Result<Option<Regimes>, BenchError> {
-        let found = write_stages(&*self.store, self.store.records())?;
-        let found = found.filter(|found| found.of("RW").is_some_and(|rw| outlasts_startup(rw, baselines)));
-        Ok(found.and_then(|found| Regimes::new(&found, self.settings)))
+    /// The regimes of writes, as far as the runs have shown them.
+    fn known_regimes(&self, baselines: &[Baseline]) -> Result<WriteRegimes, BenchError> {
+        let found = write_stages(&*self.store, self.store.records())?.unwrap_or_default();
+        Ok(WriteRegimes::of(&found, baselines, self.settings))
     }
 
     fn schedule(&self, plans: &[Plan], baselines: &[Baseline]) -> Schedule {
         let known = DeviceKnowledge {
             space: self.space,
             baselines,
-            regimes: self.regimes.as_ref(),
+            regimes: self.regimes.clone(),
             pause: self.pause,
             slowdown: self.slowdown,
             state_time: self.state_time(),
@@ -232,34 +232,47 @@ impl<'a> Conduct<'a> {
         self.progress.step(&format!("baseline {name}: start-up phase and period"));
         let until = || {
             let long = UntilLong::new(lengths.baseline_ios, lengths.baseline);
-            if writes { long.and_settled(lengths.baseline_longest) } else { long }
+            if writes && !self.settings.one_regime {
+                long.and_settled(lengths.baseline_longest)
+            } else {
+                long
+            }
         };
-        let longest = if writes { self.longest_writes() } else { lengths.baseline_longest };
+        let pause = self.pause;
+        if writes_sequentially(&pattern.first) && self.random_writes_have_stages()? {
+            // Whether sequential writes have stages decides what those of random writes are. A buffer needs time to drain.
+            self.pause = pause.max(lengths.recovery.last().copied().unwrap_or_default());
+        }
+        let longest = if writes && !self.settings.one_regime {
+            self.longest_writes()
+        } else {
+            lengths.baseline_longest
+        };
         self.run(purpose, pattern, Goal::of(until).within(Some(longest)))?;
+        self.pause = pause;
         Ok(())
+    }
+
+    fn random_writes_have_stages(&self) -> Result<bool, BenchError> {
+        if self.settings.one_regime {
+            return Ok(false);
+        }
+        let found = write_stages(&*self.store, self.store.records())?.unwrap_or_default();
+        Ok(found.of("RW").is_some_and(|stages| !stages.stages.is_empty()))
     }
 
     /// How many bytes of the stages come back after idle times: a lead-in, the idle time, and random writes until they are
     /// sustained once more.
-    fn recovery(&mut self) -> Result<(), BenchError> {
-        let record = self.store.finished(&Purpose::Baseline { pattern: "RW".to_owned() }).last().cloned();
-        let Some(record) = record else { return Ok(()) };
-        let stages = stages_of(&*self.store, &record, "RW")?;
-        let (baselines, _) = baselines(&*self.store, self.store.records(), self.settings)?;
-        if !outlasts_startup(&stages, &baselines) {
-            return Ok(());
-        }
-        let found = WriteStages { patterns: vec![stages], recovery: Vec::new() };
-        let Some(regimes) = Regimes::new(&found, self.settings) else { return Ok(()) };
+    fn recovery(&mut self, regimes: &Regimes) -> Result<(), BenchError> {
         for idle in recovery_times(self.settings.lengths().recovery, self.pause) {
             let purpose = Purpose::Recovery { idle_ns: idle.0 };
             if self.store.has(&purpose) {
                 continue;
             }
             self.progress.step(&format!("stages of writes: what comes back after {idle}"));
-            self.until_sustained(Purpose::LeadIn, &regimes)?;
+            self.until_sustained(Purpose::LeadIn, regimes)?;
             self.wait(idle)?;
-            self.until_sustained(purpose, &regimes)?;
+            self.until_sustained(purpose, regimes)?;
         }
         Ok(())
     }
@@ -274,10 +287,10 @@ impl<'a> Conduct<'a> {
     fn until_sustained(&mut self, purpose: Purpose, regimes: &Regimes) -> Result<RunRecord, BenchError> {
         let mut pattern = Pattern::baseline("RW").expect("a baseline's name");
         let lengths = self.settings.lengths();
-        pattern.io_count = Some(regimes.lead_in_most(self.space.capacity, lengths));
+        pattern.io_count = Some(lead_in_bound(self.space.capacity, lengths).0 / IO_SIZE.0);
         let window = regimes.stages.window_bytes / IO_SIZE.0;
         let further = Prng::new(self.seed_for(&purpose).derive("further", 0)).below(window.max(1));
-        let least = SUSTAINED_LEAST * regimes.stages.sustained_ns_mean;
+        let least = SUSTAINED_LEAST * regimes.sustained_ns;
         let until = || UntilSustained::new(window, least, further);
         self.before = PreviousActivity::Nothing;
         let longest = self.longest_writes();
@@ -293,7 +306,7 @@ impl<'a> Conduct<'a> {
                 continue;
             }
             self.progress.step_of(&step.to_string(), index, schedule.steps.len());
-            let regime_shown = match (step.regime, self.regimes.clone()) {
+            let regime_shown = match (step.regime, self.regimes.two().cloned()) {
                 (Some(Regime::Sustained), Some(regimes)) => {
                     let lead_in = self.until_sustained(Purpose::LeadIn, &regimes)?;
                     self.before = PreviousActivity::Nothing;

@@ -11,7 +11,7 @@ use flashlab_base::{Mode, Nanos};
 use flashlab_plan::{Basic, Location, ModeRule, Pattern, Space, Time};
 
 use crate::area::Areas;
-use crate::regimes::Regimes;
+use crate::regimes::WriteRegimes;
 use crate::shares::weighted;
 
 /// What is known about the device when the schedule is made.
@@ -19,8 +19,7 @@ use crate::shares::weighted;
 pub(crate) struct DeviceKnowledge<'a> {
     pub space: Space,
     pub baselines: &'a [Baseline],
-    /// The regimes of writes; `None` if there is one.
-    pub regimes: Option<&'a Regimes>,
+    pub regimes: WriteRegimes,
     /// The pause after a run that wrote.
     pub pause: Nanos,
     /// The response time of a read that follows writes without a pause, divided by that of a normal read.
@@ -38,7 +37,7 @@ impl DeviceKnowledge<'_> {
     pub fn nothing(space: Space, unknown_ns: f64) -> DeviceKnowledge<'static> {
         let areas = Areas::of(space);
         let (pause, state_time) = (Nanos::ZERO, Nanos::ZERO);
-        let regimes = None;
+        let regimes = WriteRegimes::One;
         DeviceKnowledge {
             space,
             baselines: &[],

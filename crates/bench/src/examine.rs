@@ -21,7 +21,7 @@ use flashlab_samples::Sample;
 use crate::error::BenchError;
 use crate::manifest::BenchManifest;
 use crate::record::{Purpose, RunRecord};
-use crate::regimes::BURST;
+use crate::regimes::{BURST, outlasts};
 use crate::settings::{BASELINES, IO_SIZE, Settings, State};
 
 /// How many points a trace keeps.
@@ -67,15 +67,16 @@ fn baseline(
     source: &dyn Source,
     record: &RunRecord,
     name: &str,
-    count_min: u64,
+    settings: &Settings,
 ) -> Result<(Baseline, ResponseTrace), BenchError> {
     let responses = responses(source, record)?;
     let phases = phases(&responses);
-    let (io_ignore, io_count_min) = io_ignore_and_count(&phases, count_min);
+    let (io_ignore, io_count_min) = io_ignore_and_count(&phases, settings.lengths().io_count_min);
     // The figures of the baseline itself also exclude the start-up phase, which was unknown when it ran.
     // So are the stages that last longer: the baseline is what lasts.
     let stages = pattern_stages(name, &responses, IO_SIZE.0);
-    let volatile = if record.written_bytes > 0 { stages.volatile_bytes / IO_SIZE.0 } else { 0 };
+    let has_stages = record.written_bytes > 0 && !settings.one_regime;
+    let volatile = if has_stages { stages.volatile_bytes / IO_SIZE.0 } else { 0 };
     let ignored = if outlasts(&stages, phases.startup_ios) { io_ignore.max(volatile) } else { io_ignore };
     let io_ignored = ignored.min(responses.len().saturating_sub(1) as u64);
     let counted = RunRecord {
@@ -90,25 +91,8 @@ fn baseline(
 }
 
 /// The stages of a baseline of writes.
-pub(crate) fn stages_of(
-    source: &dyn Source,
-    record: &RunRecord,
-    name: &str,
-) -> Result<PatternStages, BenchError> {
+fn stages_of(source: &dyn Source, record: &RunRecord, name: &str) -> Result<PatternStages, BenchError> {
     Ok(pattern_stages(name, &responses(source, record)?, IO_SIZE.0))
-}
-
-/// Whether the stages are longer than the start-up phase that runs ignore (uFLIP section 4.2). A device for which that phase is enough
-/// has one regime.
-pub(crate) fn outlasts_startup(stages: &PatternStages, baselines: &[Baseline]) -> bool {
-    let baseline = baselines.iter().find(|baseline| baseline.pattern == stages.pattern);
-    outlasts(stages, baseline.map_or(0, |baseline| baseline.phases.startup_ios))
-}
-
-fn outlasts(stages: &PatternStages, startup_ios: u64) -> bool {
-    let ignored = IO_SIZE.0 * startup_ios;
-    // The start-up phase is known to within a few per cent (IOIgnore is 2 % more).
-    stages.volatile_bytes as f64 > 1.1 * ignored as f64
 }
 
 /// The stages of the baselines of writes, and what came back after idle times; `None` if no such baseline was run.
@@ -123,7 +107,9 @@ pub(crate) fn write_stages(
                 found.patterns.push(stages_of(source, record, pattern)?);
             }
             Purpose::Recovery { idle_ns } => {
-                let Some(sustained) = found.of("RW").map(|stages| stages.sustained_ns_mean) else { continue };
+                let Some(sustained) = found.of("RW").and_then(|stages| stages.sustained_ns_mean) else {
+                    continue;
+                };
                 let returned = returned_bytes(&responses(source, record)?, IO_SIZE.0, sustained);
                 found.recovery.push(BufferRecovery {
                     idle: Nanos(*idle_ns),
@@ -132,6 +118,13 @@ pub(crate) fn write_stages(
                 });
             }
             _ => {}
+        }
+    }
+    // The rate of random writes did not settle. Sequential writes may seem settled, and be in the same cache.
+    if found.withholds("RW") {
+        for sequential in found.patterns.iter_mut().filter(|stages| stages.pattern == "SW") {
+            (sequential.is_settled, sequential.sustained_ns_mean, sequential.sustained_bytes_per_s) =
+                (false, None, None);
         }
     }
     Ok((!found.patterns.is_empty()).then_some(found))
@@ -321,11 +314,16 @@ pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Fin
         traces.push(trace);
         found
     });
-    let stages = write_stages(source, records)?;
+    let stages = if settings.one_regime { None } else { write_stages(source, records)? };
+    let baselines: Vec<Baseline> = baselines
+        .into_iter()
+        .filter(|baseline| !stages.as_ref().is_some_and(|stages| stages.withholds(&baseline.pattern)))
+        .collect();
     let mut micro_benchmarks = Vec::new();
     for plan in *plans {
         micro_benchmarks.extend(micro_benchmarks_of(source, plan, records)?);
     }
+    let unsettled = flashlab_analysis::without_unsettled_points(&mut micro_benchmarks);
     let characteristics =
         flashlab_analysis::characteristics(&manifest.identity, &baselines, &micro_benchmarks);
     let hints = flashlab_analysis::hints(&baselines, &micro_benchmarks);
@@ -334,7 +332,8 @@ pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Fin
     let mut warnings = crate::warnings::of_preparation(manifest, records, torn, unfinished.as_deref());
     warnings.extend(crate::warnings::of_runs(records));
     warnings.extend(flashlab_analysis::spread_warnings(&micro_benchmarks, is_simulated));
-    warnings.extend(crate::warnings::of_stages(stages.as_ref()));
+    warnings.extend(unsettled);
+    warnings.extend(crate::warnings::of_stages(stages.as_ref(), settings.thoroughness));
     let pause = pause_kept(records);
     warnings.extend(crate::warnings::of_pause(lingering.as_ref(), pause));
     let findings = Findings {
@@ -361,11 +360,10 @@ pub(crate) fn baselines(
     records: &[RunRecord],
     settings: &Settings,
 ) -> Result<(Vec<Baseline>, Vec<ResponseTrace>), BenchError> {
-    let count_min = settings.lengths().io_count_min;
     let named = BASELINES.iter().filter_map(|&name| {
         let purpose = Purpose::Baseline { pattern: name.to_owned() };
         let record = records.iter().rfind(|record| record.ended.is_some() && record.purpose == purpose)?;
-        Some(baseline(source, record, name, count_min))
+        Some(baseline(source, record, name, settings))
     });
     Ok(named.collect::<Result<Vec<_>, _>>()?.into_iter().unzip())
 }

@@ -69,7 +69,8 @@ impl EndingObserver for UntilPrecise {
     }
 }
 
-/// Ends a run that has lasted long enough and has enough IOs. Writes go on until what lasts after their stages is known.
+/// Ends a run that has lasted long enough and has enough IOs. Writes go on until what lasts after their stages is known; without a stage
+/// there is nothing to wait for.
 pub(crate) struct UntilLong {
     ios: u64,
     time: Nanos,
@@ -107,7 +108,8 @@ impl Settling {
         }
         self.next = ios + ios / 4;
         let found = pattern_stages("", &self.responses, 1);
-        found.is_settled || (self.is_over && found.window_scatter.is_some())
+        let has_window = found.window_scatter.is_some();
+        found.is_settled || (has_window && (self.is_over || found.stages.is_empty()))
     }
 }
 

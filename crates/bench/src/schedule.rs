@@ -24,7 +24,7 @@ use crate::area::{Areas, baseline_area, state_size};
 use crate::estimate::DeviceKnowledge;
 use crate::length::{Allowance, Run};
 use crate::plain::plain_schedule;
-use crate::regimes::lead_in_bound;
+use crate::regimes::{Regimes, WriteRegimes, lead_in_bound};
 use crate::settings::{CAPACITIES_MOST, IO_SIZE, ROUNDS_PER_CAPACITY, Settings, State};
 use crate::step::{Schedule, Step, left_out_warning};
 
@@ -151,7 +151,11 @@ fn in_regimes(
     known: &DeviceKnowledge<'_>,
     left_out: &mut Vec<Warning>,
 ) -> Vec<Run> {
-    let Some(regimes) = known.regimes else { return runs };
+    let regimes = match &known.regimes {
+        WriteRegimes::One => return runs,
+        WriteRegimes::Two(regimes) => regimes,
+        WriteRegimes::Unknown => return only_reads(runs, left_out),
+    };
     let sustained: Vec<Run> =
         runs.iter().filter(|run| run.pattern.writes()).map(|run| run.clone().sustained(regimes)).collect();
     let shortest = Allowance { run: settings.lengths().run[0], startup: Nanos(u64::MAX / 4) };
@@ -164,7 +168,8 @@ fn in_regimes(
             kind: "sustained_left_out".to_owned(),
             run: None,
             message: format!(
-                "the sustained regime of the micro-benchmarks was not measured: it needs about {time} and {}, and this run may                  take {} for it; their writes are bursts (--full measures both)",
+                "the sustained regime of the micro-benchmarks was not measured: it needs about {time} and {}, and this run may \
+                 take {} for it; their writes are bursts (--full measures both)",
                 Bytes(bytes),
                 budget.unwrap_or_default()
             ),
@@ -197,18 +202,36 @@ fn in_regimes(
     all
 }
 
+/// No run that writes: nobody would know its regime.
+fn only_reads(runs: Vec<Run>, left_out: &mut Vec<Warning>) -> Vec<Run> {
+    let (writing, reading): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(|run| run.pattern.writes());
+    if !writing.is_empty() {
+        left_out.push(Warning {
+            kind: "writes_left_out".to_owned(),
+            run: None,
+            message: format!(
+                "{} values with writes were not measured: what lasts after the device's buffers is not known, so neither is the regime of \
+                 a write",
+                writing.len()
+            ),
+        });
+    }
+    reading
+}
+
 /// The part of a quick run's budget that the sustained regime may take: bursts and reads need the other half.
 const SUSTAINED_SHARE: f64 = 0.5;
 
 /// If the pauses would use up the budget, they get this share of it.
 const PAUSES_SHARE: f64 = 0.25;
 
-/// The pause after a run that wrote: what the device needs, within the budget.
+/// The pause after a run that wrote: what the device needs, and what brings its buffers back, within the budget.
 fn affordable_pause(runs: &[Run], settings: &Settings, known: &DeviceKnowledge<'_>) -> Nanos {
-    let Some(budget) = settings.budget else { return known.pause };
+    let wanted = known.pause.max(known.regimes.two().map_or(Nanos::ZERO, Regimes::full_recovery));
+    let Some(budget) = settings.budget else { return wanted };
     let writing = runs.iter().filter(|run| run.pattern.writes()).count() as f64;
     let each = budget.0 as f64 * PAUSES_SHARE / (writing * f64::from(settings.repetitions)).max(1.0);
-    known.pause.min(Nanos(each as u64)).max(settings.pause(None))
+    wanted.min(Nanos(each as u64)).max(settings.pause(None))
 }
 
 /// The time of everything: the runs, a pause after each, and the resets, as far as it can be estimated.
@@ -314,7 +337,6 @@ fn count_area_resets(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::regimes::Regimes;
     use crate::settings::Thoroughness;
     use crate::shares::bytes_written_each;
     use flashlab_analysis::findings::{
@@ -361,7 +383,8 @@ mod tests {
             volatile_bytes: stage.bytes,
             stages: vec![stage],
             window_bytes: size(),
-            sustained_ns_mean: 1e6,
+            sustained_ns_mean: Some(1e6),
+            is_settled: true,
             window_scatter: Some(0.3),
             ..PatternStages::default()
         };
@@ -383,10 +406,15 @@ mod tests {
             let mut areas = Areas::of(space);
             areas.take(baseline_area(space, lengths));
             let state_time = Nanos::from_secs(prng.below(20));
-            let regimes = (prng.unit() < 0.5).then(|| any_regimes(&settings, &mut prng));
+            let has_two = prng.unit() < 0.5;
+            let regimes = if has_two {
+                WriteRegimes::Two(any_regimes(&settings, &mut prng))
+            } else {
+                WriteRegimes::One
+            };
             let known = DeviceKnowledge {
                 baselines: &baselines,
-                regimes: regimes.as_ref(),
+                regimes,
                 state_time,
                 areas,
                 ..DeviceKnowledge::nothing(space, 1e6)
@@ -400,8 +428,7 @@ mod tests {
             let runs = schedule.steps.iter().map(each).sum::<u64>();
             let lead_ins =
                 schedule.steps.iter().filter(|step| step.regime == Some(Regime::Sustained)).count();
-            let lead_in = regimes.as_ref().map_or(0, |regimes| regimes.lead_in_most(target_size, lengths));
-            let runs = runs + IO_SIZE.0 * lead_in * lead_ins as u64;
+            let runs = runs + lead_in_bound(target_size, lengths).0 * lead_ins as u64;
             let resets = target_size.0 * u64::from(schedule.resets);
             let most =
                 most_written(&plans, &settings, Bytes(512)).expect("the methodology bounds what it writes");

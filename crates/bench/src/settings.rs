@@ -104,6 +104,10 @@ pub struct Settings {
     /// state does so ([`flashlab_device::Conditioning::recall`]); on others nothing happens.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub state_for_each_run: bool,
+    /// Whether runs leave out the start-up phase and nothing else, as in uFLIP: writes then have one regime, whatever the device buffers.
+    /// Reproductions of the paper measure so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_regime: bool,
 }
 
 impl Settings {
@@ -127,6 +131,7 @@ impl Settings {
                 Thoroughness::Full => None,
             },
             state_for_each_run: false,
+            one_regime: false,
         }
     }
 

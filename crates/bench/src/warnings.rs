@@ -6,6 +6,7 @@ use flashlab_base::{Bytes, Nanos};
 
 use crate::manifest::BenchManifest;
 use crate::record::{Purpose, RunRecord};
+use crate::settings::Thoroughness;
 
 /// Warnings from before the first run, and about missing parts.
 pub(crate) fn of_preparation(
@@ -39,22 +40,21 @@ pub(crate) fn of_preparation(
     warnings
 }
 
-/// Warns of baselines of writes that ended before what lasts was known.
-pub(crate) fn of_stages(stages: Option<&WriteStages>) -> Option<Warning> {
-    let unsettled: Vec<&PatternStages> = stages?
-        .patterns
-        .iter()
-        .filter(|stages| !stages.is_settled && (!stages.stages.is_empty() || stages.window_scatter.is_none()))
-        .collect();
-    let names: Vec<&str> = unsettled.iter().map(|stages| stages.pattern.as_str()).collect();
-    (!unsettled.is_empty()).then(|| Warning {
+/// Warns of baselines of writes that ended before what lasts was known: their figures are withheld.
+pub(crate) fn of_stages(stages: Option<&WriteStages>, thoroughness: Thoroughness) -> Option<Warning> {
+    let withheld: Vec<&PatternStages> = stages?.patterns.iter().filter(|found| found.is_withheld()).collect();
+    let longer = match thoroughness {
+        Thoroughness::Quick => "measure with --full",
+        Thoroughness::Full => "`flashlab run` with an IOCount of several times its stages settles it",
+    };
+    let names: Vec<&str> = withheld.iter().map(|stages| stages.pattern.as_str()).collect();
+    Some(Warning {
         kind: "stages_unsettled".to_owned(),
         run: None,
         message: format!(
-            "{}: the run ended before it was known what lasts after the device's buffers ({}); the figures of writes may be of \
-             bursts, and ratios of them of both: measure with --full, or a larger target",
+            "{}: what lasts did not settle, so these figures, and ratios and hints with them, are withheld ({}): {longer}",
             names.join(" and "),
-            unsettled[0].evidence
+            withheld.first()?.evidence
         ),
     })
 }

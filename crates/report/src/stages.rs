@@ -13,13 +13,36 @@ pub fn stages_sentences(findings: &Findings) -> Vec<String> {
     let Some(found) = &findings.stages else { return Vec::new() };
     let staged = |stages: &&PatternStages| !stages.stages.is_empty();
     let Some(stages) = found.of("RW").filter(staged).or_else(|| found.patterns.iter().find(staged)) else {
-        return found.patterns.iter().filter(|stages| !stages.is_settled).map(unsettled_sentence).collect();
+        let withheld = found.patterns.iter().filter(|stages| stages.is_withheld());
+        let sentences: Vec<String> = withheld.map(withheld_sentence).collect();
+        let is_known = sentences.is_empty();
+        return if is_known { horizon_sentence(findings).into_iter().collect() } else { sentences };
     };
     let mut sentences = vec![stages_sentence(findings, stages)];
+    sentences.extend(cycle_sentence(stages));
     sentences.extend(recovery_sentence(found, stages));
     sentences.extend(regime_sentence(findings));
-    sentences.extend(found.patterns.iter().filter(|stages| !stages.is_settled).map(unsettled_sentence));
+    sentences.extend(found.patterns.iter().filter(|stages| stages.is_withheld()).map(withheld_sentence));
     sentences
+}
+
+/// How far a quick run has looked: a buffer that it did not fill would not show.
+fn horizon_sentence(findings: &Findings) -> Option<String> {
+    let found = findings.stages.as_ref().filter(|_| findings.method.thoroughness == "quick")?;
+    let written = found.patterns.iter().filter_map(|stages| Some(stages.curve.last()?.0)).max()?;
+    Some(format!(
+        "This quick run saw no faster stage of writes within {} after an idle time; a larger buffer would not show.",
+        Bytes(written)
+    ))
+}
+
+/// Folding and collection in batches alternate, whatever the load is.
+fn cycle_sentence(stages: &PatternStages) -> Option<String> {
+    let cycle = stages.cycle_bytes.filter(|_| stages.is_settled)?;
+    Some(format!(
+        "What lasts alternates with a cycle of {}: the figure is the mean of whole cycles.",
+        Bytes(cycle)
+    ))
 }
 
 /// `This drive buffers 64 MiB at 3.4 GB/s; after that random writes of 32 KiB take 35.6 us.`
@@ -29,13 +52,18 @@ fn stages_sentence(findings: &Findings, stages: &PatternStages) -> String {
         .iter()
         .map(|stage| format!("{} at {}", Bytes(stage.bytes), units::rate(stage.bytes_per_s)))
         .collect();
-    format!(
-        "This drive buffers {}; after that {} writes of {} take {}.",
-        each.join(", then "),
-        if stages.pattern == "RW" { "random" } else { "sequential" },
-        findings.method.io_size,
-        units::time(stages.sustained_ns_mean)
-    )
+    let buffers = format!("This drive buffers {}", each.join(", then "));
+    let kind = if stages.pattern == "RW" { "random" } else { "sequential" };
+    match stages.sustained_ns_mean {
+        Some(ns) => {
+            format!(
+                "{buffers}; after that {kind} writes of {} take {}.",
+                findings.method.io_size,
+                units::time(ns)
+            )
+        }
+        None => format!("{buffers}; how long {kind} writes take after that is not known."),
+    }
 }
 
 /// How much of it an idle time brings back: the longest idle time at which it is not all, and the shortest at which it is.
@@ -60,13 +88,15 @@ fn regime_sentence(findings: &Findings) -> Option<String> {
         (true, false) => "The micro-benchmarks measured bursts only, not what lasts.",
         (false, true) => "The micro-benchmarks measured what lasts, and no bursts.",
         (true, true) => "Figures and hints are of what lasts; bursts are dashed in the charts.",
-        (false, false) => return None,
+        (false, false) if findings.micro_benchmarks.is_empty() => return None,
+        (false, false) => "The micro-benchmarks measured reads only: no regime of writes is known.",
     };
     Some(sentence.to_owned())
 }
 
-fn unsettled_sentence(stages: &PatternStages) -> String {
-    format!("What lasts of {} is not known: {}.", in_words(&stages.pattern).to_lowercase(), stages.evidence)
+fn withheld_sentence(stages: &PatternStages) -> String {
+    let pattern = in_words(&stages.pattern).to_lowercase();
+    format!("Figures of {pattern} are withheld, because they did not settle: {}.", stages.evidence)
 }
 
 /// Throughput over the bytes written after an idle time.

@@ -57,7 +57,7 @@ pattern = "RW"
 /// The settings: full runs, each of them once.
 pub(crate) fn settings(name: &str, seed: Seed) -> Result<Settings> {
     let target_size = TARGET.min(profile(name)?.capacity);
-    Ok(Settings { target_size, seed, repetitions: 1, ..Settings::new(Thoroughness::Full) })
+    Ok(Settings { target_size, seed, repetitions: 1, one_regime: true, ..Settings::new(Thoroughness::Full) })
 }
 
 /// Measures with the methodology, with these plans.

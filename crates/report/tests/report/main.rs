@@ -5,5 +5,6 @@ mod comparison;
 mod inference;
 mod own_plan;
 mod page;
+mod stages;
 mod synthetic;
 mod terminal;
