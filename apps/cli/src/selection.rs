@@ -85,8 +85,8 @@ impl Selection {
         }
     }
 
-    /// The experiments of a run with these settings, including those that do not fit on the device; the reads and the writes of a
-    /// mix apart.
+    /// The experiments of a run with these settings, including those that do not fit on the device, and bursts, which a
+    /// device with one regime does not have; the reads and the writes of a mix apart.
     pub fn experiments(&self, settings: &Settings) -> Vec<ExperimentKey> {
         let key = |micro_benchmark: &str, parameter: String, pattern: &str, value: ExperimentValue, mode| {
             ExperimentKey {
@@ -99,7 +99,13 @@ impl Selection {
             }
         };
         let none = || ExperimentValue { number: 0.0, label: String::new() };
-        let baselines = [("SR", Mode::Read), ("RR", Mode::Read), ("SW", Mode::Write), ("RW", Mode::Write)];
+        let baselines = [
+            ("SR", Mode::Read),
+            ("RR", Mode::Read),
+            ("SW", Mode::Write),
+            ("RW", Mode::Write),
+            ("RW.burst", Mode::Write),
+        ];
         let baselines = baselines.map(|(name, mode)| key("baseline", String::new(), name, none(), mode));
         let baselines = baselines.into_iter().filter(|_| settings.methodology);
         let planned = self.plans.iter().flat_map(|plan| {
@@ -110,8 +116,14 @@ impl Selection {
                 runs.flat_map(move |(value, pattern)| {
                     let modes = [(Mode::Read, pattern.reads()), (Mode::Write, pattern.writes())];
                     let parameter = parameter.clone();
-                    modes.into_iter().filter(|(_, is_used)| *is_used).map(move |(mode, _)| {
-                        key(&plan.name, parameter.clone(), &experiment.name, value.clone(), mode)
+                    let burst = (settings.methodology && pattern.writes())
+                        .then(|| format!("{}.burst", experiment.name));
+                    let names = [Some(experiment.name.clone()), burst].into_iter().flatten();
+                    names.flat_map(move |name| {
+                        let (parameter, value) = (parameter.clone(), value.clone());
+                        modes.into_iter().filter(|(_, is_used)| *is_used).map(move |(mode, _)| {
+                            key(&plan.name, parameter.clone(), &name, value.clone(), mode)
+                        })
                     })
                 })
             })

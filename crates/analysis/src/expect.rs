@@ -26,6 +26,8 @@ use thiserror::Error;
 use crate::compare::{ComparedRun, Comparison, Estimate, ExperimentKey, RatioVerdict, Statistic};
 use crate::inference::{CONFIDENT, Inference, Parameter, Unit, Value, Verdict};
 
+/// What the names of experiments in bursts end with.
+const BURST: &str = ".burst";
 /// The name of the baselines among the micro-benchmarks.
 const BASELINE: &str = "baseline";
 
@@ -80,7 +82,7 @@ enum Bound {
     Word(String),
 }
 
-/// Which experiments are meant: `[PLAN:]PATTERN[@VALUE][.reads|.writes]`.
+/// Which experiments are meant: `[PLAN:]PATTERN[@VALUE][.burst|.sustained][.reads|.writes]`. The pattern alone means what lasts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Selector {
     plan: Option<String>,
@@ -490,6 +492,11 @@ impl Selector {
             (_, Some(before)) => (before, Some(Mode::Write)),
             _ => (text, None),
         };
+        let (text, is_burst) = match (text.strip_suffix(BURST), text.strip_suffix(".sustained")) {
+            (Some(before), _) => (before, true),
+            (_, Some(before)) => (before, false),
+            _ => (text, false),
+        };
         let (plan, text) = match text.split_once(':') {
             Some((plan, text)) => (Some(plan.trim().to_owned()), text),
             None => (None, text),
@@ -498,13 +505,18 @@ impl Selector {
             Some((pattern, value)) => (pattern, Some(plain(value))),
             None => (text, None),
         };
-        let pattern = pattern.trim().to_owned();
+        let (pattern, is_burst) = match pattern.trim().strip_suffix(BURST) {
+            Some(before) => (before, true),
+            None => (pattern.trim(), is_burst),
+        };
+        let pattern = pattern.to_owned();
         let is_complete = !pattern.is_empty()
             && plan.as_deref() != Some("")
             && value.as_deref() != Some("")
             // A figure would follow the point.
             && (value.is_some() || !pattern.contains('.'));
-        is_complete.then_some(Selector { plan, pattern, value, mode })
+        let regime = if is_burst { BURST } else { "" };
+        is_complete.then_some(Selector { plan, pattern: pattern + regime, value, mode })
     }
 
     /// The experiments that it names. Without a plan these are the baselines of this pattern, because the

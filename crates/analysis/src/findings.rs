@@ -191,6 +191,8 @@ pub struct WriteStage {
 /// What an idle time brings back.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BufferRecovery {
+    /// The run after the idle time.
+    pub run: u32,
     /// The idle time, after the stages were used up.
     pub idle: Nanos,
     /// The bytes that were then faster than the sustained stage; 0 if none were.

@@ -6,6 +6,7 @@
 //! 2. The samples of these runs give the response times in the order of submission, reads and writes apart.
 //!    Failed IOs are in no figure.
 
+use std::ops::Range;
 use std::path::Path;
 
 use flashlab_analysis::findings::{Findings, RunSummary};
@@ -15,6 +16,7 @@ use flashlab_samples::SegmentIndex;
 
 use crate::BenchError;
 use crate::rebuild::rebuild_opened;
+use crate::regimes::BURST;
 
 /// The name of the baselines among the micro-benchmarks.
 const BASELINE: &str = "baseline";
@@ -31,7 +33,11 @@ pub fn compared_run(path: &Path) -> Result<ComparedRun, BenchError> {
     let segments = folder.segment_index();
     let mut experiments = Vec::new();
     for (key, runs) in experiment_runs(&findings) {
+        let runs: Vec<Counted> = runs.iter().map(|run| (run.run, run.io_ignore..u64::MAX)).collect();
         experiments.extend(responses(&segments, &key, &runs)?);
+    }
+    if let Some(burst) = longest_burst(&findings) {
+        experiments.extend(responses(&segments, &baseline_key(&format!("RW{BURST}")), &[burst])?);
     }
     Ok(ComparedRun {
         device: findings.characteristics.device.clone(),
@@ -46,19 +52,32 @@ pub fn compared_run(path: &Path) -> Result<ComparedRun, BenchError> {
     })
 }
 
+/// A run, and the positions of the IOs that count.
+type Counted = (u32, Range<u64>);
+
+fn baseline_key(pattern: &str) -> ExperimentKey {
+    ExperimentKey {
+        micro_benchmark: BASELINE.to_owned(),
+        parameter: String::new(),
+        pattern: pattern.to_owned(),
+        value: 0.0,
+        label: String::new(),
+        mode: Mode::Read,
+    }
+}
+
+/// Random writes after the idle time that brought back the most, as long as they were faster than what lasts.
+fn longest_burst(findings: &Findings) -> Option<Counted> {
+    let recovery = &findings.stages.as_ref()?.recovery;
+    let longest =
+        recovery.iter().max_by_key(|recovery| recovery.bytes).filter(|longest| longest.bytes > 0)?;
+    Some((longest.run, 0..longest.bytes / findings.method.io_size.0.max(1)))
+}
+
 /// All experiments of a run, each with its repetitions. The mode is not known here, so it is set to read.
 fn experiment_runs(findings: &Findings) -> Vec<(ExperimentKey, Vec<&RunSummary>)> {
-    let baselines = findings.baselines.iter().map(|baseline| {
-        let key = ExperimentKey {
-            micro_benchmark: BASELINE.to_owned(),
-            parameter: String::new(),
-            pattern: baseline.pattern.clone(),
-            value: 0.0,
-            label: String::new(),
-            mode: Mode::Read,
-        };
-        (key, vec![&baseline.run])
-    });
+    let baselines =
+        findings.baselines.iter().map(|baseline| (baseline_key(&baseline.pattern), vec![&baseline.run]));
     let points = findings.micro_benchmarks.iter().flat_map(|micro| {
         micro.experiments.iter().flat_map(move |experiment| {
             experiment.points.iter().map(move |point| {
@@ -81,14 +100,14 @@ fn experiment_runs(findings: &Findings) -> Vec<(ExperimentKey, Vec<&RunSummary>)
 fn responses(
     segments: &SegmentIndex,
     key: &ExperimentKey,
-    runs: &[&RunSummary],
+    runs: &[Counted],
 ) -> Result<Vec<(ExperimentKey, Responses)>, BenchError> {
     let mut repetitions: [Vec<Vec<u64>>; 2] = Default::default();
     let mut throughputs = [TransferTotals::default(); 2];
-    for run in runs {
+    for (run, positions) in runs {
         let mut counted = Vec::new();
-        segments.each_sample(run.run, |sample| {
-            if sample.errno == 0 && sample.position >= run.io_ignore {
+        segments.each_sample(*run, |sample| {
+            if sample.errno == 0 && positions.contains(&sample.position) {
                 counted.push(*sample);
             }
         })?;

@@ -112,6 +112,7 @@ pub(crate) fn write_stages(
                 };
                 let returned = returned_bytes(&responses(source, record)?, IO_SIZE.0, sustained);
                 found.recovery.push(BufferRecovery {
+                    run: record.run,
                     idle: Nanos(*idle_ns),
                     bytes: returned.map_or(0, |(bytes, _)| bytes),
                     response_ns_mean: returned.map(|(_, mean)| mean),

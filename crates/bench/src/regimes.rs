@@ -39,7 +39,7 @@ pub(crate) enum WriteRegimes {
     #[default]
     One,
     /// In bursts, and in what lasts.
-    Two(Regimes),
+    Two(Box<Regimes>),
     /// There are stages, and the baselines ended before what lasts was known. So no run that writes would be known to be in a
     /// regime.
     Unknown,
@@ -50,7 +50,7 @@ impl WriteRegimes {
         let two = has_two_regimes(found, baselines).then(|| Regimes::new(found, settings)).flatten();
         match two {
             _ if settings.one_regime => WriteRegimes::One,
-            Some(regimes) => WriteRegimes::Two(regimes),
+            Some(regimes) => WriteRegimes::Two(Box::new(regimes)),
             None if found.patterns.iter().any(PatternStages::is_withheld) => WriteRegimes::Unknown,
             None => WriteRegimes::One,
         }

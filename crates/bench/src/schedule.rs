@@ -388,7 +388,7 @@ mod tests {
             window_scatter: Some(0.3),
             ..PatternStages::default()
         };
-        let recovery = vec![BufferRecovery { idle: Nanos(1), bytes: size(), response_ns_mean: None }];
+        let recovery = vec![BufferRecovery { run: 1, idle: Nanos(1), bytes: size(), response_ns_mean: None }];
         Regimes::new(&WriteStages { patterns: vec![stages], recovery }, settings).unwrap()
     }
 
@@ -408,7 +408,7 @@ mod tests {
             let state_time = Nanos::from_secs(prng.below(20));
             let has_two = prng.unit() < 0.5;
             let regimes = if has_two {
-                WriteRegimes::Two(any_regimes(&settings, &mut prng))
+                WriteRegimes::Two(Box::new(any_regimes(&settings, &mut prng)))
             } else {
                 WriteRegimes::One
             };

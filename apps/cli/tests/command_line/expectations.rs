@@ -119,7 +119,10 @@ fn an_unfinished_measurement_meets_nothing() {
 fn what_cannot_be_answered_is_refused_before_anything_is_measured() {
     let directory = Directory::new();
     for (command, message) in [
-        (with(&BENCH, &["run", "--expect", "XX.p99 < 1us"]), "there are SR, RR, SW, RW, granularity:SR@"),
+        (
+            with(&BENCH, &["run", "--expect", "XX.p99 < 1us"]),
+            "there are SR, RR, SW, RW, RW.burst, granularity:SR@",
+        ),
         (with(&BENCH, &["run", "--expect", "p99(RW) < 1.2x"]), "is for flashlab compare"),
         (with(&BENCH, &["run", "--expect", "RW.max < 1us"]), "use p99.9"),
         (with(&BENCH, &["run", "--expect", "RW.p99 = 1us"]), "never equal"),

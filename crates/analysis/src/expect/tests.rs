@@ -41,6 +41,8 @@ fn run_of(ios: u64, center_ns: u64, seed: u64) -> ComparedRun {
         key("granularity", "RW", "32KiB", 32768.0, Mode::Write),
         key("mix", "SR/RW", "2", 2.0, Mode::Read),
         key("mix", "SR/RW", "2", 2.0, Mode::Write),
+        key("baseline", "RW.burst", "", 0.0, Mode::Write),
+        key("granularity", "RW.burst", "32KiB", 32768.0, Mode::Write),
     ];
     ComparedRun {
         device: "a device".to_owned(),
@@ -165,4 +167,24 @@ fn an_expectation_that_the_corrected_comparison_does_not_bear_out_says_so() {
     for case in [(Outcome::Met, true), (Outcome::CannotBeTold, false)] {
         assert!(seen.contains(&case), "{case:?} in {seen:?}");
     }
+}
+
+#[test]
+fn an_expectation_names_a_regime_and_without_one_means_what_lasts() {
+    let of = |text: &str| judged(text).into_iter().map(|(of, _)| of).collect::<Vec<_>>();
+    assert_eq!(of("RW.p99 < 1s"), ["RW"]);
+    assert_eq!(of("RW.sustained.p99 < 1s"), ["RW"]);
+    assert_eq!(of("RW.burst.p99.9 < 1s"), ["RW.burst"]);
+    assert_eq!(of("granularity:RW@32KiB.sustained.p99 < 1s"), ["granularity:RW@32KiB"]);
+    for text in [
+        "granularity:RW@32KiB.burst.p99 < 1s",
+        "granularity:RW.burst@32KiB.p99 < 1s",
+        "RW@32KiB.burst.writes.p99 < 1s",
+    ] {
+        assert_eq!(of(text), ["granularity:RW.burst@32KiB"], "{text}");
+    }
+    // The sixth experiment takes 600 us, the first 100.
+    assert_eq!(judged("RW.burst.p50 < 300us")[0].1, Outcome::NotMet);
+    assert_eq!(judged("RW.sustained.p50 < 300us")[0].1, Outcome::Met);
+    assert_eq!(judged("SW.burst.p50 < 300us")[0].1, Outcome::CannotBeTold);
 }

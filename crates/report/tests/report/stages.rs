@@ -23,6 +23,7 @@ fn with_stages(sustained_ns_mean: Option<f64>) -> Findings {
         curve: (1..100).map(|i| (i << 20, if i <= 64 { 9670.0 } else { 35_600.0 })).collect(),
     };
     let recovery = vec![BufferRecovery {
+        run: 1,
         idle: Nanos::from_millis(100),
         bytes: 64 << 20,
         response_ns_mean: Some(9670.0),
