@@ -52,7 +52,8 @@ impl<D: Device> flashlab_device::Wrapper for Hidden<D> {
     }
 
     fn identity(&self) -> Identity {
-        Identity { target: "hidden".to_owned(), kind: "hidden".to_owned(), ..Identity::default() }
+        let capacity = self.device.geometry().capacity;
+        Identity { target: "hidden".to_owned(), kind: "hidden".to_owned(), capacity, ..Identity::default() }
     }
 
     fn submit(&mut self, request: Request) {

@@ -1,5 +1,6 @@
 //! `cargo xtask`: tasks of flashlab's developers.
 
+mod bench_score;
 mod calibrate;
 mod compare_score;
 mod crash;
@@ -47,6 +48,8 @@ struct Arguments {
 enum Task {
     /// Judges `flashlab infer` on random devices whose truth it does not know
     InferScore(InferScore),
+    /// Judges the regimes of `flashlab bench` on random drives of today whose truth it does not know
+    BenchScore(bench_score::BenchScore),
     /// Judges `flashlab compare` on synthetic pairs of runs whose truth is known
     CompareScore(compare_score::CompareScore),
     /// Cuts the power of a volume of `flashlab repair` in many states and checks what is recovered
@@ -135,6 +138,7 @@ fn main() -> ExitCode {
         Task::InferScore(arguments) => infer_score(&arguments),
         Task::ReproducePage(arguments) => reproduce_page::write_page(&arguments),
         Task::TwinScore(arguments) => twin_score::twin_score(&arguments),
+        Task::BenchScore(arguments) => bench_score::bench_score(&arguments),
         Task::CompareScore(arguments) => {
             compare_score::compare_score(&arguments);
             Ok(())
