@@ -95,16 +95,20 @@ impl Run {
         }
     }
 
-    /// The run in the sustained regime: it ignores what the lead-in left in the buffer, and measures whole windows.
-    pub fn sustained(mut self, regimes: &Regimes) -> Run {
+    /// The run in the sustained regime: it ignores what the lead-in left in the buffer, and measures whole windows. `None` if its IOs
+    /// are too small to fill the buffer within the bound of a run.
+    pub fn sustained(mut self, regimes: &Regimes) -> Option<Run> {
         let measured = regimes.measured_ios(&self.pattern, self.per_io_ns).max(self.least);
-        let ignored = regimes.ignored_ios(self.per_io_ns);
+        let ignored = regimes.ignored_ios(&self.pattern, self.per_io_ns);
+        if ignored + self.least > self.most {
+            return None;
+        }
         self.least = measured.min(self.most.saturating_sub(ignored)).max(self.least);
         self.io_count_min = self.io_count_min.max(measured);
         self.pattern.io_ignore = self.pattern.io_ignore.max(ignored);
         self.regime = Some(Regime::Sustained);
         self.lead_in = regimes.lead_in();
-        self
+        Some(self)
     }
 
     /// The run as a burst of at most `ios` IOs of each process, after a pause.

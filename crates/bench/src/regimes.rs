@@ -139,10 +139,13 @@ impl Regimes {
 
     /// The IOs at the begin of a sustained run that may still see what the lead-in left in the buffer. The buffer is the first
     /// stage, and drains at the sustained rate.
-    pub fn ignored_ios(&self, per_io_ns: f64) -> u64 {
+    pub fn ignored_ios(&self, pattern: &Pattern, per_io_ns: f64) -> u64 {
         let first = self.stages.stages.first().map_or(0, |stage| stage.bytes);
         let part = (first as f64 / self.stages.window_bytes.max(1) as f64).min(1.0);
-        (part * self.window_ns() / per_io_ns).ceil() as u64
+        let in_time = part * self.window_ns() / per_io_ns;
+        // Small writes may be faster than estimated, as long as the buffer takes them: only their bytes fill it.
+        let in_bytes = first as f64 / (bytes_written_each(pattern) * f64::from(pattern.parallel_degree));
+        in_time.max(in_bytes).ceil() as u64
     }
 
     /// The IOs of each process that a sustained run measures at least. The scatter of windows decides how many windows: the mean

@@ -156,8 +156,18 @@ fn in_regimes(
         WriteRegimes::Two(regimes) => regimes,
         WriteRegimes::Unknown => return only_reads(runs, left_out),
     };
-    let sustained: Vec<Run> =
-        runs.iter().filter(|run| run.pattern.writes()).map(|run| run.clone().sustained(regimes)).collect();
+    let writing = || runs.iter().filter(|run| run.pattern.writes());
+    let sustained: Vec<Run> = writing().filter_map(|run| run.clone().sustained(regimes)).collect();
+    let too_small = writing().count() - sustained.len();
+    if too_small > 0 {
+        left_out.push(Warning {
+            kind: "small_writes_left_out".to_owned(),
+            run: None,
+            message: format!(
+                "{too_small} values were not measured sustained: a run may not have as many of their writes as fill the device's buffer"
+            ),
+        });
+    }
     let shortest = Allowance { run: settings.lengths().run[0], startup: Nanos(u64::MAX / 4) };
     let time = total_time(&in_order(&sustained, settings, shortest), settings, known);
     let bytes: u64 = in_order(&sustained, settings, shortest).iter().map(|step| step.written.0).sum();

@@ -1,7 +1,8 @@
 //! What is true of a drive: each point on a copy of the drive, for as long as it takes.
 //!
 //! # Method
-//! 1. A copy of the drive is written from end to end, and then randomly as much as `bench` did before it called the drive steady. Its state
+//! 1. A copy of the drive is written from end to end, and then randomly, with the sizes of the plan `random-state`, as much as `bench` did
+//!    before it called the drive steady. Its state
 //!    is kept, and every figure begins from it.
 //! 2. Sustained: random writes of twice the longest stage, and without a pause the pattern. Its first IOs, of one longest stage, do not count;
 //!    those of the next twenty do.
@@ -13,7 +14,7 @@
 use anyhow::{Context, Result};
 use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
 use flashlab_device::{Buffer, Conditioning, Device, Operation, Request};
-use flashlab_plan::{Pattern, Space};
+use flashlab_plan::{Pattern, Plan, Space};
 use flashlab_sim::{Profile, SimulatedDevice};
 
 /// How many times the longest stage a truth takes.
@@ -50,8 +51,17 @@ impl TruthLab {
         let mut prng = Prng::new(seed.derive("truth", 0));
         let slots = capacity.0 / LEAD.0;
         let fill = (0..slots).map(|slot| (Operation::Write, LEAD * slot, LEAD));
-        let writes: Vec<Bytes> = (0..random.0 / LEAD.0).map(|_| LEAD * prng.below(slots)).collect();
-        let random = writes.into_iter().map(|offset| (Operation::Write, offset, LEAD));
+        // The shipped plan of the state is the input of `bench`, not its method.
+        let mut plan = Plan::builtin("random-state").context("a shipped plan")?;
+        let mut pattern = plan.experiments.swap_remove(0).pattern;
+        pattern.io_count = Some(1 << 40);
+        let space = Space { capacity, block: device.geometry().block };
+        let placed = pattern.place(space, Seed(prng.below(u64::MAX)))?;
+        let mut left = random.0;
+        let random = placed.ios(0).map_while(move |io| {
+            left = left.checked_sub(io.size.0)?;
+            Some((Operation::Write, io.offset, io.size))
+        });
         let state = device.conditioning().context("a simulated drive")?;
         state.condition(&mut fill.chain(random)).ok().context("the drive serves what lies on it")?;
         let longest_stage = buffer.max(cache).max(Bytes::mib(1));
