@@ -15,8 +15,8 @@
 //! 3. Of such lengths, the most likely one counts: the time saved against what follows, squared, divided by the length (the gain of
 //!    least squares). The stage ends at the IO at which this gain is largest.
 //! 4. The stage, and what follows it, are divided in the same way, because an SLC cache lies behind a write buffer.
-//! 5. The period of what follows ([`period`](crate::period)), over the means of short stretches, is the cycle, unless half of it already has
-//!    means that scatter little.
+//! 5. The period of what follows ([`period`](crate::period)), over the means of short stretches, is the cycle. A window has whole ones also where
+//!    shorter stretches scatter little: the lead-in then brings back the random state that the run before changed.
 //! 6. The window is the shortest stretch of whole cycles whose means scatter little ([`WINDOW_SCATTER`]). A window shows the
 //!    regime of a run.
 //! 7. What follows is settled if the means of whole windows say so ([`SETTLED_WITHIN`]). Otherwise it has no mean.
@@ -101,10 +101,7 @@ pub fn pattern_stages(pattern: &str, responses: &[u64], io_bytes: u64) -> Patter
     let (mut ends, mut p) = (Vec::new(), 0.0);
     divide(&sums, 0..ios, &mut ends, &mut p);
     let volatile = ends.last().copied().unwrap_or(0);
-    let (plain, plain_scatter) = window(&sums, volatile, None);
-    // A cycle matters if no much shorter stretch shows the regime.
-    let matters = |cycle: &usize| plain_scatter.is_none() || 2 * plain > *cycle;
-    let cycle = cycle(&sums, volatile).filter(matters);
+    let cycle = cycle(&sums, volatile);
     let (window, scatter) = window(&sums, volatile, cycle);
     let mut from = 0;
     let mut stages: Vec<WriteStage> = Vec::new();
