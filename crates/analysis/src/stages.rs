@@ -15,7 +15,7 @@
 //! 3. Of such lengths, the most likely one counts: the time saved against what follows, squared, divided by the length (the gain of
 //!    least squares). The stage ends at the IO at which this gain is largest.
 //! 4. The stage, and what follows it, are divided in the same way, because an SLC cache lies behind a write buffer.
-//! 5. The period of what follows ([`period`](crate::period)), over the means of short stretches, is the cycle. A window has whole ones also where
+//! 5. The period of what follows ([`period`]), over the means of short stretches, is the cycle. A window has whole ones also where
 //!    shorter stretches scatter little: the lead-in then brings back the random state that the run before changed.
 //! 6. The window is the shortest stretch of whole cycles whose means scatter little ([`WINDOW_SCATTER`]). A window shows the
 //!    regime of a run.
