@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use flashlab_analysis::ExperimentKey;
+use flashlab_analysis::findings::Regime;
 use flashlab_base::{Bytes, Identity, Mode};
 use flashlab_bench::{Settings, State, Thoroughness, check_runs, check_target};
 use flashlab_plan::{Choice, ExperimentValue, Pattern, Plan, Space};
@@ -99,12 +100,13 @@ impl Selection {
             }
         };
         let none = || ExperimentValue { number: 0.0, label: String::new() };
+        let burst = format!("RW{}", Regime::BURST_ENDING);
         let baselines = [
             ("SR", Mode::Read),
             ("RR", Mode::Read),
             ("SW", Mode::Write),
             ("RW", Mode::Write),
-            ("RW.burst", Mode::Write),
+            (burst.as_str(), Mode::Write),
         ];
         let baselines = baselines.map(|(name, mode)| key("baseline", String::new(), name, none(), mode));
         let baselines = baselines.into_iter().filter(|_| settings.methodology);
@@ -117,7 +119,7 @@ impl Selection {
                     let modes = [(Mode::Read, pattern.reads()), (Mode::Write, pattern.writes())];
                     let parameter = parameter.clone();
                     let burst = (settings.methodology && pattern.writes())
-                        .then(|| format!("{}.burst", experiment.name));
+                        .then(|| format!("{}{}", experiment.name, Regime::BURST_ENDING));
                     let names = [Some(experiment.name.clone()), burst].into_iter().flatten();
                     names.flat_map(move |name| {
                         let (parameter, value) = (parameter.clone(), value.clone());

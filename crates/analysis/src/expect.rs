@@ -24,10 +24,9 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::compare::{ComparedRun, Comparison, Estimate, ExperimentKey, RatioVerdict, Statistic};
+use crate::findings::Regime;
 use crate::inference::{CONFIDENT, Inference, Parameter, Unit, Value, Verdict};
 
-/// What the names of experiments in bursts end with.
-const BURST: &str = ".burst";
 /// The name of the baselines among the micro-benchmarks.
 const BASELINE: &str = "baseline";
 
@@ -492,11 +491,12 @@ impl Selector {
             (_, Some(before)) => (before, Some(Mode::Write)),
             _ => (text, None),
         };
-        let (text, is_burst) = match (text.strip_suffix(BURST), text.strip_suffix(".sustained")) {
-            (Some(before), _) => (before, true),
-            (_, Some(before)) => (before, false),
-            _ => (text, false),
-        };
+        let (text, is_burst) =
+            match (text.strip_suffix(Regime::BURST_ENDING), text.strip_suffix(".sustained")) {
+                (Some(before), _) => (before, true),
+                (_, Some(before)) => (before, false),
+                _ => (text, false),
+            };
         let (plan, text) = match text.split_once(':') {
             Some((plan, text)) => (Some(plan.trim().to_owned()), text),
             None => (None, text),
@@ -505,7 +505,7 @@ impl Selector {
             Some((pattern, value)) => (pattern, Some(plain(value))),
             None => (text, None),
         };
-        let (pattern, is_burst) = match pattern.trim().strip_suffix(BURST) {
+        let (pattern, is_burst) = match pattern.trim().strip_suffix(Regime::BURST_ENDING) {
             Some(before) => (before, true),
             None => (pattern.trim(), is_burst),
         };
@@ -515,7 +515,7 @@ impl Selector {
             && value.as_deref() != Some("")
             // A figure would follow the point.
             && (value.is_some() || !pattern.contains('.'));
-        let regime = if is_burst { BURST } else { "" };
+        let regime = if is_burst { Regime::BURST_ENDING } else { "" };
         is_complete.then_some(Selector { plan, pattern: pattern + regime, value, mode })
     }
 

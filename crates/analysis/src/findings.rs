@@ -339,6 +339,11 @@ pub enum Regime {
     Sustained,
 }
 
+impl Regime {
+    /// What the name of an experiment ends with if it was measured in bursts.
+    pub const BURST_ENDING: &str = ".burst";
+}
+
 /// All repetitions of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {

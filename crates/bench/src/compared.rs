@@ -9,14 +9,13 @@
 use std::ops::Range;
 use std::path::Path;
 
-use flashlab_analysis::findings::{Findings, RunSummary};
+use flashlab_analysis::findings::{Findings, Regime, RunSummary};
 use flashlab_analysis::{ComparedRun, ExperimentKey, Responses, RunDetails, TransferTotals};
 use flashlab_base::Mode;
 use flashlab_samples::SegmentIndex;
 
 use crate::BenchError;
 use crate::rebuild::rebuild_opened;
-use crate::regimes::BURST;
 
 /// The name of the baselines among the micro-benchmarks.
 const BASELINE: &str = "baseline";
@@ -37,7 +36,11 @@ pub fn compared_run(path: &Path) -> Result<ComparedRun, BenchError> {
         experiments.extend(responses(&segments, &key, &runs)?);
     }
     if let Some(burst) = longest_burst(&findings) {
-        experiments.extend(responses(&segments, &baseline_key(&format!("RW{BURST}")), &[burst])?);
+        experiments.extend(responses(
+            &segments,
+            &baseline_key(&format!("RW{}", Regime::BURST_ENDING)),
+            &[burst],
+        )?);
     }
     Ok(ComparedRun {
         device: findings.characteristics.device.clone(),

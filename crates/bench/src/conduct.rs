@@ -219,7 +219,7 @@ impl<'a> Conduct<'a> {
         let lengths = self.settings.lengths();
         let mut pattern = Pattern::baseline(name).expect("a baseline's name");
         pattern.io_count = Some(lengths.baseline_ios_most);
-        let writes = pattern.writes();
+        let looks_for_stages = pattern.writes() && !self.settings.one_regime;
         if writes_sequentially(&pattern.first) {
             let size = baseline_area(self.space, lengths);
             let offset = self.area(size, done)?;
@@ -232,22 +232,14 @@ impl<'a> Conduct<'a> {
         self.progress.step(&format!("baseline {name}: start-up phase and period"));
         let until = || {
             let long = UntilLong::new(lengths.baseline_ios, lengths.baseline);
-            if writes && !self.settings.one_regime {
-                long.and_settled(lengths.baseline_longest)
-            } else {
-                long
-            }
+            if looks_for_stages { long.and_settled(lengths.baseline_longest) } else { long }
         };
         let pause = self.pause;
         if writes_sequentially(&pattern.first) && self.random_writes_have_stages()? {
             // Whether sequential writes have stages decides what those of random writes are. A buffer needs time to drain.
             self.pause = pause.max(lengths.recovery.last().copied().unwrap_or_default());
         }
-        let longest = if writes && !self.settings.one_regime {
-            self.longest_writes()
-        } else {
-            lengths.baseline_longest
-        };
+        let longest = if looks_for_stages { self.longest_writes() } else { lengths.baseline_longest };
         self.run(purpose, pattern, Goal::of(until).within(Some(longest)))?;
         self.pause = pause;
         Ok(())

@@ -21,7 +21,7 @@ use flashlab_samples::Sample;
 use crate::error::BenchError;
 use crate::manifest::BenchManifest;
 use crate::record::{Purpose, RunRecord};
-use crate::regimes::{BURST, outlasts};
+use crate::regimes::outlasts;
 use crate::settings::{BASELINES, IO_SIZE, Settings, State};
 
 /// How many points a trace keeps.
@@ -74,10 +74,13 @@ fn baseline(
     let (io_ignore, io_count_min) = io_ignore_and_count(&phases, settings.lengths().io_count_min);
     // The figures of the baseline itself also exclude the start-up phase, which was unknown when it ran.
     // So are the stages that last longer: the baseline is what lasts.
-    let stages = pattern_stages(name, &responses, IO_SIZE.0);
-    let has_stages = record.written_bytes > 0 && !settings.one_regime;
-    let volatile = if has_stages { stages.volatile_bytes / IO_SIZE.0 } else { 0 };
-    let ignored = if outlasts(&stages, phases.startup_ios) { io_ignore.max(volatile) } else { io_ignore };
+    let mut ignored = io_ignore;
+    if record.written_bytes > 0 && !settings.one_regime {
+        let stages = pattern_stages(name, &responses, IO_SIZE.0);
+        if outlasts(&stages, phases.startup_ios) {
+            ignored = ignored.max(stages.volatile_bytes / IO_SIZE.0);
+        }
+    }
     let io_ignored = ignored.min(responses.len().saturating_sub(1) as u64);
     let counted = RunRecord {
         io_ignore: io_ignored,
@@ -380,7 +383,7 @@ fn micro_benchmarks_of(
         let varied = experiment.vary.as_ref().map(|vary| vary.parameter);
         let parameter = varied.map_or("", |parameter| parameter.name()).to_owned();
         let unit = varied.map_or("", |parameter| parameter.unit()).to_owned();
-        for pattern in [experiment.name.clone(), format!("{}{BURST}", experiment.name)] {
+        for pattern in [experiment.name.clone(), format!("{}{}", experiment.name, Regime::BURST_ENDING)] {
             let points = points(source, &plan.name, &pattern, records)?;
             if points.is_empty() {
                 continue;
@@ -403,7 +406,7 @@ fn micro_benchmarks_of(
 
 /// The regime of an experiment's runs.
 fn regime(of_plan: &str, of_experiment: &str, records: &[RunRecord]) -> Option<Regime> {
-    if of_experiment.ends_with(BURST) {
+    if of_experiment.ends_with(Regime::BURST_ENDING) {
         return Some(Regime::Burst);
     }
     let is_sustained = |record: &RunRecord| match &record.purpose {

@@ -29,8 +29,6 @@ const NEARLY_ALL: f64 = 0.9;
 const WINDOWS_MIN: f64 = 2.0;
 /// ... and at most this number, whatever the scatter of windows is.
 const WINDOWS_MOST: f64 = 64.0;
-/// What the name of an experiment ends with if it was measured in bursts.
-pub(crate) const BURST: &str = ".burst";
 
 /// In how many regimes a device writes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -114,7 +112,7 @@ impl Regimes {
     pub fn burst_ios(&self, pattern: &Pattern, pause: Nanos) -> Option<u64> {
         let returned =
             self.returned.iter().filter(|(idle, _)| *idle <= pause).map(|(_, bytes)| bytes.0).max()?;
-        let each = bytes_written_each(pattern) * f64::from(pattern.parallel_degree);
+        let each = written_by_all(pattern);
         let is_all = returned as f64 >= NEARLY_ALL * self.most_returned().0 as f64;
         let share = if is_all { BURST_SHARE } else { BURST_SHARE_OF_A_PART };
         let ios = (share * returned as f64 / each) as u64;
@@ -144,7 +142,7 @@ impl Regimes {
         let part = (first as f64 / self.stages.window_bytes.max(1) as f64).min(1.0);
         let in_time = part * self.window_ns() / per_io_ns;
         // Small writes may be faster than estimated, as long as the buffer takes them: only their bytes fill it.
-        let in_bytes = first as f64 / (bytes_written_each(pattern) * f64::from(pattern.parallel_degree));
+        let in_bytes = first as f64 / written_by_all(pattern);
         in_time.max(in_bytes).ceil() as u64
     }
 
@@ -154,8 +152,7 @@ impl Regimes {
         let scatter = self.stages.window_scatter.unwrap_or(1.0);
         let windows =
             ((scatter / self.goal).powi(2) / self.repetitions).clamp(WINDOWS_MIN, WINDOWS_MOST).ceil();
-        let each = bytes_written_each(pattern) * f64::from(pattern.parallel_degree);
-        let in_bytes = self.stages.window_bytes as f64 / each;
+        let in_bytes = self.stages.window_bytes as f64 / written_by_all(pattern);
         // A pattern that writes less than the device sustains sees no cycle of it.
         let in_time = self.window_ns() / per_io_ns;
         (windows * in_bytes.min(in_time)).ceil() as u64
@@ -165,6 +162,11 @@ impl Regimes {
     pub fn lead_in(&self) -> (Nanos, Bytes) {
         (Nanos(self.window_ns() as u64), Bytes(self.stages.window_bytes))
     }
+}
+
+/// Bytes that an average IO of each process writes, of all processes together.
+fn written_by_all(pattern: &Pattern) -> f64 {
+    bytes_written_each(pattern) * f64::from(pattern.parallel_degree)
 }
 
 /// What a lead-in writes at most, on any device: twice what a run may write. A cache may have more free space than before the

@@ -8,7 +8,6 @@ use flashlab_plan::{Experiment, ExperimentValue, Pattern, Plan, PlanError};
 
 use crate::area::writes_sequentially;
 use crate::record::Purpose;
-use crate::regimes::BURST;
 
 /// One scheduled run of a micro-benchmark.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,7 +73,7 @@ impl Step {
         Purpose::Point {
             plan: self.plan.clone(),
             experiment: match self.regime {
-                Some(Regime::Burst) => format!("{}{BURST}", self.experiment),
+                Some(Regime::Burst) => format!("{}{}", self.experiment, Regime::BURST_ENDING),
                 _ => self.experiment.clone(),
             },
             value: self.value.number,

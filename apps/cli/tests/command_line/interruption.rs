@@ -265,7 +265,7 @@ fn a_killed_fit_is_refused_by_those_who_would_predict_from_a_part_of_it() {
     directory.succeeds(&FIT[..FIT.len() - 2]);
 }
 
-/// What a measurement keeps that cannot be resumed is said, and how to go on.
+/// None of them can be resumed: each says what it keeps, and how to go on.
 #[test]
 fn ctrl_c_of_a_fit_a_check_and_an_experiment() {
     let directory = folders::directory();
