@@ -5,10 +5,16 @@
 //! [`SequenceWriter`] has `behind` blocks in flight beyond the one that is being filled: write-behind. Both depths are
 //! chosen from the device ([`Tuning`](crate::Tuning)), and their buffers are leased from the memory budget.
 //!
+//! Records may cross from one block into the next ([`SequenceReader::of_records`], [`SequenceWriter::of_records`]). A buffer has
+//! room for one record beyond its block then, so that whoever looks at a buffer sees whole records: the reader puts the part that
+//! the block before it began in front of a block, and the writer moves what does not fit into a block to the next one. On the device the
+//! records lie one after the other, as without blocks.
+//!
 //! # Invariants
 //! - A reader issues `ceil(length / block)` reads, a writer as many writes; each is `block` long but for the last one,
 //!   which is as short as the machine's unit allows.
 //! - A block lies on one device: on several devices, the block divides the stripe unit.
+//! - A block is at least as long as a record that crosses blocks. So one record at most crosses into a block.
 
 use std::collections::VecDeque;
 
@@ -19,6 +25,11 @@ use crate::budget::MemoryLease;
 use crate::error::EmError;
 use crate::extent::Region;
 use crate::machine::{Machine, Ticket};
+
+/// What a buffer has beyond its block: room for a record that crosses into the next block, if there is one.
+pub(crate) fn crossing_room(block: Bytes, record: usize) -> Bytes {
+    if block.0.is_multiple_of(record as u64) { Bytes::ZERO } else { Bytes(record as u64) }
+}
 
 /// Reads a part of a region in order.
 #[derive(Debug)]
@@ -32,7 +43,11 @@ pub struct SequenceReader {
     free: Vec<Buffer>,
     /// The block that the algorithm looks at.
     current: Option<Buffer>,
-    _lease: MemoryLease,
+    /// The size of a record; 1 where none crosses blocks.
+    record: usize,
+    /// The beginning of the record that the next block ends.
+    begun: Vec<u8>,
+    _leases: [MemoryLease; 2],
 }
 
 impl SequenceReader {
@@ -47,12 +62,37 @@ impl SequenceReader {
         block: Bytes,
         ahead: usize,
     ) -> Result<SequenceReader, EmError> {
+        SequenceReader::of_records(machine, region, (from, length), (block, 1), ahead)
+    }
+
+    /// A reader whose blocks have whole records of `record` bytes, wherever the blocks on the device end. Each of them is a block, but for
+    /// the part of a record that it begins, with the part of the record that it ends.
+    ///
+    /// # Errors
+    /// As [`SequenceReader::new`].
+    pub fn of_records(
+        machine: &Machine<'_>,
+        region: Region,
+        (from, length): (Bytes, Bytes),
+        (block, record): (Bytes, usize),
+        ahead: usize,
+    ) -> Result<SequenceReader, EmError> {
         let blocks = length.0.div_ceil(block.0) as usize;
-        let count = (ahead + 1).min(blocks);
-        let (free, lease) = machine.budget().buffers(count, block, "a reader")?;
-        let requested = VecDeque::with_capacity(count);
-        let (next, end) = (from, from + length);
-        Ok(SequenceReader { region, block, next, end, requested, free, current: None, _lease: lease })
+        let (count, room) = ((ahead + 1).min(blocks), crossing_room(block, record));
+        let begun_lease = machine.budget().lease(room, "a record that crosses blocks")?;
+        let (free, lease) = machine.budget().buffers(count, block + room, "a reader")?;
+        Ok(SequenceReader {
+            region,
+            block,
+            next: from,
+            end: from + length,
+            requested: VecDeque::with_capacity(count),
+            free,
+            current: None,
+            record: if room == Bytes::ZERO { 1 } else { record },
+            begun: Vec::with_capacity(room.0 as usize),
+            _leases: [lease, begun_lease],
+        })
     }
 
     /// Requests blocks as long as buffers are free.
@@ -89,7 +129,23 @@ impl SequenceReader {
     pub fn take(&mut self, machine: &mut Machine<'_>) -> Result<Option<(Buffer, usize)>, EmError> {
         self.prefetch(machine);
         let Some((ticket, length)) = self.requested.pop_front() else { return Ok(None) };
-        Ok(Some((machine.wait(ticket)?, length)))
+        let mut buffer = machine.wait(ticket)?;
+        let length = self.whole_records(&mut buffer, length);
+        Ok(Some((buffer, length)))
+    }
+
+    /// Makes the `length` bytes of a block whole records: with the begun one before them, without the one that they begin.
+    fn whole_records(&mut self, block: &mut [u8], length: usize) -> usize {
+        if self.record == 1 {
+            return length;
+        }
+        let begun = self.begun.len();
+        block.copy_within(..length, begun);
+        block[..begun].copy_from_slice(&self.begun);
+        let (whole, rest) = block[..begun + length].split_at((begun + length) / self.record * self.record);
+        self.begun.clear();
+        self.begun.extend_from_slice(rest);
+        whole.len()
     }
 
     /// Returns a buffer for the blocks to come.
@@ -119,13 +175,18 @@ pub struct SequenceWriter {
     region: Region,
     block: Bytes,
     next: Bytes,
-    /// The buffers that are being filled, the first of them with `filled` bytes.
+    /// The buffers that are being filled, and how many bytes they have from `next` on. The first of them ends a record of which the block
+    /// before it has a part.
     filling: VecDeque<Buffer>,
     filled: usize,
+    /// The size of a record; 1 where none crosses blocks.
+    record: usize,
+    /// The end of the record that the block before began: the first bytes of the buffer that is filled first.
+    begun: Vec<u8>,
     written: VecDeque<Ticket>,
     free: Vec<Buffer>,
     count: usize,
-    lease: MemoryLease,
+    _leases: [MemoryLease; 2],
 }
 
 impl SequenceWriter {
@@ -140,13 +201,39 @@ impl SequenceWriter {
         block: Bytes,
         behind: usize,
     ) -> Result<SequenceWriter, EmError> {
-        let count = behind + 1;
-        let (free, lease) = machine.budget().buffers(count, block, "a writer")?;
-        let (filling, written) = (VecDeque::with_capacity(count), VecDeque::with_capacity(count));
-        Ok(SequenceWriter { region, block, next: from, filling, filled: 0, written, free, count, lease })
+        SequenceWriter::of_records(machine, region, from, (block, 1), behind)
     }
 
-    /// Appends bytes.
+    /// A writer of whole records of `record` bytes, wherever the blocks on the device end.
+    ///
+    /// # Errors
+    /// As [`SequenceWriter::new`].
+    pub fn of_records(
+        machine: &Machine<'_>,
+        region: Region,
+        from: Bytes,
+        (block, record): (Bytes, usize),
+        behind: usize,
+    ) -> Result<SequenceWriter, EmError> {
+        let (count, room) = (behind + 1, crossing_room(block, record));
+        let begun_lease = machine.budget().lease(room, "a record that crosses blocks")?;
+        let (free, lease) = machine.budget().buffers(count, block + room, "a writer")?;
+        Ok(SequenceWriter {
+            region,
+            block,
+            next: from,
+            filling: VecDeque::with_capacity(count),
+            filled: 0,
+            record: if room == Bytes::ZERO { 1 } else { record },
+            begun: Vec::with_capacity(room.0 as usize),
+            written: VecDeque::with_capacity(count),
+            free,
+            count,
+            _leases: [lease, begun_lease],
+        })
+    }
+
+    /// Appends bytes: whole records where they cross blocks.
     ///
     /// # Errors
     /// As [`Machine::wait`], of an earlier write.
@@ -175,12 +262,12 @@ impl SequenceWriter {
         Ok(())
     }
 
-    /// The rest of the block that is being filled: never empty.
+    /// The rest of the block that is being filled, up to the end of the record that crosses its end: never empty.
     ///
     /// # Errors
     /// As [`Machine::wait`], of an earlier write.
     pub fn space<'s>(&'s mut self, machine: &mut Machine<'_>) -> Result<&'s mut [u8], EmError> {
-        let length = self.block.0 as usize - self.filled;
+        let length = self.end_of_records(self.filled) - self.filled;
         let mut spaces = self.spaces(machine, length)?;
         Ok(spaces.remove(0))
     }
@@ -209,22 +296,36 @@ impl SequenceWriter {
         machine: &mut Machine<'_>,
         length: usize,
     ) -> Result<Vec<&'s mut [u8]>, EmError> {
-        let block = self.block.0 as usize;
-        while self.filling.len() * block < self.filled + length {
-            let buffer = match self.free.pop() {
+        let (mut spans, mut start, mut left) = (Vec::new(), self.filled, length);
+        while left > 0 {
+            let end = self.end_of_records(start);
+            let count = left.min(end - start);
+            spans.push(start..start + count);
+            left -= count;
+            start = end - self.block.0 as usize;
+        }
+        self.take_buffers(machine, spans.len())?;
+        Ok(self.filling.iter_mut().zip(spans).map(|(buffer, span)| &mut buffer[span]).collect())
+    }
+
+    /// Where the records that follow one another in a buffer from `from` on have filled its block.
+    fn end_of_records(&self, from: usize) -> usize {
+        from + (self.block.0 as usize - from).next_multiple_of(self.record)
+    }
+
+    /// Takes buffers until `count` are being filled.
+    fn take_buffers(&mut self, machine: &mut Machine<'_>, count: usize) -> Result<(), EmError> {
+        while self.filling.len() < count {
+            let mut buffer = match self.free.pop() {
                 Some(buffer) => buffer,
                 None => machine.wait(self.written.pop_front().expect("a buffer is free or in flight"))?,
             };
+            if self.filling.is_empty() {
+                buffer[..self.begun.len()].copy_from_slice(&self.begun);
+            }
             self.filling.push_back(buffer);
         }
-        let (mut start, mut left) = (self.filled, length);
-        let spans = self.filling.iter_mut().map_while(|buffer| {
-            let span = &mut buffer[start..block.min(start + left)];
-            left -= span.len();
-            start = 0;
-            (!span.is_empty()).then_some(span)
-        });
-        Ok(spans.collect())
+        Ok(())
     }
 
     /// Says that the first `count` bytes of the space were filled.
@@ -236,13 +337,17 @@ impl SequenceWriter {
     }
 
     /// Writes the block that is being filled as it is, and goes on at the next block's offset. Returns where it ended.
-    pub fn end_block(&mut self, machine: &mut Machine<'_>) -> Bytes {
-        let end = self.next + Bytes(self.filled as u64);
+    ///
+    /// # Errors
+    /// As [`Machine::wait`], of an earlier write.
+    pub fn end_block(&mut self, machine: &mut Machine<'_>) -> Result<Bytes, EmError> {
+        let end = self.position();
         if self.filled > 0 {
+            self.take_buffers(machine, 1)?;
             self.submit(machine, self.filled);
             self.next = self.next.round_up(self.block);
         }
-        end
+        Ok(end)
     }
 
     /// Where the next byte goes.
@@ -255,17 +360,22 @@ impl SequenceWriter {
     /// # Errors
     /// As [`Machine::wait`].
     pub fn finish(mut self, machine: &mut Machine<'_>) -> Result<Bytes, EmError> {
-        let end = self.end_block(machine);
+        let end = self.end_block(machine)?;
         for ticket in self.written.drain(..) {
             machine.wait(ticket)?;
         }
-        drop(self.lease);
         Ok(end)
     }
 
     /// Writes the first `length` bytes of the first buffer.
     fn submit(&mut self, machine: &mut Machine<'_>, length: usize) {
         let mut buffer = self.filling.pop_front().expect("a buffer is being filled");
+        let end = if length < self.block.0 as usize { length } else { self.end_of_records(self.begun.len()) };
+        self.begun.clear();
+        self.begun.extend_from_slice(&buffer[length..end]);
+        if let Some(next) = self.filling.front_mut() {
+            next[..self.begun.len()].copy_from_slice(&self.begun);
+        }
         let size = Bytes(length as u64).round_up(machine.unit());
         buffer[length..size.0 as usize].fill(0);
         let (device, offset) = self.region.locate(self.next);

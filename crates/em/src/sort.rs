@@ -186,7 +186,8 @@ pub fn verify_sorted(
     machine.begin_phase("verify");
     machine.ledger_mut().current().planned.add_blocks(Mode::Read, task.length, plan.block, task.unit);
     let (format, range) = (&task.format, (Bytes(0), task.length));
-    let mut reader = SequenceReader::new(machine, output.clone(), range, plan.block, plan.ahead + 1)?;
+    let blocks = (plan.block, format.size());
+    let mut reader = SequenceReader::of_records(machine, output.clone(), range, blocks, plan.ahead + 1)?;
     let (mut checksum, mut last, mut index) = (RecordChecksum::default(), Vec::new(), 0u64);
     while let Some(block) = reader.next_block(machine)? {
         let first_bad = first_unordered(format, &last, block);

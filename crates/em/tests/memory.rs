@@ -26,30 +26,34 @@ fn a_sort_takes_the_memory_that_it_was_given_and_no_more() {
     rayon::join(|| 1, || 2);
     for method in [SortMethod::Sorting, SortMethod::Replacement, SortMethod::WriteSaving { write_cost: 5.0 }]
     {
-        taken(method, 2, Bytes::mib(4), None);
+        taken(method, 2, Bytes::mib(4), 16, None);
     }
     // The smallest blocks: some hundreds of sources, whose tables would be missed.
     for threads in [1, 2, THREADS] {
-        taken(SortMethod::Sorting, threads, Bytes::mib(1), Some(Bytes::kib(4)));
+        taken(SortMethod::Sorting, threads, Bytes::mib(1), 16, Some(Bytes::kib(4)));
+    }
+    // Records that cross blocks.
+    for record in [1000, 4099, 20_000] {
+        taken(SortMethod::Sorting, 2, Bytes::mib(1), record, None);
     }
 }
 
 /// Sorts, in blocks that divide a stripe unit if one is given.
-fn taken(method: SortMethod, threads: usize, memory: Bytes, stripe: Option<Bytes>) {
+fn taken(method: SortMethod, threads: usize, memory: Bytes, record: u64, stripe: Option<Bytes>) {
     let device = MemoryDevice::new(Bytes::mib(128), Nanos(1000));
     let mut machine = Machine::new(vec![Box::new(device)], memory, HostTime::Declared(Nanos(2))).unwrap();
     let mut free = ExtentAllocator::new(&machine);
-    let length = Bytes::mib(24);
+    let length = Bytes::mib(24).round_down(Bytes(record));
     let input = free.allocate(length, Spread::On(0)).unwrap();
     let output = free.allocate(length, Spread::On(0)).unwrap();
     let mut writer = SequenceWriter::new(&machine, input.clone(), Bytes(0), Bytes::kib(64), 1).unwrap();
-    let (mut generator, mut record) = (RecordGenerator::new(Seed(1)), [0; 16]);
-    for _ in 0..length.0 / 16 {
-        generator.fill(&mut record);
-        writer.write(&mut machine, &record).unwrap();
+    let (mut generator, mut data) = (RecordGenerator::new(Seed(1)), vec![0; record as usize]);
+    for _ in 0..length.0 / record {
+        generator.fill(&mut data);
+        writer.write(&mut machine, &data).unwrap();
     }
     writer.finish(&mut machine).unwrap();
-    let format = RecordFormat::new(Bytes(16), 0..8).unwrap();
+    let format = RecordFormat::new(Bytes(record), 0..8).unwrap();
     let tuning = Tuning { read_window: Bytes::kib(256), write_window: Bytes::kib(256) };
     let unit = machine.unit();
     let temporary = Bytes(u64::MAX);
@@ -60,7 +64,7 @@ fn taken(method: SortMethod, threads: usize, memory: Bytes, stripe: Option<Bytes
     let mut temporary = TemporarySpace { free: &mut free, spread: Spread::On(0) };
     sort(&mut machine, &task, &plan, &input, &output, &mut temporary).unwrap();
     let taken = HEAP.peak_usage() - before;
-    let case = format!("{method:?}, {threads} threads, blocks of {}", plan.block);
+    let case = format!("{method:?}, {threads} threads, records of {record} B, blocks of {}", plan.block);
     assert!(taken <= memory.0 as usize + FIXED, "{case}: {taken} bytes of {memory}");
     let leased = machine.budget().peak();
     assert!(leased <= memory && leased.0 * 10 > memory.0 * 8, "{case}: {leased} of {memory}");

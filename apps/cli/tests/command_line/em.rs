@@ -246,6 +246,32 @@ fn sorts_of_much_data_in_little_memory_find_their_space() {
     assert!(fs::read(directory.path("out")).unwrap() == expected.concat());
 }
 
+/// Records that cross blocks need some buffers of a record and a page: a block of whole records was 16 MiB for the first one.
+#[test]
+fn odd_records_are_sorted_in_little_memory() {
+    let directory = Directory::new();
+    for (record, count, memory) in [(4099, 300u32, "256KiB"), (65_535, 60, "2MiB"), (511, 5_000, "160KiB")] {
+        let with_key = |index: u32| {
+            let key = (index.wrapping_mul(2_654_435_761) >> 24).to_be_bytes();
+            let mut bytes = vec![0; record];
+            bytes[..4].copy_from_slice(&key);
+            bytes[record - 4..].copy_from_slice(&index.to_be_bytes());
+            bytes
+        };
+        let input: Vec<u8> = (0..count).flat_map(with_key).collect();
+        directory.write("in", &input);
+        let size = format!("{record}B");
+        let sort =
+            ["em", "sort", "in", "out", "--record", &size, "--key", "0..4", "--memory", memory, "--json"];
+        let document: Value = serde_json::from_str(&directory.succeeds(&sort).out).unwrap();
+        assert!(document["merge_passes"].as_u64() >= Some(1), "{document}");
+        let mut expected: Vec<&[u8]> = input.chunks(record).collect();
+        expected.sort_by_key(|record| &record[..4]);
+        assert!(fs::read(directory.path("out")).unwrap() == expected.concat(), "records of {record} B");
+        fs::remove_file(directory.path("out")).unwrap();
+    }
+}
+
 #[test]
 fn records_that_cut_lines_of_text_are_warned_about() {
     let directory = Directory::new();

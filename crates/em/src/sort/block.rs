@@ -42,7 +42,7 @@ fn parts(records: u64) -> u64 {
 }
 
 impl BlockSorter {
-    /// A sorter of blocks of `block` bytes. The leases have to live as long as it does; they stay with the thread that
+    /// A sorter of whole records in buffers of `buffer` bytes. The leases have to live as long as it does; they stay with the thread that
     /// accounts for the memory.
     ///
     /// # Errors
@@ -50,19 +50,19 @@ impl BlockSorter {
     pub fn new(
         budget: &MemoryBudget,
         format: &RecordFormat,
-        block: Bytes,
+        buffer: Bytes,
     ) -> Result<(BlockSorter, [MemoryLease; 2]), EmError> {
-        let records = block.0 / format.size() as u64;
+        let records = buffer.0 / format.size() as u64;
         let lease = budget.lease(index_size(records), "the index of a block")?;
-        let (mut targets, target_lease) = budget.buffers(1, block, "sorting a block")?;
+        let (mut targets, target_lease) = budget.buffers(1, buffer, "sorting a block")?;
         let entries = Vec::with_capacity(records as usize);
         let ends = Vec::with_capacity(parts(records) as usize);
         Ok((BlockSorter { entries, ends, target: targets.remove(0) }, [lease, target_lease]))
     }
 
     /// What a sorter takes.
-    pub fn memory(format: &RecordFormat, block: Bytes) -> Bytes {
-        MemoryBudget::buffer_size(block) + index_size(block.0 / format.size() as u64)
+    pub fn memory(format: &RecordFormat, buffer: Bytes) -> Bytes {
+        MemoryBudget::buffer_size(buffer) + index_size(buffer.0 / format.size() as u64)
     }
 
     /// Sorts the first `length` bytes of `block`, and returns their checksum.

@@ -23,7 +23,7 @@ use crate::extent::Region;
 use crate::ledger::IoCounts;
 use crate::machine::Machine;
 use crate::record_format::{RecordChecksum, RecordFormat};
-use crate::sequence::{SequenceReader, SequenceWriter};
+use crate::sequence::{SequenceReader, SequenceWriter, crossing_room};
 use crate::sort::batch::merge_batch;
 use crate::sort::block::BlockSorter;
 use crate::sort::heap::RecordHeap;
@@ -54,21 +54,33 @@ impl Formation<'_> {
         &self.task.format
     }
 
+    /// The size of a block and of a record.
+    fn blocks(&self) -> (Bytes, usize) {
+        (self.plan.block, self.format().size())
+    }
+
     fn reader(
         &self,
         machine: &Machine<'_>,
         range: (Bytes, Bytes),
         ahead: usize,
     ) -> Result<SequenceReader, EmError> {
-        SequenceReader::new(machine, self.input.clone(), range, self.plan.block, ahead)
+        SequenceReader::of_records(machine, self.input.clone(), range, self.blocks(), ahead)
     }
 
     fn writer(&self, machine: &Machine<'_>) -> Result<SequenceWriter, EmError> {
-        SequenceWriter::new(machine, self.target.clone(), Bytes(0), self.plan.block, self.plan.behind)
+        SequenceWriter::of_records(machine, self.target.clone(), Bytes(0), self.blocks(), self.plan.behind)
     }
 
     fn run(&self, from: Bytes, end: Bytes) -> Run {
         Run { region: self.target.clone(), from, length: Bytes(end.0 - from.0) }
+    }
+
+    /// The bytes of each run of sorted loads: of the records that end in its blocks.
+    fn run_lengths(&self) -> impl Iterator<Item = Bytes> {
+        let (length, load, record) = (self.task.length, self.plan.load, self.format().size() as u64);
+        let ended = move |read: u64| read.min(length.0) / record * record;
+        (0..length.0.div_ceil(load.0)).map(move |run| Bytes(ended((run + 1) * load.0) - ended(run * load.0)))
     }
 
     /// Plans the IOs for `length` bytes.
@@ -82,13 +94,14 @@ pub(super) fn by_sorting(machine: &mut Machine<'_>, formation: &Formation<'_>) -
     let Formation { task, plan, .. } = formation;
     let planned = &mut machine.ledger_mut().current().planned;
     formation.plan(planned, Mode::Read, task.length);
-    formation.plan(planned, Mode::Write, task.length);
+    formation.run_lengths().for_each(|length| formation.plan(planned, Mode::Write, length));
     let load = (plan.load.0 / plan.block.0) as usize;
     let is_only_run = plan.load >= task.length;
     let buffers = if is_only_run { load } else { 2 * load };
     let _tables = machine.budget().lease(task.tables(load), "tables of sources")?;
+    let buffer = plan.block + crossing_room(plan.block, formation.format().size());
     let sorters = (0..task.threads)
-        .map(|_| BlockSorter::new(machine.budget(), formation.format(), plan.block))
+        .map(|_| BlockSorter::new(machine.budget(), formation.format(), buffer))
         .collect::<Result<Vec<_>, _>>()?;
     let (mut sorters, _leases): (Vec<_>, Vec<_>) = sorters.into_iter().unzip();
     let mut writer = formation.writer(machine)?;
@@ -120,7 +133,7 @@ pub(super) fn by_sorting(machine: &mut Machine<'_>, formation: &Formation<'_>) -
                 *source = &source[count * formation.format().size()..];
             }
         }
-        runs.push(formation.run(from, writer.position()));
+        runs.push(formation.run(from, writer.end_block(machine)?));
         blocks.into_iter().for_each(|(block, _)| reader.give_back(block));
         reader.prefetch(machine);
         blocks = following;
@@ -186,7 +199,7 @@ pub(super) fn by_replacement(
             heap.pop_behind(order);
             heap.set_behind(record);
             if heap.count() == 0 {
-                runs.push(formation.run(from, writer.end_block(machine)));
+                runs.push(formation.run(from, writer.end_block(machine)?));
                 from = writer.position();
                 heap.heapify(order);
             }
@@ -198,7 +211,7 @@ pub(super) fn by_replacement(
             writer.write(machine, top)?;
             heap.remove_top(order);
         }
-        runs.push(formation.run(from, writer.end_block(machine)));
+        runs.push(formation.run(from, writer.end_block(machine)?));
         from = writer.position();
         heap.heapify(order);
     }
@@ -241,7 +254,7 @@ pub(super) fn by_scans(machine: &mut Machine<'_>, formation: &Formation<'_>) -> 
             heap.clear();
         }
         formation.plan(&mut machine.ledger_mut().current().planned, Mode::Write, segment.1);
-        runs.push(formation.run(from, writer.end_block(machine)));
+        runs.push(formation.run(from, writer.end_block(machine)?));
         begin += segment.1;
     }
     writer.finish(machine)?;

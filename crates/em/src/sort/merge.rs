@@ -47,8 +47,9 @@ pub(super) fn merge_runs(
     runs.iter().for_each(|run| planned.add_blocks(Mode::Read, run.length, plan.block, task.unit));
     planned.add_blocks(Mode::Write, length, plan.block, task.unit);
     let _tables = machine.budget().lease(task.tables(runs.len()), "tables of sources")?;
-    let mut writer = SequenceWriter::new(machine, target.clone(), from, plan.block, plan.behind)?;
-    let mut sources = open(machine, plan, runs)?;
+    let blocks = (plan.block, task.format.size());
+    let mut writer = SequenceWriter::of_records(machine, target.clone(), from, blocks, plan.behind)?;
+    let mut sources = open(machine, blocks, runs)?;
     loop {
         for source in sources.iter_mut().filter(|source| source.position == source.end) {
             let block = source.reader.next_block(machine)?;
@@ -70,11 +71,11 @@ pub(super) fn merge_runs(
 }
 
 /// Requests the first two blocks of each run.
-fn open(machine: &mut Machine<'_>, plan: &SortPlan, runs: &[Run]) -> Result<Vec<Source>, EmError> {
+fn open(machine: &mut Machine<'_>, blocks: (Bytes, usize), runs: &[Run]) -> Result<Vec<Source>, EmError> {
     let mut sources = Vec::with_capacity(runs.len());
     for run in runs {
         let mut reader =
-            SequenceReader::new(machine, run.region.clone(), (run.from, run.length), plan.block, 1)?;
+            SequenceReader::of_records(machine, run.region.clone(), (run.from, run.length), blocks, 1)?;
         reader.prefetch(machine);
         sources.push(Source { reader, position: 0, end: 0 });
     }

@@ -6,6 +6,9 @@
 //! is requested, and some for the writer: f = (M - writer) / 2B. So a smaller block needs fewer passes, and a larger one
 //! moves bytes faster.
 //!
+//! Blocks are whole pages. Where whole records fill few of them, a block has whole records, too. Otherwise records cross blocks, and
+//! each buffer has room for one more record ([`crossing_room`]): the least memory is some buffers of a record and a page.
+//!
 //! Writing costs more than reading on many devices. With [`SortMethod::WriteSaving`] a run of s memories is formed by s
 //! scans, each of which keeps the smallest records that are left (the base case of the AEM mergesort; Blelloch et al., arXiv
 //! 1603.03505, section 4): s reads and one write for each block, and fewer runs to merge.
@@ -31,6 +34,7 @@ use crate::error::EmError;
 use crate::extent::Region;
 use crate::machine::Machine;
 use crate::record_format::RecordFormat;
+use crate::sequence::crossing_room;
 use crate::sort::block::BlockSorter;
 use crate::tuning::{BandwidthCurve, ProbeOrder, Tuning};
 
@@ -102,6 +106,9 @@ pub struct SortPlan {
 const BLOCK_MAX: u64 = 4 << 20;
 /// IOs of whole pages of this size suit all devices: flash pages and the sectors of disks divide it, or are multiples.
 const PAGE: u64 = 4096;
+/// Blocks have whole records if the memory has room for this number of the smallest ones: nothing is copied to join the parts of a record
+/// then. With fewer blocks the fan-in would be below 30, and records cross blocks instead.
+const WHOLE_BLOCKS_MIN: u64 = 64;
 /// Blocks grow by the eighth part of a power of two between two candidates.
 const STEP: f64 = 1.09;
 /// The most scans that form a run: beyond that the reads alone cost more than another pass for any c_W below 16.
@@ -146,11 +153,29 @@ impl SortRates {
 }
 
 impl SortTask {
-    /// The smallest block: whole records and whole pages of 4 KiB. Where the memory has no room for that, whole sectors of the device.
+    /// The smallest block: whole pages of 4 KiB, and whole records where the memory has many of such blocks. Where the memory has no
+    /// room for a page, whole sectors of the device.
     fn base(&self) -> u64 {
-        let of = |page: u64| Bytes(self.format.size() as u64).least_common_multiple(Bytes(page)).0;
-        let pages = of(self.unit.0.max(PAGE));
-        if self.candidates(Bytes(pages)).is_empty() { of(self.unit.0.max(1)) } else { pages }
+        let record = Bytes(self.format.size() as u64);
+        let (page, sector) = (Bytes(self.unit.0.max(PAGE)), Bytes(self.unit.0.max(1)));
+        let whole = record.least_common_multiple(page);
+        // Each scan of a run begins at a block.
+        let never_crosses = matches!(self.method, SortMethod::WriteSaving { .. });
+        let of = |page: Bytes| {
+            if never_crosses { record.least_common_multiple(page) } else { record.round_up(page) }
+        };
+        if whole.0 * WHOLE_BLOCKS_MIN <= self.memory.0 {
+            whole.0
+        } else if self.candidates(of(page)).is_empty() {
+            of(sector).0
+        } else {
+            of(page).0
+        }
+    }
+
+    /// The size of a buffer for a block.
+    fn buffer(&self, block: Bytes) -> Bytes {
+        block + crossing_room(block, self.format.size())
     }
 
     /// The best plan.
@@ -233,10 +258,13 @@ impl SortTask {
     }
 
     /// The space of runs that have `length` bytes together. A run begins a block of its own. All but the last one end with a block, too,
-    /// unless replacement selection ended them.
+    /// unless records cross blocks or replacement selection ended them.
     pub(super) fn region_of_runs(&self, plan: &SortPlan, length: Bytes) -> Bytes {
         let ends = match self.method {
             SortMethod::Replacement => self.length.0 / plan.load.0.max(1) + 2,
+            _ if crossing_room(plan.block, self.format.size()) > Bytes::ZERO => {
+                self.length.0.div_ceil(plan.run.0)
+            }
             _ => 1,
         };
         length.round_up(plan.block) + Bytes(ends * plan.block.0)
@@ -265,7 +293,9 @@ impl SortTask {
 
     fn sorters(&self, block: Bytes) -> Bytes {
         match self.method {
-            SortMethod::Sorting => Bytes(BlockSorter::memory(&self.format, block).0 * self.threads as u64),
+            SortMethod::Sorting => {
+                Bytes(BlockSorter::memory(&self.format, self.buffer(block)).0 * self.threads as u64)
+            }
             _ => Bytes::ZERO,
         }
     }
@@ -280,17 +310,19 @@ impl SortTask {
     }
 
     fn with(&self, block: Bytes, scans: u64) -> Option<SortPlan> {
-        let buffer = MemoryBudget::buffer_size(block).0;
+        let buffer = MemoryBudget::buffer_size(self.buffer(block)).0;
+        // The record that each reader and writer has begun.
+        let begun = crossing_room(block, self.format.size()).0;
         // Two more than the device needs, so that a batch can be merged while those are in flight.
         let most = (self.memory.0 / WINDOW_SHARE / buffer).max(1) as usize;
         let behind = self.tuning.behind(block).min(most) + 2;
         let ahead = self.tuning.ahead(block).min(most);
-        let writer = (behind as u64 + 1) * buffer;
-        let fan_in = self.memory.0.checked_sub(writer)? / (2 * buffer + self.tables(1).0);
+        let writer = (behind as u64 + 1) * buffer + begun;
+        let fan_in = self.memory.0.checked_sub(writer)? / (2 * buffer + begun + self.tables(1).0);
         let blocks = self.length.0.div_ceil(block.0).max(1);
         let (load, run) = match self.method {
             SortMethod::Sorting => {
-                let free = self.memory.0.checked_sub(writer + self.sorters(block).0)?;
+                let free = self.memory.0.checked_sub(writer + begun + self.sorters(block).0)?;
                 let all = free / (buffer + self.tables(1).0);
                 let load = if all >= blocks {
                     blocks
@@ -302,8 +334,8 @@ impl SortTask {
                 (load * block.0, load * block.0)
             }
             method => {
-                let free = self.memory.0.checked_sub(writer + (ahead as u64 + 1) * buffer)?;
-                let load = Bytes(free).round_down(block).0;
+                let free = self.memory.0.checked_sub(writer + begun + (ahead as u64 + 1) * buffer)?;
+                let load = Bytes(free).round_down(block).round_down(Bytes(self.format.size() as u64)).0;
                 let factor = if method == SortMethod::Replacement { 2 } else { scans };
                 (load.min(blocks * block.0), load * factor)
             }

@@ -27,8 +27,15 @@ fn a_sort_runs_on_the_space_of_its_formula() {
     let seed = Seed(50);
     let mut random = Prng::new(seed);
     let mut passes_seen = [0; 5];
-    let known =
-        [(1 << 19, 16, 128), (1 << 18, 16, 64), (200_000, 24, 192), (16_000, 1000, 1024), (3_000, 4096, 512)];
+    let known = [
+        (1 << 19, 16, 128),
+        (1 << 18, 16, 64),
+        (200_000, 24, 192),
+        (16_000, 1000, 1024),
+        (3_000, 4096, 512),
+        (100, 65_535, 2048),
+        (3_000, 4099, 256),
+    ];
     let random = (0..8).map(|_| {
         let record = [8, 12, 16, 24, 32, 100, 1000, 4096][random.below(8) as usize];
         let memory = 1024 << random.below(3);
