@@ -31,6 +31,43 @@ pub(crate) fn crossing_room(block: Bytes, record: usize) -> Bytes {
     if block.0.is_multiple_of(record as u64) { Bytes::ZERO } else { Bytes(record as u64) }
 }
 
+/// Records that cross blocks.
+#[derive(Debug)]
+struct Crossing {
+    /// The size of a record.
+    record: usize,
+    /// The part of a record that is on one side of the end of a block.
+    begun: Vec<u8>,
+    _lease: MemoryLease,
+}
+
+impl Crossing {
+    /// The records that cross blocks, if any do, and the size of a buffer.
+    fn new(
+        machine: &Machine<'_>,
+        (block, record): (Bytes, usize),
+    ) -> Result<(Option<Box<Crossing>>, Bytes), EmError> {
+        let room = crossing_room(block, record);
+        if room == Bytes::ZERO {
+            return Ok((None, block));
+        }
+        let lease = machine.budget().lease(room, "a record that crosses blocks")?;
+        let crossing = Crossing { record, begun: Vec::with_capacity(record), _lease: lease };
+        Ok((Some(Box::new(crossing)), block + room))
+    }
+
+    /// Makes the `length` bytes of a block whole records: with the begun one before them, without the one that they begin.
+    fn whole_records(&mut self, block: &mut [u8], length: usize) -> usize {
+        let begun = self.begun.len();
+        block.copy_within(..length, begun);
+        block[..begun].copy_from_slice(&self.begun);
+        let (whole, rest) = block[..begun + length].split_at((begun + length) / self.record * self.record);
+        self.begun.clear();
+        self.begun.extend_from_slice(rest);
+        whole.len()
+    }
+}
+
 /// Reads a part of a region in order.
 #[derive(Debug)]
 pub struct SequenceReader {
@@ -43,11 +80,9 @@ pub struct SequenceReader {
     free: Vec<Buffer>,
     /// The block that the algorithm looks at.
     current: Option<Buffer>,
-    /// The size of a record; 1 where none crosses blocks.
-    record: usize,
     /// The beginning of the record that the next block ends.
-    begun: Vec<u8>,
-    _leases: [MemoryLease; 2],
+    crossing: Option<Box<Crossing>>,
+    _lease: MemoryLease,
 }
 
 impl SequenceReader {
@@ -78,9 +113,9 @@ impl SequenceReader {
         ahead: usize,
     ) -> Result<SequenceReader, EmError> {
         let blocks = length.0.div_ceil(block.0) as usize;
-        let (count, room) = ((ahead + 1).min(blocks), crossing_room(block, record));
-        let begun_lease = machine.budget().lease(room, "a record that crosses blocks")?;
-        let (free, lease) = machine.budget().buffers(count, block + room, "a reader")?;
+        let count = (ahead + 1).min(blocks);
+        let (crossing, buffer) = Crossing::new(machine, (block, record))?;
+        let (free, lease) = machine.budget().buffers(count, buffer, "a reader")?;
         Ok(SequenceReader {
             region,
             block,
@@ -89,9 +124,8 @@ impl SequenceReader {
             requested: VecDeque::with_capacity(count),
             free,
             current: None,
-            record: if room == Bytes::ZERO { 1 } else { record },
-            begun: Vec::with_capacity(room.0 as usize),
-            _leases: [lease, begun_lease],
+            crossing,
+            _lease: lease,
         })
     }
 
@@ -130,22 +164,9 @@ impl SequenceReader {
         self.prefetch(machine);
         let Some((ticket, length)) = self.requested.pop_front() else { return Ok(None) };
         let mut buffer = machine.wait(ticket)?;
-        let length = self.whole_records(&mut buffer, length);
+        let crossing = self.crossing.as_mut();
+        let length = crossing.map_or(length, |crossing| crossing.whole_records(&mut buffer, length));
         Ok(Some((buffer, length)))
-    }
-
-    /// Makes the `length` bytes of a block whole records: with the begun one before them, without the one that they begin.
-    fn whole_records(&mut self, block: &mut [u8], length: usize) -> usize {
-        if self.record == 1 {
-            return length;
-        }
-        let begun = self.begun.len();
-        block.copy_within(..length, begun);
-        block[..begun].copy_from_slice(&self.begun);
-        let (whole, rest) = block[..begun + length].split_at((begun + length) / self.record * self.record);
-        self.begun.clear();
-        self.begun.extend_from_slice(rest);
-        whole.len()
     }
 
     /// Returns a buffer for the blocks to come.
@@ -179,14 +200,12 @@ pub struct SequenceWriter {
     /// before it has a part.
     filling: VecDeque<Buffer>,
     filled: usize,
-    /// The size of a record; 1 where none crosses blocks.
-    record: usize,
     /// The end of the record that the block before began: the first bytes of the buffer that is filled first.
-    begun: Vec<u8>,
+    crossing: Option<Box<Crossing>>,
     written: VecDeque<Ticket>,
     free: Vec<Buffer>,
     count: usize,
-    _leases: [MemoryLease; 2],
+    _lease: MemoryLease,
 }
 
 impl SequenceWriter {
@@ -215,21 +234,20 @@ impl SequenceWriter {
         (block, record): (Bytes, usize),
         behind: usize,
     ) -> Result<SequenceWriter, EmError> {
-        let (count, room) = (behind + 1, crossing_room(block, record));
-        let begun_lease = machine.budget().lease(room, "a record that crosses blocks")?;
-        let (free, lease) = machine.budget().buffers(count, block + room, "a writer")?;
+        let count = behind + 1;
+        let (crossing, buffer) = Crossing::new(machine, (block, record))?;
+        let (free, lease) = machine.budget().buffers(count, buffer, "a writer")?;
         Ok(SequenceWriter {
             region,
             block,
             next: from,
             filling: VecDeque::with_capacity(count),
             filled: 0,
-            record: if room == Bytes::ZERO { 1 } else { record },
-            begun: Vec::with_capacity(room.0 as usize),
+            crossing,
             written: VecDeque::with_capacity(count),
             free,
             count,
-            _leases: [lease, begun_lease],
+            _lease: lease,
         })
     }
 
@@ -310,7 +328,8 @@ impl SequenceWriter {
 
     /// Where the records that follow one another in a buffer from `from` on have filled its block.
     fn end_of_records(&self, from: usize) -> usize {
-        from + (self.block.0 as usize - from).next_multiple_of(self.record)
+        let record = self.crossing.as_ref().map_or(1, |crossing| crossing.record);
+        from + (self.block.0 as usize - from).next_multiple_of(record)
     }
 
     /// Takes buffers until `count` are being filled.
@@ -320,8 +339,9 @@ impl SequenceWriter {
                 Some(buffer) => buffer,
                 None => machine.wait(self.written.pop_front().expect("a buffer is free or in flight"))?,
             };
-            if self.filling.is_empty() {
-                buffer[..self.begun.len()].copy_from_slice(&self.begun);
+            if let (true, Some(Crossing { begun, .. })) = (self.filling.is_empty(), self.crossing.as_deref())
+            {
+                buffer[..begun.len()].copy_from_slice(begun);
             }
             self.filling.push_back(buffer);
         }
@@ -370,11 +390,14 @@ impl SequenceWriter {
     /// Writes the first `length` bytes of the first buffer.
     fn submit(&mut self, machine: &mut Machine<'_>, length: usize) {
         let mut buffer = self.filling.pop_front().expect("a buffer is being filled");
-        let end = if length < self.block.0 as usize { length } else { self.end_of_records(self.begun.len()) };
-        self.begun.clear();
-        self.begun.extend_from_slice(&buffer[length..end]);
-        if let Some(next) = self.filling.front_mut() {
-            next[..self.begun.len()].copy_from_slice(&self.begun);
+        let begun = self.crossing.as_ref().map_or(0, |crossing| crossing.begun.len());
+        let end = if length < self.block.0 as usize { length } else { self.end_of_records(begun) };
+        if let Some(Crossing { begun, .. }) = self.crossing.as_deref_mut() {
+            begun.clear();
+            begun.extend_from_slice(&buffer[length..end]);
+            if let Some(next) = self.filling.front_mut() {
+                next[..begun.len()].copy_from_slice(begun);
+            }
         }
         let size = Bytes(length as u64).round_up(machine.unit());
         buffer[length..size.0 as usize].fill(0);
