@@ -162,7 +162,7 @@ impl Growth {
         let mut left: Option<Stored<Pair>> = None;
         loop {
             let (arcs, count) = match &left {
-                None => (Arcs::All(graph.scan(workspace)?), graph.arcs()),
+                None => (Arcs::All(Box::new(graph.scan(workspace)?)), graph.arcs()),
                 Some(left) => (Arcs::Left(workspace.read(left)?), left.count()),
             };
             let (next, kept) = self.round(workspace, arcs, count, &reached, &mut members)?;
@@ -325,7 +325,7 @@ impl Growth {
 
 /// The arcs that a round scans.
 enum Arcs {
-    All(ArcScan),
+    All(Box<ArcScan>),
     Left(RecordReader<Pair>),
 }
 
