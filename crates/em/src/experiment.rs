@@ -255,6 +255,7 @@ fn costs_of(
         sequential_reads: fitting(in_flight.sequential_reads),
         sequential_writes: fitting(in_flight.sequential_writes),
         halving_reads: in_flight.halving_reads.min(most),
+        cached_levels: in_flight.cached_levels,
     };
     let costs = measure(machine, &region, CostSizes { small, large, in_flight }, seed)?;
     free.release(&region);

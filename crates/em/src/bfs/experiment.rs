@@ -87,7 +87,13 @@ pub fn search_cost_sizes(task: &SearchTask) -> CostSizes {
         small: task.block,
         large: task.sequence_block.max(task.block * 2),
         // What the searches have: up to 8 lists or clusters, and a block ahead of each sequence.
-        in_flight: InFlight { random_reads: 8, sequential_reads: 2, sequential_writes: 2, halving_reads: 0 },
+        in_flight: InFlight {
+            random_reads: 8,
+            sequential_reads: 2,
+            sequential_writes: 2,
+            halving_reads: 0,
+            cached_levels: 0,
+        },
     }
 }
 

@@ -78,8 +78,8 @@ pub struct Parallelism {
     pub sequential_write: f64,
     /// Of reads at random offsets.
     pub random_read: f64,
-    /// Of reads of ever smaller halves. The few blocks that are read most lie on few dies, since their distances are large
-    /// powers of two, as is the number of dies: those dies limit all searches.
+    /// Of reads of ever smaller halves, over one random read in flight. The few blocks that are read most lie on few dies, since their
+    /// distances are large powers of two, as is the number of dies: those dies limit all searches. A disk seeks less far at each level.
     pub halving_read: f64,
     /// Of reads behind each other, with as many in flight as a level of a search allows.
     pub ascending_read: f64,

@@ -19,6 +19,8 @@
 //! - It writes to the region and nowhere else.
 //! - The offsets follow from the seed.
 
+use std::collections::VecDeque;
+
 use flashlab_base::{Bytes, Mode, Nanos, Operation, Prng, Seed};
 use flashlab_device::Buffer;
 
@@ -79,6 +81,8 @@ pub struct InFlight {
     pub sequential_writes: u32,
     /// Reads of ever smaller halves; none if zero.
     pub halving_reads: u32,
+    /// How many levels of the halving are cached, so that they are not read.
+    pub cached_levels: u32,
 }
 
 impl InFlight {
@@ -90,6 +94,7 @@ impl InFlight {
             sequential_reads: share(self.sequential_reads),
             sequential_writes: share(self.sequential_writes),
             halving_reads: share(self.halving_reads),
+            cached_levels: self.cached_levels,
         }
     }
 }
@@ -117,8 +122,11 @@ pub fn measure(
     let all: Vec<u64> = (0..slots).collect();
     lab.run(Operation::Write, sizes.large, &all, 1)?;
     // Before anything is overwritten: a flash layer then has the blocks on the dies that writing in order gave them.
-    let InFlight { random_reads, sequential_reads, sequential_writes, halving_reads } = sizes.in_flight;
-    let halving_read = lab.at_once(Mode::Read, AccessPattern::Halving, halving_reads)?;
+    let InFlight { random_reads, sequential_reads, sequential_writes, halving_reads, .. } = sizes.in_flight;
+    let halving_read = match halving_reads {
+        0 => None,
+        depth => Some(lab.small_at_once(Mode::Read, AccessPattern::Halving, depth)?),
+    };
     let (sequential, random) = (AccessPattern::Sequential, AccessPattern::Random);
     let sequential_read = lab.class(Mode::Read, sequential, sequential_reads)?;
     let sequential_write = lab.class(Mode::Write, sequential, sequential_writes)?;
@@ -313,21 +321,47 @@ impl Lab<'_, '_> {
                 let first = self.prng.below(slots - count + 1);
                 (first..first + count).collect()
             }
-            AccessPattern::Halving => (0..wanted).map(|_| self.halving(slots)).collect(),
+            AccessPattern::Halving => self.halving(slots, wanted, in_flight),
             _ => self.random(slots, wanted),
         }
     }
 
-    /// What a binary search of `slots` blocks reads at one of its levels.
-    fn halving(&mut self, slots: u64) -> u64 {
-        let levels = u64::from(slots.next_power_of_two().ilog2()).max(1);
-        let (mut low, mut size) = (0, slots);
-        for _ in 0..self.prng.below(levels) {
-            let half = size / 2;
-            low += if self.prng.below(2) == 1 { half } else { 0 };
+    /// What `in_flight` binary searches of `slots` blocks read in turns, each of them at another level.
+    fn halving(&mut self, slots: u64, wanted: u64, in_flight: u32) -> Vec<u64> {
+        let begun = |lab: &mut Self| {
+            let mut reads = lab.binary_search(slots);
+            reads.drain(..lab.prng.below(reads.len() as u64) as usize);
+            reads
+        };
+        let mut searches: Vec<VecDeque<u64>> = (0..in_flight).map(|_| begun(self)).collect();
+        let next = |index: u64| {
+            let search = &mut searches[index as usize % in_flight as usize];
+            if search.is_empty() {
+                *search = self.binary_search(slots);
+            }
+            search.pop_front().expect("a search reads a block")
+        };
+        (0..wanted).map(next).collect()
+    }
+
+    /// What a binary search of `slots` blocks reads below its cached levels, and the block of its answer if that is none of them.
+    fn binary_search(&mut self, slots: u64) -> VecDeque<u64> {
+        let (mut low, mut size, mut level, mut reads) = (0, slots, 0, VecDeque::new());
+        let mut is_read = false;
+        while size > 1 {
+            let (half, goes_right) = (size / 2, self.prng.below(2) == 1);
+            if level >= self.sizes.in_flight.cached_levels {
+                reads.push_back(low + half);
+                is_read |= goes_right;
+            }
+            low += if goes_right { half } else { 0 };
             size -= half;
+            level += 1;
         }
-        low + size / 2
+        if !is_read {
+            reads.push_back(low);
+        }
+        reads
     }
 
     /// What reads and writes with these depths at the same time cost each other.
@@ -406,11 +440,17 @@ impl Lab<'_, '_> {
         pattern: AccessPattern,
         in_flight: u32,
     ) -> Result<Option<MeanTimes>, EmError> {
-        if in_flight <= 1 {
-            return Ok(None);
-        }
+        (in_flight > 1).then(|| self.small_at_once(mode, pattern, in_flight)).transpose()
+    }
+
+    fn small_at_once(
+        &mut self,
+        mode: Mode,
+        pattern: AccessPattern,
+        in_flight: u32,
+    ) -> Result<MeanTimes, EmError> {
         let offsets = self.offsets(pattern, in_flight);
-        self.mean_times(mode, self.sizes.small, offsets, in_flight).map(Some)
+        self.mean_times(mode, self.sizes.small, offsets, in_flight)
     }
 
     /// Issues IOs of one size at these multiples of it: from the first submission to the end of the last one, halved when half of them are
@@ -461,7 +501,13 @@ mod tests {
     const SIZES: CostSizes = CostSizes {
         small: Bytes::kib(4),
         large: Bytes::kib(64),
-        in_flight: InFlight { random_reads: 8, sequential_reads: 2, sequential_writes: 2, halving_reads: 8 },
+        in_flight: InFlight {
+            random_reads: 8,
+            sequential_reads: 2,
+            sequential_writes: 2,
+            halving_reads: 8,
+            cached_levels: 0,
+        },
     };
 
     fn on_memory(size: Bytes) -> Result<DeviceCosts, EmError> {

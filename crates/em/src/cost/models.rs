@@ -147,7 +147,11 @@ impl CostModel {
             }
             CostModel::Pdam(block) => {
                 let parallelism = costs.parallelism.of(class.mode, class.pattern);
-                let at_once = f64::from(class.in_flight.max(1)).min(parallelism);
+                // Reads of halves are close to each other, so that even one in flight is faster than a random read.
+                let at_once = match class.pattern {
+                    AccessPattern::Halving => parallelism,
+                    _ => parallelism.min(f64::from(class.in_flight.max(1))),
+                };
                 // An IO of a sequence that is larger than B moves its blocks together, with one set-up.
                 let together = class.size().max(block);
                 blocks(together) / at_once * costs.line(class.mode, class.pattern).of(together)

@@ -13,9 +13,7 @@ use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use super::graph_search::predicted_search;
 use super::placement::{SequencePlacement, on_each};
 use super::ranking::{self, hopping_ios, random_reads, sequence_ios};
-use super::searching::{
-    CACHED_LEVELS_MAX, SearchKind, SearchOptions, queries_in_flight, scan_ahead, scan_block, search_block,
-};
+use super::searching::{SearchKind, SearchOptions, queries_in_flight, scan_ahead, scan_block, search_block};
 use super::sorting::{self, SortOptions};
 use super::{MEASURED_MAX, RankMethod, RankOptions, SearchGraph, generate, large_block_in};
 use crate::bfs::{SearchIos, SearchTask, closed_form, measure_levels, search_cost_sizes, sequence_block};
@@ -144,7 +142,13 @@ pub fn predict(
 }
 
 fn alone(in_flight: u32) -> InFlight {
-    InFlight { random_reads: in_flight, sequential_reads: 1, sequential_writes: 1, halving_reads: 0 }
+    InFlight {
+        random_reads: in_flight,
+        sequential_reads: 1,
+        sequential_writes: 1,
+        halving_reads: 0,
+        cached_levels: 0,
+    }
 }
 
 fn sizes(small: Bytes, in_flight: InFlight) -> CostSizes {
@@ -216,10 +220,11 @@ fn search(source: &mut dyn CostSource, options: &SearchOptions) -> Result<Algori
         Some(in_flight) => in_flight,
         None => queries_in_flight(source.saturation(block)?, block, source.memory()),
     };
-    let reads_of_a_query = reads_of_a_query(options, block, Bytes(source.memory().0 / 2));
+    let cache = Bytes(source.memory().0 / 2);
+    let reads_of_a_query = reads_of_a_query(options, block, cache);
     let reads = options.queries as f64 * reads_of_a_query;
-    let (halving_reads, pattern) = options.reads(in_flight);
-    let costs = costs(source, placement, (block, InFlight { halving_reads, ..alone(in_flight) }))?;
+    let (depths, pattern) = options.reads(in_flight, cache);
+    let costs = costs(source, placement, (block, depths))?;
     let class = IoClass { pattern, ..random_reads(reads, block, in_flight) };
     let choices = vec![
         ("block", block.to_string()),
@@ -244,8 +249,7 @@ fn reads_of_a_query(options: &SearchOptions, block: Bytes, cache: Bytes) -> f64 
     match options.kind {
         SearchKind::Binary => levels.max(1.0),
         SearchKind::Cached => {
-            let cached = (cache.0 / 8).max(1).ilog2().min(CACHED_LEVELS_MAX);
-            let read = (levels - f64::from(cached)).max(0.0);
+            let read = (levels - f64::from(options.cached_levels(cache))).max(0.0);
             // The answer's block is one more read where no level below the cache went to its right half.
             read + 0.5f64.powf(read)
         }

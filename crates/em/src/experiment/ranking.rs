@@ -46,8 +46,13 @@ pub struct RankOptions {
 }
 
 /// The IOs of each kind that a ranking has in flight.
-pub(super) const IN_FLIGHT: InFlight =
-    InFlight { random_reads: 1, sequential_reads: 2, sequential_writes: 2, halving_reads: 0 };
+pub(super) const IN_FLIGHT: InFlight = InFlight {
+    random_reads: 1,
+    sequential_reads: 2,
+    sequential_writes: 2,
+    halving_reads: 0,
+    cached_levels: 0,
+};
 
 impl RankOptions {
     /// The size of most IOs: of a random read, or of a block of sequences.

@@ -50,12 +50,25 @@ pub struct SearchOptions {
 }
 
 impl SearchOptions {
-    /// How many reads of halves are in flight, and the pattern of all reads: without cached levels all searches begin with the
-    /// same few blocks.
-    pub(super) fn reads(&self, in_flight: u32) -> (u32, AccessPattern) {
+    /// How many reads are in flight, and the pattern of all reads. A binary search reads ever smaller halves: those of its first levels are
+    /// in the same few blocks for all searches, and those of its last levels close to each other.
+    pub(super) fn reads(&self, in_flight: u32, cache: Bytes) -> (InFlight, AccessPattern) {
+        let (halving_reads, pattern) = match self.kind {
+            SearchKind::Tree => (0, AccessPattern::Random),
+            _ => (in_flight, AccessPattern::Halving),
+        };
+        let cached_levels = self.cached_levels(cache);
+        let (random_reads, sequential_reads, sequential_writes) = (in_flight, 1, 1);
+        let depths =
+            InFlight { random_reads, sequential_reads, sequential_writes, halving_reads, cached_levels };
+        (depths, pattern)
+    }
+
+    /// How many levels of a binary search this cache has.
+    pub(super) fn cached_levels(&self, cache: Bytes) -> u32 {
         match self.kind {
-            SearchKind::Binary => (in_flight, AccessPattern::Halving),
-            _ => (0, AccessPattern::Random),
+            SearchKind::Cached => (cache.0 / 8).max(1).ilog2().min(CACHED_LEVELS_MAX),
+            SearchKind::Binary | SearchKind::Tree => 0,
         }
     }
 }
@@ -85,6 +98,7 @@ pub fn run_scan(
         sequential_reads: ahead as u32 + 1,
         sequential_writes: 1,
         halving_reads: 0,
+        cached_levels: 0,
     };
     let on = (placement, length);
     let mut costs = costs_of_all(machine, &mut free, on, (block, in_flight), seed)?;
@@ -166,15 +180,13 @@ pub fn run_search(machine: &mut Machine<'_>, options: &SearchOptions) -> Result<
     let in_flight = options
         .in_flight
         .unwrap_or_else(|| queries_in_flight(saturation.depth, block, machine.budget().left()));
-    let (halving_reads, pattern) = options.reads(in_flight);
-    let depths =
-        InFlight { random_reads: in_flight, sequential_reads: 1, sequential_writes: 1, halving_reads };
+    let cache = Bytes(machine.budget().left().0 / 2);
+    let (depths, pattern) = options.reads(in_flight, cache);
     let on = (options.placement, length);
     let costs = costs_of_all(machine, &mut free, on, (block, depths), options.seed)?;
     let tuning = tuning_of(machine, &mut free, options.placement, (&region, None))?;
     let times = SequenceTimes::measure(machine, &mut free, &tuning, (&region, None))?;
     let sequence = SortedSequence::new(format, region, options.elements, block)?;
-    let cache = Bytes(machine.budget().left().0 / 2);
     let job = SearchJob { options, block, in_flight, pattern, saturation, times, costs };
     let mut outcome = match options.kind {
         SearchKind::Binary => {
@@ -182,8 +194,7 @@ pub fn run_search(machine: &mut Machine<'_>, options: &SearchOptions) -> Result<
             job.run(machine, &structure, "binary search".to_owned())
         }
         SearchKind::Cached => {
-            let levels = (cache.0 / 8).max(1).ilog2();
-            let structure = BinarySearch::new(machine, sequence, levels.min(CACHED_LEVELS_MAX))?;
+            let structure = BinarySearch::new(machine, sequence, options.cached_levels(cache))?;
             job.run(machine, &structure, "binary search with its top levels cached".to_owned())
         }
         SearchKind::Tree => {
@@ -230,7 +241,7 @@ pub(super) fn queries_in_flight(saturating: u32, block: Bytes, memory: Bytes) ->
 }
 
 /// The most levels of a binary search that are cached: each key of the cache costs a read once.
-pub(super) const CACHED_LEVELS_MAX: u32 = 12;
+const CACHED_LEVELS_MAX: u32 = 12;
 
 /// What the search of any structure needs.
 struct SearchJob<'o> {

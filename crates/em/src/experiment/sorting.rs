@@ -121,6 +121,7 @@ pub(super) fn in_flight(task: &SortTask, plan: &SortPlan) -> InFlight {
         sequential_reads: count(loaded),
         sequential_writes: count(plan.behind as u64),
         halving_reads: 0,
+        cached_levels: 0,
     }
 }
 
