@@ -32,7 +32,7 @@ use flashlab_bench::{
     BenchManifest, Purpose, RunRecord, Settings, Silent, State, Thoroughness, bench, most_written, rebuild,
 };
 use flashlab_device::Device;
-use flashlab_plan::{Pattern, Plan, Space};
+use flashlab_plan::{Choice, Pattern, Plan, Space};
 use flashlab_samples::{FolderKind, MANIFEST_VERSION, RunFolder};
 use flashlab_sim::Profile;
 use serde_json::{Value, json};
@@ -49,6 +49,9 @@ pub struct BenchScore {
     /// The seed of the first one; the next ones have the seeds after it
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Also print the drives, their stages and what was withheld
+    #[arg(long)]
+    explain: bool,
     /// The score as JSON
     #[arg(long)]
     json: bool,
@@ -74,6 +77,8 @@ struct Judged {
     p99: Option<(f64, f64)>,
     /// For each repetition, whether its interval contains the truth.
     covers: Vec<bool>,
+    /// The repetitions, for [`BenchScore::explain`].
+    runs: String,
 }
 
 impl Judged {
@@ -98,6 +103,8 @@ struct Outcome {
     /// Points and baselines that `bench` withheld.
     withheld: usize,
     within_announced: bool,
+    /// The drive, and what `bench` found of its regimes.
+    facts: String,
 }
 
 /// Judges the drives and prints the score.
@@ -110,7 +117,7 @@ pub fn bench_score(arguments: &BenchScore) -> Result<()> {
                 while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let outcome = outcome(seed).with_context(|| format!("seed {seed}"));
                     if let Ok(outcome) = &outcome {
-                        eprint!("{}", lines(outcome));
+                        eprint!("{}", lines(outcome, arguments.explain));
                     }
                     done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(outcome);
                 }
@@ -159,6 +166,7 @@ fn outcome(seed: u64) -> Result<Outcome> {
         judged,
         withheld: judge.withheld(),
         within_announced: announced.is_none_or(|most| device.written() <= most),
+        facts: facts(&profile, &findings),
     })
 }
 
@@ -251,11 +259,22 @@ impl<'a> Judge<'a> {
         Ok(all)
     }
 
-    /// The pattern of a run, as it was placed.
+    /// The pattern of a run, as its plan has it. The area of its sequential writes was a choice of `bench`: they may go on over all of the
+    /// target.
     fn pattern(&self, run: u32) -> Option<(Pattern, &RunRecord)> {
         let record = self.records.iter().find(|record| record.run == run)?;
-        let mut plan = Plan::parse(&record.pattern, "the record").ok()?;
-        Some((plan.experiments.swap_remove(0).pattern, record))
+        let pattern = match &record.purpose {
+            Purpose::Baseline { pattern } => Pattern::baseline(pattern)?,
+            Purpose::Point { plan, experiment, label, .. } => {
+                let name = experiment.strip_suffix(".burst").unwrap_or(experiment);
+                let plan = Plan::builtin(plan)?;
+                let experiment = plan.experiments.iter().find(|experiment| experiment.name == name)?;
+                let mut runs = experiment.runs(Choice::Full);
+                runs.find(|(value, _)| value.label == *label)?.1
+            }
+            _ => return None,
+        };
+        Some((pattern, record))
     }
 
     /// Random points of a regime, as the places of micro-benchmark, experiment and point. Drives with one regime have sustained ones only.
@@ -323,7 +342,20 @@ fn judged(
         other_regime: Some(other.mean_ns),
         p99: (own.p99_ns > 0.0).then_some((p99, own.p99_ns)),
         covers: covers.collect(),
+        runs: runs.iter().map(|run| described(run)).collect(),
     }
+}
+
+fn described(run: &RunSummary) -> String {
+    format!(
+        "      run {}: {:.1} us +- {:.1} %, {} IOs after {}, {:?}\n",
+        run.run,
+        run.response.mean_ns / 1e3,
+        100.0 * run.precision.unwrap_or(f64::NAN),
+        run.response.count,
+        run.io_ignore,
+        run.ended
+    )
 }
 
 /// A point with the true mean.
@@ -337,7 +369,7 @@ fn correct(point: &mut Point, mean_ns: f64) {
     }
 }
 
-fn lines(outcome: &Outcome) -> String {
+fn lines(outcome: &Outcome, explains: bool) -> String {
     let mut text = format!("seed {}: {} withheld\n", outcome.seed, outcome.withheld);
     for found in &outcome.judged {
         let mark = if found.is_of_the_wrong_regime() { " WRONG REGIME" } else { "" };
@@ -349,6 +381,35 @@ fn lines(outcome: &Outcome) -> String {
             found.truth / 1e3,
             100.0 * found.error()
         );
+        if explains {
+            text += &found.runs;
+        }
+    }
+    text + if explains { &outcome.facts } else { "" }
+}
+
+/// The drive, its stages, whether it was steady, and the warnings.
+fn facts(profile: &Profile, findings: &Findings) -> String {
+    let mut text = profile.to_toml().lines().skip(7).map(|line| format!("    {line}\n")).collect::<String>();
+    for found in findings.stages.iter().flat_map(|stages| &stages.patterns) {
+        let window = Bytes(found.window_bytes);
+        text += &format!(
+            "  stages {}: window {window} ({:?}), {}\n",
+            found.pattern, found.window_scatter, found.evidence
+        );
+    }
+    for recovery in findings.stages.iter().flat_map(|stages| &stages.recovery) {
+        text += &format!("  after {}: {}\n", recovery.idle, Bytes(recovery.bytes));
+    }
+    let steady = findings.method.steady.as_ref();
+    text += &format!(
+        "  state {}, {:?}, pause {}\n",
+        findings.method.state,
+        steady.map(|steady| Bytes(steady.written_bytes)),
+        findings.method.pause
+    );
+    for warning in &findings.warnings {
+        text += &format!("  warning {}: {}\n", warning.kind, warning.message);
     }
     text
 }

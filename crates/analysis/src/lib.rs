@@ -32,6 +32,7 @@ mod summary;
 #[cfg(test)]
 mod synthetic;
 mod trace;
+mod transient;
 mod twin;
 
 pub use characteristics::characteristics;
@@ -55,4 +56,5 @@ pub use startup::STARTUP_IOS_MIN;
 pub use steady::{CAPACITIES_BEFORE, CONFIDENCE_LEAST as STEADY_CONFIDENCE_LEAST, WINDOW, steady_state};
 pub use summary::Summary;
 pub use trace::trace;
+pub use transient::{Transient, transient};
 pub use twin::{PooledPoint, TwinDifference, TwinFigures, TwinKind, TwinMicroBenchmark, TwinPoint};

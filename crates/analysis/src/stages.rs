@@ -109,10 +109,10 @@ pub fn pattern_stages(pattern: &str, responses: &[u64], io_bytes: u64) -> Patter
         stages.push(stage(&sums, from, to, io_bytes));
         from = to;
     }
-    let (is_settled, why) = settled(&sums, volatile, cycle, scatter.is_some());
+    let Settled { is_settled, is_drifting, why } = settled(&sums, volatile, cycle, scatter.is_some());
     let mean = sums.mean(volatile, ios);
     // Without a stage, a run that is too short to be settled may still be of one regime. With a rate that changes, it is not.
-    let changes = !stages.is_empty() || (scatter.is_none() && ios >= ERRATIC_IOS_MIN);
+    let changes = !stages.is_empty() || is_drifting || (scatter.is_none() && ios >= ERRATIC_IOS_MIN);
     let sustained_ns_mean = (is_settled || !changes).then_some(mean);
     let confidence = if ends.is_empty() { smallest_p(&sums) } else { 1.0 - p };
     PatternStages {
@@ -250,11 +250,21 @@ fn window(sums: &Sums, from: usize, cycle: Option<usize>) -> (usize, Option<f64>
     (longest, None)
 }
 
-/// Whether what follows the stages lasts, over whole cycles, and the figures that decided.
-fn settled(sums: &Sums, from: usize, cycle: Option<usize>, has_window: bool) -> (bool, String) {
+/// Whether what follows the stages lasts.
+struct Settled {
+    is_settled: bool,
+    /// Whether its second half is clearly slower or faster than its first.
+    is_drifting: bool,
+    /// The figures that decided.
+    why: String,
+}
+
+/// Whether what follows the stages lasts, over whole cycles.
+fn settled(sums: &Sums, from: usize, cycle: Option<usize>, has_window: bool) -> Settled {
     let ios = sums.len() - from;
     if ios < STAGE_IOS_MIN * WINDOWS_MIN || ios < from {
-        return (false, "too few writes followed to know what lasts".to_owned());
+        let why = "too few writes followed to know what lasts".to_owned();
+        return Settled { is_settled: false, is_drifting: false, why };
     }
     let batch = ios / (2 * WINDOWS_MIN);
     let whole = cycle.filter(|&cycle| cycle * WINDOWS_MIN <= ios);
@@ -273,7 +283,21 @@ fn settled(sums: &Sums, from: usize, cycle: Option<usize>, has_window: bool) -> 
         if apart < 0.0 { "less" } else { "longer" },
         100.0 * SETTLED_WITHIN
     );
-    (has_window && half_width <= SETTLED_WITHIN && apart.abs() <= SETTLED_WITHIN, why)
+    let is_apart = apart.abs() > SETTLED_WITHIN;
+    Settled {
+        is_settled: has_window && half_width <= SETTLED_WITHIN && !is_apart,
+        is_drifting: is_apart && halves_differ_p(&batches) < SIGNIFICANT_P,
+        why,
+    }
+}
+
+/// The probability that both halves of these means have the same level (Student's t).
+fn halves_differ_p(means: &[f64]) -> f64 {
+    let (first, second) = means.split_at(means.len() / 2);
+    let ((a, scatter_a), (b, scatter_b)) = (mean_and_deviation(first), mean_and_deviation(second));
+    let squares = |deviation: f64, count: usize| deviation * deviation / count.max(1) as f64;
+    let error = (squares(scatter_a, first.len()) + squares(scatter_b, second.len())).sqrt();
+    if error > 0.0 { two_sided_p((a - b) / error, means.len() as f64 - 2.0) } else { 1.0 }
 }
 
 fn evidence(stages: &[WriteStage], sustained_ns: f64, cycle: Option<u64>, why: &str) -> String {

@@ -7,7 +7,8 @@ mod state;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use flashlab_analysis::findings::{Baseline, Regime, RunEnd};
+use flashlab_analysis::Transient;
+use flashlab_analysis::findings::{Baseline, RunEnd};
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::Device;
 use flashlab_engine::{Control, INTERRUPT_CHECK, RunOutcome, StopReason, run};
@@ -23,9 +24,9 @@ use crate::observe::{EndingObserver, UntilLong, UntilPrecise, UntilSustained};
 use crate::plain::plain_schedule;
 use crate::progress::Progress;
 use crate::record::{Purpose, RunRecord};
-use crate::regimes::{Regimes, WriteRegimes, lead_in_bound};
+use crate::regimes::{RESTORES_MOST, Regimes, WriteRegimes, lead_in_bound};
 use crate::schedule::schedule;
-use crate::settings::{BASELINES, IO_SIZE, Settings};
+use crate::settings::{BASELINES, IO_SIZE, Settings, State};
 use crate::step::{Schedule, Step};
 use crate::store::{Record, Store};
 
@@ -38,15 +39,12 @@ const FAILURES_ALLOWED: u64 = 10;
 /// If IOs take longer than estimated, a run continues until it has its least number of IOs, but for at most
 /// this many times its time.
 const OVERTIME_FACTOR: u64 = 8;
+/// ... and for at most this many times its time until it has settled, if all runs share a budget: half of it is for what lasts.
+const SETTLING_OVERTIME: u64 = 2;
 
 /// In virtual time writes may take this many times as long until they are settled: 40 min in a full run, in which the slowest cache of the
 /// zoo (nvme-consumer, 2 ms for 32 KiB while it folds) takes the most IOs of a baseline.
 const VIRTUAL_TIMES: u64 = 8;
-
-/// A window of writes is sustained if its mean response time is at least this part of the sustained mean. A window with a
-/// stage in it is faster ([`flashlab_analysis::pattern_stages`]: stages are faster by a factor of 0.8 or less), and one without by its scatter of
-/// up to 0.35.
-const SUSTAINED_LEAST: f64 = 0.7;
 
 /// The most recent activity on the device. It decides about the pause before the next run.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -84,6 +82,10 @@ pub(crate) struct Conduct<'a> {
     /// The response time of a read that follows writes without a pause, divided by that of a normal read.
     slowdown: f64,
     before: PreviousActivity,
+    /// How often the state was enforced again because the regime had changed.
+    restores: u32,
+    /// Whether the most recent control showed the regime.
+    restorable: bool,
     /// Whether the state has to be enforced before the next run. If a resumed run has nothing left to do, it
     /// writes nothing.
     state_due: bool,
@@ -116,6 +118,8 @@ impl<'a> Conduct<'a> {
             pause,
             slowdown,
             before,
+            restores: 0,
+            restorable: true,
             state_due: enforcing == Enforcing::BeforeTheFirstRun,
         }
     }
@@ -262,9 +266,12 @@ impl<'a> Conduct<'a> {
                 continue;
             }
             self.progress.step(&format!("stages of writes: what comes back after {idle}"));
-            self.until_sustained(Purpose::LeadIn, regimes)?;
+            self.before = PreviousActivity::Nothing;
+            // What comes back after a long load is less than after a short one, because deferred collection comes first.
+            self.until_sustained(Purpose::LeadIn, regimes, self.space.capacity)?;
+            self.before = PreviousActivity::Nothing;
             self.wait(idle)?;
-            self.until_sustained(purpose, regimes)?;
+            self.until_sustained(purpose, regimes, Bytes::ZERO)?;
         }
         Ok(())
     }
@@ -275,47 +282,76 @@ impl<'a> Conduct<'a> {
         if self.device.virtual_time().is_some() { longest * VIRTUAL_TIMES } else { longest }
     }
 
-    /// Random writes, without a pause before them, until they are as slow as what lasts.
-    fn until_sustained(&mut self, purpose: Purpose, regimes: &Regimes) -> Result<RunRecord, BenchError> {
+    /// Random writes until they are as slow as what lasts, and then `further` bytes, as far as the bound of a lead-in allows.
+    fn until_sustained(
+        &mut self,
+        purpose: Purpose,
+        regimes: &Regimes,
+        further: Bytes,
+    ) -> Result<RunRecord, BenchError> {
         let mut pattern = Pattern::baseline("RW").expect("a baseline's name");
-        let lengths = self.settings.lengths();
-        pattern.io_count = Some(lead_in_bound(self.space.capacity, lengths).0 / IO_SIZE.0);
+        let bound = lead_in_bound(self.space.capacity, self.settings.lengths()).0 / IO_SIZE.0;
+        pattern.io_count = Some(bound);
+        // A control ends in a stall. So the run goes on for some IOs, at random, and what follows begins anywhere in a cycle.
         let window = regimes.stages.window_bytes / IO_SIZE.0;
-        let further = Prng::new(self.seed_for(&purpose).derive("further", 0)).below(window.max(1));
-        let least = SUSTAINED_LEAST * regimes.sustained_ns;
-        let until = || UntilSustained::new(window, least, further);
-        self.before = PreviousActivity::Nothing;
+        let somewhere = Prng::new(self.seed_for(&purpose).derive("further", 0)).below(window.max(1));
+        let further = somewhere + further.0 / IO_SIZE.0;
+        let until = || UntilSustained::new(regimes.control_ios(), regimes.control_bounds_ns(), further);
         let longest = self.longest_writes();
         self.run(purpose, pattern, Goal::of(until).within(Some(longest)))
+    }
+
+    /// Random writes until a control shows the regime of what lasts; whether it did. A regime that has changed is restored with the state,
+    /// once.
+    fn lead_in(&mut self, is_regime: bool) -> Result<Option<bool>, BenchError> {
+        let Some(regimes) = self.regimes.lasting().cloned() else { return Ok(None) };
+        if is_regime {
+            // In one regime there is a pause between runs, as in the paper.
+            self.before = PreviousActivity::Nothing;
+        }
+        let mut shown =
+            self.until_sustained(Purpose::LeadIn, &regimes)?.ended == Some(RunEnd::PrecisionReached);
+        if !shown && self.restorable && self.restores < RESTORES_MOST && self.settings.state != State::None {
+            self.restores += 1;
+            self.enforce_state()?;
+            self.areas.reset();
+            shown = is_shown(self.until_sustained(Purpose::LeadIn, &regimes, stages)?);
+        }
+        // What one restoration did not bring back, the next one does not either.
+        self.restorable = shown;
+        self.before = PreviousActivity::Nothing;
+        Ok(Some(shown))
     }
 
     fn steps(&mut self, schedule: &Schedule, baselines: &[Baseline]) -> Result<(), BenchError> {
         for (index, step) in schedule.steps.iter().enumerate() {
             let purpose = step.purpose();
             let done = self.store.has(&purpose);
-            let area = step.area.map(|size| self.area(size, done)).transpose()?;
+            let mut area = step.area.map(|size| self.area(size, done)).transpose()?;
             if done {
                 continue;
             }
             self.progress.step_of(&step.to_string(), index, schedule.steps.len());
-            let regime_shown = match (step.regime, self.regimes.two().cloned()) {
-                (Some(Regime::Sustained), Some(regimes)) => {
-                    let lead_in = self.until_sustained(Purpose::LeadIn, &regimes)?;
-                    self.before = PreviousActivity::Nothing;
-                    Some(lead_in.ended == Some(RunEnd::PrecisionReached))
-                }
-                _ => None,
-            };
+            let restores = self.restores;
+            let regime_shown =
+                if step.window_ios.is_some() { self.lead_in(step.regime.is_some())? } else { None };
+            if self.restores > restores {
+                area = step.area.map(|size| self.area(size, done)).transpose()?;
+            }
             let pattern = step.placed_at(area);
             let (io_ignore, goal) = (pattern.io_ignore, self.settings.precision_goal);
             let period = period_of(step, baselines);
             let until = UntilPrecise::new(io_ignore, step.io_count_min, period, goal)
-                .within(step.time_limit, step.io_count_least);
+                .within(step.time_limit, step.io_count_least)
+                .settling(step.window_ios);
+            let settles_quickly = step.window_ios.is_some() && self.settings.budget.is_some();
+            let overtime = if settles_quickly { SETTLING_OVERTIME } else { OVERTIME_FACTOR };
             let goal = Goal {
                 io_ignore_wanted: step.io_ignore_wanted,
                 period_ios: period,
                 regime_shown,
-                ..Goal::of(|| until.clone()).within(step.time_limit.map(|time| time * OVERTIME_FACTOR))
+                is_regime: step.regime.is_some(),
+                ..Goal::of(|| until.clone()).within(step.time_limit.map(|time| time * overtime))
             };
             self.run(purpose, pattern, goal)?;
         }
@@ -381,6 +417,10 @@ impl<'a> Conduct<'a> {
         // If one process ended the run because its mean was precise, the others did not end it.
         let ends = observers.iter().map(|(_, until)| until.end());
         let satisfied = ends.reduce(|a, b| if a == RunEnd::PrecisionReached { a } else { b });
+        let transients: Vec<Transient> =
+            observers.iter().filter_map(|(_, until)| until.transient()).collect();
+        let transient_ios = transients.iter().map(|found| found.ios as u64).max().unwrap_or(0);
+        let settled = (!transients.is_empty()).then(|| transients.iter().all(|found| found.is_settled));
         let lanes = observers.into_iter().map(|(record, _)| record.0).collect();
         let stalls = self.store.finish_run(lanes)?;
         let record = RunRecord {
@@ -388,11 +428,12 @@ impl<'a> Conduct<'a> {
             purpose: completed(purpose, &outcome),
             seed,
             pattern: crate::manifest::pattern_text(&pattern),
-            io_ignore: pattern.io_ignore,
+            io_ignore: pattern.io_ignore + transient_ios,
             io_ignore_wanted: goal.io_ignore_wanted,
             period_ios: goal.period_ios,
             ended: ended(outcome.ended, satisfied).filter(|_| loss.is_none()),
-            regime_shown: goal.regime_shown,
+            regime_shown: goal.regime_shown.filter(|_| goal.is_regime),
+            settled: settled.map(|settled| settled && goal.regime_shown != Some(false)),
             pause_ns: pause.0,
             begin_ns: outcome.begin.0,
             end_ns: outcome.end.0,
@@ -458,12 +499,22 @@ struct Goal<F> {
     time_limit: Option<Nanos>,
     period_ios: u64,
     io_ignore_wanted: u64,
+    /// Whether the control before the run showed what lasts.
     regime_shown: Option<bool>,
+    /// Whether that is one of two regimes.
+    is_regime: bool,
 }
 
 impl<F> Goal<F> {
     fn of(observer: F) -> Goal<F> {
-        Goal { observer, time_limit: None, period_ios: 1, io_ignore_wanted: 0, regime_shown: None }
+        Goal {
+            observer,
+            time_limit: None,
+            period_ios: 1,
+            io_ignore_wanted: 0,
+            regime_shown: None,
+            is_regime: false,
+        }
     }
 
     fn within(self, time_limit: Option<Nanos>) -> Goal<F> {

@@ -427,7 +427,7 @@ fn points(
     let mut groups: Vec<(f64, String, Vec<RunSummary>)> = Vec::new();
     for record in records {
         let Purpose::Point { plan, experiment, value, label, repetition } = &record.purpose else { continue };
-        let is_undecided = record.regime_shown == Some(false);
+        let is_undecided = record.regime_shown == Some(false) || record.settled == Some(false);
         if plan != of_plan || experiment != of_experiment || record.ended.is_none() || is_undecided {
             continue;
         }
@@ -476,7 +476,8 @@ fn method(context: &Context<'_>, pause: Nanos, steady: Option<SteadyState>) -> M
 /// The longest pause between the runs of the micro-benchmarks; after the state there is a longer one.
 fn pause_kept(records: &[RunRecord]) -> Nanos {
     let is_point = |record: &RunRecord| matches!(record.purpose, Purpose::Point { .. });
-    let pairs = records.windows(2).filter(|pair| is_point(&pair[0]) && is_point(&pair[1]));
+    let follows = |record: &RunRecord| is_point(record) || record.purpose == Purpose::LeadIn;
+    let pairs = records.windows(2).filter(|pair| is_point(&pair[0]) && follows(&pair[1]));
     Nanos(pairs.map(|pair| pair[1].pause_ns).max().unwrap_or(0))
 }
 

@@ -15,7 +15,7 @@ use flashlab_plan::{Basic, ExperimentValue, Location, Pattern, Plan, Space, Time
 use crate::area::writes_sequentially;
 use crate::estimate::DeviceKnowledge;
 use crate::regimes::Regimes;
-use crate::settings::{Lengths, Settings, Thoroughness};
+use crate::settings::{IO_SIZE, Lengths, Settings, Thoroughness};
 use crate::shares::{bytes_written_each, weighted, widest};
 use crate::step::Step;
 
@@ -46,6 +46,8 @@ pub(crate) struct Run {
     least: u64,
     /// ... and at most, both of each process, IOIgnore included.
     most: u64,
+    /// The IOs of a window over which it has to settle; `None` if it does not have to.
+    window_ios: Option<u64>,
     /// Estimated time of one IO of a process, its pause included.
     per_io_ns: f64,
     /// The time and the bytes of the lead-in before it, usually.
@@ -88,6 +90,7 @@ impl Run {
             io_count_min,
             least,
             most,
+            window_ios: None,
             per_io_ns,
             lead_in: (Nanos::ZERO, Bytes::ZERO),
             lengths,
@@ -97,16 +100,24 @@ impl Run {
 
     /// The run in the sustained regime: it ignores what the lead-in left in the buffer, and measures whole windows. `None` if its IOs
     /// are too small to fill the buffer within the bound of a run.
-    pub fn sustained(mut self, regimes: &Regimes) -> Option<Run> {
-        let measured = regimes.measured_ios(&self.pattern, self.per_io_ns).max(self.least);
+    pub fn sustained(self, regimes: &Regimes) -> Option<Run> {
         let ignored = regimes.ignored_ios(&self.pattern, self.per_io_ns);
+        let run = self.settling(ignored, regimes)?;
+        Some(Run { regime: Some(Regime::Sustained), ..run })
+    }
+
+    /// The run, which ignores at least this number of IOs and goes on until it has settled in its own pattern. `None` if the bound of a
+    /// run leaves too few IOs.
+    pub fn settling(mut self, ignored: u64, regimes: &Regimes) -> Option<Run> {
+        self.most = settling_ios(&self.pattern, self.lengths, self.space).max(self.most);
+        let measured = regimes.measured_ios(&self.pattern, self.per_io_ns).max(self.least);
         if ignored + self.least > self.most {
             return None;
         }
+        self.pattern.io_ignore = self.pattern.io_ignore.max(ignored);
         self.least = measured.min(self.most.saturating_sub(ignored)).max(self.least);
         self.io_count_min = self.io_count_min.max(measured);
-        self.pattern.io_ignore = self.pattern.io_ignore.max(ignored);
-        self.regime = Some(Regime::Sustained);
+        self.window_ios = Some(regimes.window_ios(&self.pattern, self.per_io_ns));
         self.lead_in = regimes.lead_in();
         Some(self)
     }
@@ -123,8 +134,9 @@ impl Run {
 
     /// The most bytes of the area that it needs in any regime; `None` for a run without sequential writes.
     pub fn area_bound(&self) -> Option<Bytes> {
-        let share = Bytes(self.space.capacity.0 / self.lengths.written_divisor);
-        let own = area(&self.pattern, self.most, self.least, self.lengths, self.space)?;
+        let divisor = self.lengths.written_divisor.min(self.lengths.settling_divisor);
+        let share = Bytes(self.space.capacity.0 / divisor);
+        let own = area(&self.pattern, self.most, self.least, self.lengths.area_divisor, self.space)?;
         Some(own.max(share).min(self.space.capacity))
     }
 
@@ -133,10 +145,13 @@ impl Run {
         Nanos((self.pattern.io_ignore as f64 * self.per_io_ns).ceil() as u64)
     }
 
-    /// What it writes at most, on any device.
-    pub fn most_written(&self) -> Bytes {
-        let ios = self.most.saturating_mul(u64::from(self.pattern.parallel_degree));
-        Bytes((bytes_written_each(&self.pattern) * ios as f64).ceil() as u64)
+    /// What it writes at most, on any device: once, and once more until it has settled in its own pattern.
+    pub fn most_written(&self) -> [Bytes; 2] {
+        let settling = settling_ios(&self.pattern, self.lengths, self.space).max(self.most);
+        [self.most, settling].map(|ios| {
+            let ios = ios.saturating_mul(u64::from(self.pattern.parallel_degree));
+            Bytes((bytes_written_each(&self.pattern) * ios as f64).ceil() as u64)
+        })
     }
 
     /// The run, with this much time.
@@ -151,8 +166,13 @@ impl Run {
         };
         let time_limit = allowance.run.max(Nanos(wanted as u64));
         let ios = ((time_limit.0 as f64 / self.per_io_ns) as u64).clamp(least, self.most);
-        let area = area(&pattern, ios, self.least, self.lengths, self.space);
-        let io_count = match area.filter(|_| !stays(&pattern)).map(|area| ios_of_area(&pattern, area)) {
+        let area = match self.window_ios {
+            // It usually ends within this; if not, it wraps around.
+            Some(_) => area(&pattern, ios.min(2 * least), least, self.lengths.settling_divisor, self.space),
+            None => area(&pattern, ios, self.least, self.lengths.area_divisor, self.space),
+        };
+        let covered = area.filter(|_| !stays(&pattern) && self.window_ios.is_none());
+        let io_count = match covered.map(|area| ios_of_area(&pattern, area)) {
             Some(covering) if covering >= ios => covering,
             // Ignored IOs may wrap around in the area.
             Some(covering) => pattern.io_ignore + covering.max(self.least),
@@ -167,6 +187,7 @@ impl Run {
             value: self.value.clone(),
             repetition: 1,
             regime: self.regime,
+            window_ios: self.window_ios,
             io_count_min: self.io_count_min,
             io_count_least: self.least,
             io_ignore_wanted: self.pattern.io_ignore,
@@ -188,12 +209,24 @@ fn least_ios(pattern: &Pattern, lengths: Lengths) -> u64 {
 
 /// How many IOs a process does at most.
 fn most_ios(pattern: &Pattern, lengths: Lengths, space: Space) -> u64 {
+    bounded_ios(pattern, lengths.run_ios_most, lengths.written_divisor, space)
+}
+
+/// How many IOs a process does at most in a run that has to settle. Its bytes are bounded as those of the baselines, too.
+fn settling_ios(pattern: &Pattern, lengths: Lengths, space: Space) -> u64 {
+    let written = bytes_written_each(pattern) * f64::from(pattern.parallel_degree);
+    let in_bytes = (IO_SIZE * lengths.baseline_ios_most).0 as f64 / written;
+    bounded_ios(pattern, lengths.settling_ios_most, lengths.settling_divisor, space).min(in_bytes as u64)
+}
+
+/// How many IOs a process does at most, if a run writes at most `1 / divisor` of the target.
+fn bounded_ios(pattern: &Pattern, most: u64, divisor: u64, space: Space) -> u64 {
     let degree = f64::from(pattern.parallel_degree);
     let capacity = space.capacity.0 as f64;
     let written = bytes_written_each(pattern) * degree;
-    let wears = capacity / lengths.written_divisor as f64 / written;
+    let wears = capacity / divisor as f64 / written;
     // A pattern that writes nothing divides by zero, which leaves only the first limit.
-    (lengths.run_ios_most as f64).min(wears) as u64
+    (most as f64).min(wears) as u64
 }
 
 /// The share of the pattern's IOs that are sequential writes.
@@ -209,9 +242,9 @@ fn stays(pattern: &Pattern) -> bool {
     })
 }
 
-/// The area for `ios` IOs of each process, of which at least `least` are measured; `None` for a pattern
-/// without sequential writes.
-fn area(pattern: &Pattern, ios: u64, least: u64, lengths: Lengths, space: Space) -> Option<Bytes> {
+/// The area for `ios` IOs of each process, of which at least `least` are measured: at most `1 / divisor` of the target, unless the least
+/// needs more. `None` for a pattern without sequential writes.
+fn area(pattern: &Pattern, ios: u64, least: u64, divisor: u64, space: Space) -> Option<Bytes> {
     let writer = pattern.basics().find(|basic| writes_sequentially(basic))?;
     if let Some(own) = writer.target_size {
         return Some((own + writer.io_shift).min(space.capacity));
@@ -222,7 +255,7 @@ fn area(pattern: &Pattern, ios: u64, least: u64, lengths: Lengths, space: Space)
         _ => 1,
     };
     let slot = widest(pattern) * u64::from(pattern.parallel_degree);
-    let most = space.capacity.0 / lengths.area_divisor / slot.0.max(1);
+    let most = space.capacity.0 / divisor / slot.0.max(1);
     let slots = match writer.location {
         Location::Ordered { incr: 0 } => 2,
         _ => slots_of(ios).min(most).max(slots_of(least)).max(2 * lines),

@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 
 use flashlab_analysis::findings::RunEnd;
-use flashlab_analysis::{Precision, pattern_stages};
+use flashlab_analysis::{Precision, Transient, pattern_stages, transient};
 use flashlab_base::Nanos;
 use flashlab_engine::Observer;
 use flashlab_samples::Sample;
@@ -16,6 +16,11 @@ use flashlab_samples::Sample;
 pub(crate) trait EndingObserver: Observer {
     /// Why the run ended, if this observer ended it.
     fn end(&self) -> RunEnd;
+
+    /// The transient of the run after its IOIgnore, if one was looked for.
+    fn transient(&self) -> Option<Transient> {
+        None
+    }
 }
 
 /// Ends a run when the mean of one of its processes is precise enough, or its time is used up.
@@ -28,13 +33,58 @@ pub(crate) struct UntilPrecise {
     /// The time limit, and the least number of IOs after IOIgnore.
     limit: Option<(Nanos, u64)>,
     begin: Option<Nanos>,
+    settling: Option<SettlingRun>,
+    /// The IOs after IOIgnore and after the transient, as far as it is known.
+    counted: u64,
+}
+
+/// The response times of a run that has to settle in its own pattern.
+#[derive(Clone)]
+struct SettlingRun {
+    window: usize,
+    responses: Vec<u64>,
+    /// The number of IOs at which the transient is looked for next.
+    next: usize,
+}
+
+impl SettlingRun {
+    /// The IOs after the transient, if the run has settled. Looks are at counts that grow by a quarter; `None` between them.
+    fn add(&mut self, response_ns: u64) -> Option<u64> {
+        self.responses.push(response_ns);
+        let ios = self.responses.len();
+        if ios < self.next {
+            return None;
+        }
+        self.next = ios + ios / 4;
+        let found = transient(&self.responses, self.window);
+        found.is_settled.then_some((ios - found.ios) as u64)
+    }
 }
 
 impl UntilPrecise {
     /// `period_ios` is the period of the device, if one is known; `goal` is relative to the mean.
     pub fn new(io_ignore: u64, io_count_min: u64, period_ios: u64, goal: f64) -> UntilPrecise {
         let precision = Precision::with_period(period_ios);
-        UntilPrecise { io_ignore, io_count_min, goal, precision, limit: None, begin: None }
+        UntilPrecise {
+            io_ignore,
+            io_count_min,
+            goal,
+            precision,
+            limit: None,
+            begin: None,
+            settling: None,
+            counted: 0,
+        }
+    }
+
+    /// Goes on until the run has settled in its own pattern, over windows of this number of IOs.
+    pub fn settling(self, window: Option<u64>) -> UntilPrecise {
+        let settling = window.map(|window| SettlingRun {
+            window: window as usize,
+            responses: Vec::new(),
+            next: 2 * window as usize,
+        });
+        UntilPrecise { settling, ..self }
     }
 
     /// Also ends the run after this time, if it has this number of IOs after IOIgnore.
@@ -43,7 +93,7 @@ impl UntilPrecise {
     }
 
     fn is_precise(&self) -> bool {
-        self.precision.count() >= self.io_count_min
+        self.counted >= self.io_count_min
             && self.precision.relative_half_width().is_some_and(|width| width <= self.goal)
     }
 }
@@ -56,9 +106,16 @@ impl Observer for UntilPrecise {
             return ControlFlow::Continue(());
         }
         self.precision.add(sample.response().0);
-        let is_over = self.limit.is_some_and(|(time, least)| {
-            self.precision.count() >= least && sample.completed.since(begin) >= time
-        });
+        self.counted = match &mut self.settling {
+            None => self.precision.count(),
+            Some(run) => match run.add(sample.response().0) {
+                Some(counted) => counted,
+                None => return ControlFlow::Continue(()),
+            },
+        };
+        let is_over = self
+            .limit
+            .is_some_and(|(time, least)| self.counted >= least && sample.completed.since(begin) >= time);
         if is_over || self.is_precise() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
@@ -67,10 +124,13 @@ impl EndingObserver for UntilPrecise {
     fn end(&self) -> RunEnd {
         if self.is_precise() { RunEnd::PrecisionReached } else { RunEnd::BudgetUsed }
     }
+
+    fn transient(&self) -> Option<Transient> {
+        self.settling.as_ref().map(|run| transient(&run.responses, run.window))
+    }
 }
 
-/// Ends a run that has lasted long enough and has enough IOs. Writes go on until what lasts after their stages is known; without a stage
-/// there is nothing to wait for.
+/// Ends a run that has lasted long enough and has enough IOs. Writes go on until what lasts is known.
 pub(crate) struct UntilLong {
     ios: u64,
     time: Nanos,
@@ -109,7 +169,7 @@ impl Settling {
         self.next = ios + ios / 4;
         let found = pattern_stages("", &self.responses, 1);
         let has_window = found.window_scatter.is_some();
-        found.is_settled || (has_window && (self.is_over || found.stages.is_empty()))
+        found.is_settled || (has_window && self.is_over)
     }
 }
 
@@ -139,22 +199,23 @@ pub(crate) struct UntilSustained {
     window: Vec<u64>,
     sum: u64,
     seen: u64,
-    /// The least time of a sustained window.
-    least_ns: u64,
+    /// The least and the longest time of a sustained window.
+    bounds_ns: [u64; 2],
     /// The IOs to go on for, from the sustained window on.
     further: u64,
     is_sustained: bool,
 }
 
 impl UntilSustained {
-    pub fn new(window_ios: u64, least_mean_ns: f64, further: u64) -> UntilSustained {
+    /// `bounds_ns` are the least and the largest mean of a sustained window.
+    pub fn new(window_ios: u64, bounds_ns: [f64; 2], further: u64) -> UntilSustained {
         let ios = window_ios.max(1);
-        let least_ns = (least_mean_ns * ios as f64) as u64;
+        let bounds_ns = bounds_ns.map(|mean| (mean * ios as f64) as u64);
         UntilSustained {
             window: vec![0; ios as usize],
             sum: 0,
             seen: 0,
-            least_ns,
+            bounds_ns,
             further,
             is_sustained: false,
         }
@@ -173,7 +234,8 @@ impl Observer for UntilSustained {
             self.window[place] = response;
             self.seen += 1;
             let is_full = self.seen >= self.window.len() as u64;
-            self.is_sustained = is_full && self.sum >= self.least_ns;
+            let [least, most] = self.bounds_ns;
+            self.is_sustained = is_full && (least..=most).contains(&self.sum);
         }
         if self.is_sustained && self.further == 0 {
             ControlFlow::Break(())

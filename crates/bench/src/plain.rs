@@ -56,6 +56,7 @@ fn plain_step(
         value,
         repetition,
         regime: None,
+        window_ios: None,
         area: None,
         // A pattern with an IOCount or a duration runs to its end.
         io_count_min: if has_end { u64::MAX } else { 256 },

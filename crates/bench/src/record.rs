@@ -98,6 +98,9 @@ pub struct RunRecord {
     /// Whether the lead-in before a sustained run ended in the sustained regime; null for other runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regime_shown: Option<bool>,
+    /// Whether the run settled in its own pattern: the transient at its begin is in `io_ignore`. Null if it did not have to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<bool>,
     /// The pause before the run.
     pub pause_ns: u64,
     /// The device's time at the begin.

@@ -2,9 +2,12 @@
 //!
 //! # Model
 //! - A **burst** fits into the bytes that the pause between runs brings back. It ignores nothing.
-//! - A **sustained** run follows a lead-in without a pause. The lead-in writes randomly until a window is as slow as what lasts: so
-//!   each run begins in the regime that it is named after, whatever the run before left. The run then ignores what the
-//!   buffer holds of the lead-in, and measures whole windows, because the sustained rate alternates within one.
+//! - A **sustained** run follows a lead-in without a pause. The lead-in writes randomly until a window is as slow as what lasts, and then as
+//!   many bytes as the stages have, because deferred collection fills up later than the buffer: so
+//!   each run begins in the regime that it is named after, whatever the run before left. The mean of its last windows is the control: it has to
+//!   be that of the baseline. If it is not, the state is enforced again, once ([`RESTORES_MOST`] times at most). The run then ignores what the
+//!   buffer holds of the lead-in, and goes on until it has settled in its own pattern ([`flashlab_analysis::transient`]), over whole
+//!   windows, because the sustained rate alternates within one.
 //!
 //! # Invariant
 //! A run is either a burst or sustained. What fits neither is left out with the reason.
@@ -13,7 +16,7 @@ use flashlab_analysis::findings::{Baseline, PatternStages, WriteStages};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Pattern;
 
-use crate::settings::{IO_SIZE, Lengths, Settings};
+use crate::settings::{IO_SIZE, Lengths, Settings, Thoroughness};
 use crate::shares::bytes_written_each;
 
 /// The least IOs of a burst: the batches of [`Precision`](flashlab_analysis::Precision).
@@ -25,10 +28,19 @@ const BURST_SHARE: f64 = 0.9;
 const BURST_SHARE_OF_A_PART: f64 = 0.4;
 /// This part of the stages counts as all.
 const NEARLY_ALL: f64 = 0.9;
+/// The mean of a control scatters by at most this part (standard deviation) ...
+const CONTROL_SCATTER: f64 = 0.07;
+/// ... so that it is within this part of what lasts with 97 % confidence, and a stage is not ([`flashlab_analysis::pattern_stages`]: faster by a
+/// factor of 0.8 or less).
+const CONTROL_WITHIN: f64 = 0.15;
 /// A sustained run measures at least this number of windows.
 const WINDOWS_MIN: f64 = 2.0;
 /// ... and at most this number, whatever the scatter of windows is.
 const WINDOWS_MOST: f64 = 64.0;
+
+/// How often the state is enforced again at most, because a control shows that the regime changed. A device that is throttled would not be
+/// brought back by any number.
+pub(crate) const RESTORES_MOST: u32 = 4;
 
 /// In how many regimes a device writes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,6 +48,8 @@ pub(crate) enum WriteRegimes {
     /// In one: the start-up phase that runs ignore is enough.
     #[default]
     One,
+    /// In one, whose cycle is known: each run settles in its own pattern, over whole cycles.
+    Settling(Box<Regimes>),
     /// In bursts, and in what lasts.
     Two(Box<Regimes>),
     /// There are stages, and the baselines ended before what lasts was known. So no run that writes would be known to be in a
@@ -45,12 +59,23 @@ pub(crate) enum WriteRegimes {
 
 impl WriteRegimes {
     pub fn of(found: &WriteStages, baselines: &[Baseline], settings: &Settings) -> WriteRegimes {
-        let two = has_two_regimes(found, baselines).then(|| Regimes::new(found, settings)).flatten();
-        match two {
+        let has_two = has_two_regimes(found, baselines);
+        // The short runs of a quick bench do not settle.
+        let is_full = settings.thoroughness == Thoroughness::Full;
+        match Regimes::new(found, settings).map(Box::new) {
             _ if settings.one_regime => WriteRegimes::One,
-            Some(regimes) => WriteRegimes::Two(Box::new(regimes)),
-            None if found.patterns.iter().any(PatternStages::is_withheld) => WriteRegimes::Unknown,
-            None => WriteRegimes::One,
+            Some(regimes) if has_two => WriteRegimes::Two(regimes),
+            _ if found.patterns.iter().any(PatternStages::is_withheld) => WriteRegimes::Unknown,
+            Some(regimes) if is_full => WriteRegimes::Settling(regimes),
+            _ => WriteRegimes::One,
+        }
+    }
+
+    /// What lasts, if runs settle in it.
+    pub fn lasting(&self) -> Option<&Regimes> {
+        match self {
+            WriteRegimes::Two(regimes) | WriteRegimes::Settling(regimes) => Some(regimes),
+            WriteRegimes::One | WriteRegimes::Unknown => None,
         }
     }
 
@@ -58,7 +83,7 @@ impl WriteRegimes {
     pub fn two(&self) -> Option<&Regimes> {
         match self {
             WriteRegimes::Two(regimes) => Some(regimes),
-            WriteRegimes::One | WriteRegimes::Unknown => None,
+            WriteRegimes::One | WriteRegimes::Settling(_) | WriteRegimes::Unknown => None,
         }
     }
 }
@@ -112,7 +137,8 @@ impl Regimes {
     pub fn burst_ios(&self, pattern: &Pattern, pause: Nanos) -> Option<u64> {
         let returned =
             self.returned.iter().filter(|(idle, _)| *idle <= pause).map(|(_, bytes)| bytes.0).max()?;
-        let each = written_by_all(pattern);
+        // A buffer may keep whole pages. Its bytes were counted with writes of this size.
+        let each = written_by_all(pattern).max(IO_SIZE.0 as f64 * f64::from(pattern.parallel_degree));
         let is_all = returned as f64 >= NEARLY_ALL * self.most_returned().0 as f64;
         let share = if is_all { BURST_SHARE } else { BURST_SHARE_OF_A_PART };
         let ios = (share * returned as f64 / each) as u64;
@@ -135,14 +161,14 @@ impl Regimes {
         self.sustained_ns * self.stages.window_bytes as f64 / IO_SIZE.0 as f64
     }
 
-    /// The IOs at the begin of a sustained run that may still see what the lead-in left in the buffer. The buffer is the first
-    /// stage, and drains at the sustained rate.
+    /// The IOs at the begin of a sustained run that may still see what the lead-in left in the buffers, which drain at the sustained
+    /// rate.
     pub fn ignored_ios(&self, pattern: &Pattern, per_io_ns: f64) -> u64 {
-        let first = self.stages.stages.first().map_or(0, |stage| stage.bytes);
-        let part = (first as f64 / self.stages.window_bytes.max(1) as f64).min(1.0);
+        let volatile = self.stages.volatile_bytes as f64;
+        let part = (volatile / self.stages.window_bytes.max(1) as f64).min(1.0);
         let in_time = part * self.window_ns() / per_io_ns;
         // Small writes may be faster than estimated, as long as the buffer takes them: only their bytes fill it.
-        let in_bytes = first as f64 / written_by_all(pattern);
+        let in_bytes = volatile / written_by_all(pattern);
         in_time.max(in_bytes).ceil() as u64
     }
 
@@ -152,15 +178,38 @@ impl Regimes {
         let scatter = self.stages.window_scatter.unwrap_or(1.0);
         let windows =
             ((scatter / self.goal).powi(2) / self.repetitions).clamp(WINDOWS_MIN, WINDOWS_MOST).ceil();
+        windows as u64 * self.window_ios(pattern, per_io_ns)
+    }
+
+    /// The IOs of each process in a window of what lasts.
+    pub fn window_ios(&self, pattern: &Pattern, per_io_ns: f64) -> u64 {
         let in_bytes = self.stages.window_bytes as f64 / written_by_all(pattern);
         // A pattern that writes less than the device sustains sees no cycle of it.
         let in_time = self.window_ns() / per_io_ns;
-        (windows * in_bytes.min(in_time)).ceil() as u64
+        (in_bytes.min(in_time).ceil() as u64).max(1)
     }
 
-    /// A lead-in between two sustained runs, usually: a window, in which the buffer fills if the run before had left it empty.
+    /// The IOs of the control with which a lead-in ends, of the baseline's size: whole windows, of which so many that their mean scatters by
+    /// at most [`CONTROL_SCATTER`].
+    pub fn control_ios(&self) -> u64 {
+        let scatter = self.stages.window_scatter.unwrap_or(1.0);
+        let windows = (scatter / CONTROL_SCATTER).powi(2).ceil().clamp(1.0, WINDOWS_MOST);
+        (windows * self.stages.window_bytes as f64 / IO_SIZE.0 as f64) as u64
+    }
+
+    /// The least and the largest mean of the control in the regime of what lasts.
+    pub fn control_bounds_ns(&self) -> [f64; 2] {
+        [1.0 - CONTROL_WITHIN, 1.0 + CONTROL_WITHIN].map(|part| part * self.sustained_ns)
+    }
+
+    /// A lead-in between two sustained runs, usually: the control, in which the buffer fills if the run before had left it empty, and as
+    /// many bytes as the stages have.
     pub fn lead_in(&self) -> (Nanos, Bytes) {
-        (Nanos(self.window_ns() as u64), Bytes(self.stages.window_bytes))
+        let PatternStages { volatile_bytes, .. } = self.stages;
+        let control = IO_SIZE * self.control_ios();
+        let stages_ns = self.sustained_ns * volatile_bytes as f64 / IO_SIZE.0 as f64;
+        let control_ns = self.sustained_ns * self.control_ios() as f64;
+        (Nanos((control_ns + stages_ns) as u64), control + Bytes(volatile_bytes))
     }
 }
 

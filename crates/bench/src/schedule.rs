@@ -16,7 +16,7 @@
 //! - The same plans, settings and knowledge give the same schedule. So a resumed run has its original
 //!   schedule.
 
-use flashlab_analysis::findings::{Regime, Warning};
+use flashlab_analysis::findings::Warning;
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_plan::{Plan, Space};
 
@@ -24,7 +24,7 @@ use crate::area::{Areas, baseline_area, state_size};
 use crate::estimate::DeviceKnowledge;
 use crate::length::{Allowance, Run};
 use crate::plain::plain_schedule;
-use crate::regimes::{Regimes, WriteRegimes, lead_in_bound};
+use crate::regimes::{RESTORES_MOST, Regimes, WriteRegimes, lead_in_bound};
 use crate::settings::{CAPACITIES_MOST, IO_SIZE, ROUNDS_PER_CAPACITY, Settings, State};
 use crate::step::{Schedule, Step, left_out_warning};
 
@@ -59,7 +59,7 @@ pub fn most_written(plans: &[Plan], settings: &Settings, block: Bytes) -> Option
     // Each run that writes in both regimes, with the lead-in before the sustained one.
     let lead_in = lead_in_bound(space.capacity, lengths);
     let both = |run: &Run| match run.pattern.writes() {
-        true => run.most_written().0.saturating_mul(2).saturating_add(lead_in.0),
+        true => run.most_written().iter().fold(lead_in.0, |sum, bytes| sum.saturating_add(bytes.0)),
         false => 0,
     };
     let once = runs.iter().map(both).fold(0, u64::saturating_add);
@@ -71,7 +71,8 @@ pub fn most_written(plans: &[Plan], settings: &Settings, block: Bytes) -> Option
     let random = IO_SIZE * lengths.baseline_ios_most * 2;
     // A lead-in and what follows each idle time.
     let recovery = lead_in * 2 * (lengths.recovery.len() as u64 + 1);
-    let parts = [state, baseline, random, recovery, written];
+    let restores = Bytes(state_size(space).0.saturating_mul(u64::from(RESTORES_MOST)));
+    let parts = [state, baseline, random, recovery, written, restores];
     Some(Bytes(parts.iter().map(|bytes| bytes.0).fold(0, u64::saturating_add)))
 }
 
@@ -153,6 +154,11 @@ fn in_regimes(
 ) -> Vec<Run> {
     let regimes = match &known.regimes {
         WriteRegimes::One => return runs,
+        WriteRegimes::Settling(regimes) => {
+            let settling = |run: &Run| run.clone().settling(run.pattern.io_ignore, regimes);
+            let lasting = |run: Run| if run.pattern.writes() { settling(&run).unwrap_or(run) } else { run };
+            return runs.into_iter().map(lasting).collect();
+        }
         WriteRegimes::Two(regimes) => regimes,
         WriteRegimes::Unknown => return only_reads(runs, left_out),
     };
@@ -246,8 +252,8 @@ fn affordable_pause(runs: &[Run], settings: &Settings, known: &DeviceKnowledge<'
 
 /// The time of everything: the runs, a pause after each, and the resets, as far as it can be estimated.
 fn total_time(steps: &[Step], settings: &Settings, known: &DeviceKnowledge<'_>) -> Nanos {
-    let pause = |step: &Step| match step.regime {
-        Some(Regime::Sustained) => Nanos::ZERO,
+    let pause = |step: &Step| match step.window_ios {
+        Some(_) => Nanos::ZERO,
         _ if step.pattern.writes() => known.pause,
         _ => settings.pause(None),
     };
@@ -294,12 +300,12 @@ fn in_order(runs: &[Run], settings: &Settings, allowance: Allowance) -> Vec<Step
     let (writing, reading): (Vec<Step>, Vec<Step>) = free.into_iter().partition(|step| step.pattern.writes());
     let repeated = |steps: Vec<Step>| {
         let (lasting, others): (Vec<Step>, Vec<Step>) =
-            steps.into_iter().partition(|step| step.regime == Some(Regime::Sustained));
+            steps.into_iter().partition(|step| step.window_ios.is_some());
         let of = |steps: Vec<Step>| {
             (1..=settings.repetitions).flat_map(move |repetition| {
                 let mut steps = steps.clone();
-                // Only sustained runs are in random order: the others are as in the paper.
-                if steps.first().is_some_and(|step| step.regime == Some(Regime::Sustained)) {
+                // Only runs that settle are in random order: the others are as in the paper.
+                if steps.first().is_some_and(|step| step.window_ios.is_some()) {
                     shuffle(&mut steps, settings.seed.derive("sustained", u64::from(repetition)));
                 }
                 steps.into_iter().map(move |step| Step { repetition, ..step })
@@ -349,6 +355,7 @@ mod tests {
     use super::*;
     use crate::settings::Thoroughness;
     use crate::shares::bytes_written_each;
+    use flashlab_analysis::findings::Regime;
     use flashlab_analysis::findings::{
         Baseline, BufferRecovery, Distribution, PatternStages, Phases, RunEnd, RunSummary, WriteStage,
         WriteStages,

@@ -190,12 +190,16 @@ pub(crate) struct Lengths {
     pub io_count_min: u64,
     /// The IOs that a run measures at least, after its IOIgnore, whatever the budget is.
     pub run_ios: u64,
-    /// The IOs that each process of a run does at most, IOIgnore included.
+    /// The IOs that each process of a run does at most, IOIgnore included ...
     pub run_ios_most: u64,
+    /// ... and if it has to settle in its own pattern: small writes fill a buffer late.
+    pub settling_ios_most: u64,
     /// The shortest and the longest pause between runs.
     pub pause: [Nanos; 2],
     /// A run writes at most this fraction of the target (1/N), unless its least number of IOs needs more.
     pub written_divisor: u64,
+    /// ... and a run that has to settle in its own pattern at most this fraction.
+    pub settling_divisor: u64,
     /// The area of a run with sequential writes is at most this fraction of the target (1/N), unless its
     /// least number of IOs needs more.
     pub area_divisor: u64,
@@ -216,8 +220,10 @@ impl Lengths {
         io_count_min: 256,
         run_ios: 24,
         run_ios_most: 16_384,
+        settling_ios_most: 16_384,
         pause: [Nanos::from_millis(20), Nanos::from_secs(5)],
         written_divisor: 16,
+        settling_divisor: 16,
         area_divisor: 64,
     };
     const FULL: Lengths = Lengths {
@@ -234,8 +240,10 @@ impl Lengths {
         io_count_min: 1024,
         run_ios: 512,
         run_ios_most: 131_072,
+        settling_ios_most: 524_288,
         pause: [Nanos::from_secs(1), Nanos::from_secs(60)],
         written_divisor: 8,
+        settling_divisor: 2,
         area_divisor: 64,
     };
 }

@@ -24,6 +24,8 @@ pub struct Step {
     pub pattern: Pattern,
     /// The regime of its writes; `None` if the device has one regime.
     pub regime: Option<Regime>,
+    /// The IOs of each process in a window of whole cycles, over which the run has to settle; `None` if it does not have to.
+    pub window_ios: Option<u64>,
     /// The size of the area that it needs; `None` if it uses the whole target.
     pub area: Option<Bytes>,
     /// The IOIgnore that the device's start-up phase requires. The pattern's own is smaller if time or space

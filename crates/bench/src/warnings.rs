@@ -80,7 +80,7 @@ struct Check {
     advice: &'static str,
 }
 
-const CHECKS: [Check; 7] = [
+const CHECKS: [Check; 8] = [
     Check {
         kind: "interference",
         find: interference,
@@ -102,6 +102,12 @@ const CHECKS: [Check; 7] = [
         find: undecided_regime,
         advice: "the writes before the run did not become as slow as what lasts, so it is in no figure: measure with --full, or \
                  a larger target",
+    },
+    Check {
+        kind: "run_unsettled",
+        find: unsettled,
+        advice: "its pattern was still changing the state of the device, so it is in no figure: `flashlab run` with an IOCount of several \
+                 times this settles it",
     },
     Check { kind: "thermal", find: heat, advice: "heat slowed a CPU down: cool the machine" },
     Check {
@@ -165,6 +171,12 @@ fn startup(record: &RunRecord) -> Option<(f64, String)> {
 fn undecided_regime(record: &RunRecord) -> Option<(f64, String)> {
     let figures = "the regime of its writes is not known".to_owned();
     (record.regime_shown == Some(false)).then_some((1.0, figures))
+}
+
+fn unsettled(record: &RunRecord) -> Option<(f64, String)> {
+    let written = Bytes(record.written_bytes);
+    (record.settled == Some(false))
+        .then(|| (written.0 as f64, format!("did not settle within {written} of writes")))
 }
 
 fn heat(record: &RunRecord) -> Option<(f64, String)> {

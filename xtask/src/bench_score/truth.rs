@@ -4,9 +4,10 @@
 //! 1. A copy of the drive is written from end to end, and then randomly, with the sizes of the plan `random-state`, as much as `bench` did
 //!    before it called the drive steady. Its state
 //!    is kept, and every figure begins from it.
-//! 2. Sustained: random writes of twice the longest stage, and without a pause the pattern. Its first IOs, of one longest stage, do not count;
+//! 2. Sustained: random writes of twice the longest stage, and at least of a quarter of the capacity, because deferred collection takes writes faster
+//!    as well, and no profile says how many. Without a pause the pattern. Its first IOs, of one longest stage, do not count;
 //!    those of the next twenty do.
-//! 3. Burst: random writes of twice the longest stage, the pause of the measurement, and as many IOs as the measurement took. Repeated with other
+//! 3. Burst: the same random writes, the pause of the measurement, and as many IOs as the measurement took. Repeated with other
 //!    random writes.
 //!
 //! The longest stage is what the profile says of the write buffer and the SLC cache.
@@ -19,7 +20,7 @@ use flashlab_sim::{Profile, SimulatedDevice};
 
 /// How many times the longest stage a truth takes.
 const STAGES: u64 = 20;
-/// IOs of a truth at least, and at most: a stage of 400 MiB written by 512 B would take hours.
+/// IOs of a truth at least (of large ones, their bytes), and at most: a stage of 400 MiB written by 512 B would take hours.
 const IOS: [u64; 2] = [8192, 400_000];
 /// Bursts that are averaged.
 const BURSTS: u64 = 5;
@@ -37,6 +38,8 @@ pub struct TrueFigures {
 pub struct TruthLab {
     device: SimulatedDevice,
     longest_stage: Bytes,
+    /// The random writes before a figure.
+    lead: Bytes,
     pause: Nanos,
     prng: Prng,
 }
@@ -65,8 +68,9 @@ impl TruthLab {
         let state = device.conditioning().context("a simulated drive")?;
         state.condition(&mut fill.chain(random)).ok().context("the drive serves what lies on it")?;
         let longest_stage = buffer.max(cache).max(Bytes::mib(1));
-        let mut lab = TruthLab { device, longest_stage, pause, prng };
-        lab.lead(lab.longest_stage * 2);
+        let lead = (longest_stage * 2).max(Bytes(capacity.0 / 4));
+        let mut lab = TruthLab { device, longest_stage, lead, pause, prng };
+        lab.lead();
         lab.state()?.remember();
         Ok(lab)
     }
@@ -92,9 +96,10 @@ impl TruthLab {
 
     fn sustained(&mut self, pattern: &Pattern, space: Space, seed: Seed) -> Result<TrueFigures> {
         let size = pattern.first.io_size.largest().0.max(1);
-        let stage = (self.longest_stage.0 / size).clamp(IOS[0] / STAGES, IOS[1] / STAGES);
+        let least = IOS[0].min((LEAD * IOS[0]).0 / size) / STAGES;
+        let stage = (self.longest_stage.0 / size).clamp(least, IOS[1] / STAGES);
         self.state()?.recall();
-        self.lead(self.longest_stage * 2);
+        self.lead();
         let mut all = self.run(pattern, space, seed, stage * (STAGES + 1))?;
         let ignored = (stage as usize).min(all.len() / 2);
         all.drain(..ignored);
@@ -105,7 +110,7 @@ impl TruthLab {
         self.state()?.recall();
         let mut all = Vec::new();
         for _ in 0..BURSTS {
-            self.lead(self.longest_stage * 2);
+            self.lead();
             let until = self.device.now().saturating_add(self.pause);
             self.device.wait(until);
             all.extend(self.run(pattern, space, seed, ios.min(IOS[1] / BURSTS))?);
@@ -114,9 +119,9 @@ impl TruthLab {
     }
 
     /// Random writes without a pause between them.
-    fn lead(&mut self, bytes: Bytes) {
+    fn lead(&mut self) {
         let slots = self.device.geometry().capacity.0 / LEAD.0;
-        for _ in 0..bytes.0 / LEAD.0 {
+        for _ in 0..self.lead.0 / LEAD.0 {
             let offset = LEAD * self.prng.below(slots);
             self.io(Operation::Write, offset, LEAD);
         }

@@ -183,6 +183,7 @@ impl Conduct<'_> {
             period_ios: 1,
             ended: Some(RunEnd::CountReached),
             regime_shown: None,
+            settled: None,
             pause_ns: 0,
             begin_ns: begin.0,
             end_ns: end.0,
