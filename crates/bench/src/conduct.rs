@@ -309,8 +309,11 @@ impl<'a> Conduct<'a> {
             // In one regime there is a pause between runs, as in the paper.
             self.before = PreviousActivity::Nothing;
         }
-        let mut shown =
-            self.until_sustained(Purpose::LeadIn, &regimes)?.ended == Some(RunEnd::PrecisionReached);
+        // Half of the bound is for the control.
+        let bound = lead_in_bound(self.space.capacity, self.settings.lengths());
+        let stages = Bytes(regimes.stages.volatile_bytes).min(Bytes(bound.0 / 2));
+        let is_shown = |record: RunRecord| record.ended == Some(RunEnd::PrecisionReached);
+        let mut shown = is_shown(self.until_sustained(Purpose::LeadIn, &regimes, stages)?);
         if !shown && self.restorable && self.restores < RESTORES_MOST && self.settings.state != State::None {
             self.restores += 1;
             self.enforce_state()?;
@@ -433,7 +436,7 @@ impl<'a> Conduct<'a> {
             period_ios: goal.period_ios,
             ended: ended(outcome.ended, satisfied).filter(|_| loss.is_none()),
             regime_shown: goal.regime_shown.filter(|_| goal.is_regime),
-            settled: settled.map(|settled| settled && goal.regime_shown != Some(false)),
+            settled: settled.map(|settled| settled && (goal.is_regime || goal.regime_shown != Some(false))),
             pause_ns: pause.0,
             begin_ns: outcome.begin.0,
             end_ns: outcome.end.0,

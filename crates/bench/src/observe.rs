@@ -29,27 +29,28 @@ pub(crate) struct UntilPrecise {
     io_ignore: u64,
     io_count_min: u64,
     goal: f64,
+    period: u64,
     precision: Precision,
     /// The time limit, and the least number of IOs after IOIgnore.
     limit: Option<(Nanos, u64)>,
     begin: Option<Nanos>,
     settling: Option<SettlingRun>,
-    /// The IOs after IOIgnore and after the transient, as far as it is known.
-    counted: u64,
 }
 
 /// The response times of a run that has to settle in its own pattern.
 #[derive(Clone)]
 struct SettlingRun {
     window: usize,
+    period: u64,
     responses: Vec<u64>,
     /// The number of IOs at which the transient is looked for next.
     next: usize,
 }
 
 impl SettlingRun {
-    /// The IOs after the transient, if the run has settled. Looks are at counts that grow by a quarter; `None` between them.
-    fn add(&mut self, response_ns: u64) -> Option<u64> {
+    /// The precision of the mean after the transient, if the run has settled. Looks are at counts that grow by a quarter; `None` between
+    /// them.
+    fn add(&mut self, response_ns: u64) -> Option<Precision> {
         self.responses.push(response_ns);
         let ios = self.responses.len();
         if ios < self.next {
@@ -57,7 +58,9 @@ impl SettlingRun {
         }
         self.next = ios + ios / 4;
         let found = transient(&self.responses, self.window);
-        found.is_settled.then_some((ios - found.ios) as u64)
+        let mut precision = Precision::with_period(self.period);
+        self.responses[found.ios..].iter().for_each(|&ns| precision.add(ns));
+        found.is_settled.then_some(precision)
     }
 }
 
@@ -69,11 +72,11 @@ impl UntilPrecise {
             io_ignore,
             io_count_min,
             goal,
+            period: period_ios,
             precision,
             limit: None,
             begin: None,
             settling: None,
-            counted: 0,
         }
     }
 
@@ -81,6 +84,7 @@ impl UntilPrecise {
     pub fn settling(self, window: Option<u64>) -> UntilPrecise {
         let settling = window.map(|window| SettlingRun {
             window: window as usize,
+            period: self.period,
             responses: Vec::new(),
             next: 2 * window as usize,
         });
@@ -93,7 +97,7 @@ impl UntilPrecise {
     }
 
     fn is_precise(&self) -> bool {
-        self.counted >= self.io_count_min
+        self.precision.count() >= self.io_count_min
             && self.precision.relative_half_width().is_some_and(|width| width <= self.goal)
     }
 }
@@ -105,17 +109,17 @@ impl Observer for UntilPrecise {
         if sample.position < self.io_ignore || sample.errno != 0 {
             return ControlFlow::Continue(());
         }
-        self.precision.add(sample.response().0);
-        self.counted = match &mut self.settling {
-            None => self.precision.count(),
-            Some(run) => match run.add(sample.response().0) {
-                Some(counted) => counted,
+        let response_ns = sample.response().0;
+        match &mut self.settling {
+            None => self.precision.add(response_ns),
+            Some(run) => match run.add(response_ns) {
+                Some(precision) => self.precision = precision,
                 None => return ControlFlow::Continue(()),
             },
-        };
-        let is_over = self
-            .limit
-            .is_some_and(|(time, least)| self.counted >= least && sample.completed.since(begin) >= time);
+        }
+        let is_over = self.limit.is_some_and(|(time, least)| {
+            self.precision.count() >= least && sample.completed.since(begin) >= time
+        });
         if is_over || self.is_precise() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
