@@ -6,18 +6,19 @@
 //!
 //! # Method
 //! The rule MSER of simulation studies (White: *An effective truncation heuristic for bias reduction in simulation output*, Simulation 69(6),
-//! 1997), over means of batches:
-//! 1. Each number d of batches that may be left out is tried, up to half of the run.
+//! 1997), over means of windows that begin a quarter of a window apart. A
+//! window has whole cycles, so that a rate that alternates has equal means.
+//! 1. Each number d of means that may be left out is tried, up to three quarters of the run.
 //! 2. The d counts at which the mean of what is left has the smallest standard error: leaving out more loses data, and less keeps the
 //!    transient.
-//! 3. If that is half of the run, it was still changing: it has not settled.
-//! 4. A rate that alternates has whole cycles in what is left.
+//! 3. If that is more than half of the run, it was still changing: it has not settled.
+//! 4. What is left is shortened to whole windows.
 //!
 //! # Invariant
 //! What is left has at least two windows, or the run has not settled.
 
-/// Batches for each window: fewer would round the end of the transient to whole cycles, more would be single stalls.
-const BATCHES_PER_WINDOW: usize = 4;
+/// Means that begin in each window: with fewer, the end of the transient would be rounded to whole cycles.
+const MEANS_PER_WINDOW: usize = 4;
 /// The scatter of means (relative) below which they are equal: a response time of a millisecond is known to a nanosecond.
 const ROUNDING: f64 = 1e-6;
 /// A settled run has at least this number of windows after its transient.
@@ -35,32 +36,29 @@ pub struct Transient {
 /// The transient of a run, from its response times in the order of the IOs. `window` is the number of IOs of whole cycles.
 pub fn transient(responses: &[u64], window: usize) -> Transient {
     let window = window.max(1);
-    let batch = window.div_ceil(BATCHES_PER_WINDOW);
-    let batches: Vec<f64> = responses
-        .chunks_exact(batch)
-        .map(|batch| batch.iter().map(|&ns| ns as f64).sum::<f64>() / batch.len() as f64)
-        .collect();
-    let most = batches.len() / 2;
-    let left_out = smallest_error(&batches, most);
-    let ios = left_out * batch;
+    let step = window.div_ceil(MEANS_PER_WINDOW);
+    let mean = |window: &[u64]| window.iter().map(|&ns| ns as f64).sum::<f64>() / window.len() as f64;
+    let means: Vec<f64> = responses.windows(window).step_by(step).map(mean).collect();
+    let left_out = smallest_error(&means, means.len() * 3 / 4);
+    let ios = (left_out * step).min(responses.len());
     let windows = (responses.len() - ios) / window;
-    if left_out == most || windows < WINDOWS_MIN {
+    if left_out > means.len() / 2 || windows < WINDOWS_MIN {
         return Transient { ios, is_settled: false };
     }
     Transient { ios: responses.len() - windows * window, is_settled: true }
 }
 
-/// The number of batches, up to `most`, without which the standard error of the mean is smallest.
-fn smallest_error(batches: &[f64], most: usize) -> usize {
+/// The number of means at the begin, up to `most`, without which the standard error of the mean is smallest.
+fn smallest_error(means: &[f64], most: usize) -> usize {
     let (mut sum, mut squares) = (0.0, 0.0);
     let mut best = (0, f64::INFINITY);
-    // From the end, so that sums grow by one batch each. The mean of all is subtracted, because squares of equal values cancel.
-    let level = batches.iter().sum::<f64>() / batches.len().max(1) as f64;
-    for (left_out, value) in batches.iter().enumerate().rev() {
+    // From the end, so that sums grow by one mean each. The mean of all is subtracted, because squares of equal values cancel.
+    let level = means.iter().sum::<f64>() / means.len().max(1) as f64;
+    for (left_out, value) in means.iter().enumerate().rev() {
         sum += value - level;
         squares += (value - level).powi(2);
-        let count = (batches.len() - left_out) as f64;
-        // Equal batches differ by rounding.
+        let count = (means.len() - left_out) as f64;
+        // Equal means differ by rounding.
         let error = (squares - sum * sum / count).max(count * (ROUNDING * level).powi(2)) / (count * count);
         if left_out <= most && error <= best.1 {
             best = (left_out, error);
@@ -94,7 +92,7 @@ mod tests {
             let mut source = Source::new(5);
             let all = responses(6000, |i| if i < 1300 { level } else { 100.0 } * source.log_normal(0.2));
             let found = transient(&all, 200);
-            assert!(found.is_settled && (1300..=1600).contains(&found.ios), "{level}: {found:?}");
+            assert!(found.is_settled && (1300..=1900).contains(&found.ios), "{level}: {found:?}");
         }
     }
 
