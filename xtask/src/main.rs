@@ -5,6 +5,7 @@ mod calibrate;
 mod compare_score;
 mod crash;
 mod exercise;
+mod fit_zoo;
 mod foreign;
 mod fsx;
 #[cfg(test)]
@@ -56,6 +57,8 @@ enum Task {
     Crash(crash::Crash),
     /// Does random operations on volumes of `flashlab repair`, and compares them with a model in memory
     Exercise(exercise::Exercise),
+    /// Fits the zoo's models of real drives to the rows that others measured
+    FitZoo(fit_zoo::FitZoo),
     /// Does random operations on files of a directory, with mmap, and compares them with bytes in memory
     Fsx(fsx::FsxArguments),
     /// Kills the servers of a volume of `flashlab repair` while programs write, and looks for what had been acknowledged
@@ -145,6 +148,7 @@ fn main() -> ExitCode {
         }
         Task::Crash(arguments) => crash::crash(&arguments),
         Task::Exercise(arguments) => exercise::exercise_volumes(&arguments),
+        Task::FitZoo(arguments) => fit_zoo::fit_zoo(&arguments),
         Task::Fsx(arguments) => fsx::test_directory(&arguments),
         Task::Kills(arguments) => kills::kill_servers(&arguments),
         Task::KillsWriter => kills::write_files(),

@@ -34,3 +34,4 @@ pub use parameter::PatternParameter;
 pub use pattern::{Arrival, Basic, Content, IgnoreAndCount, IoSize, Location, Mix, ModeRule, Pattern, Time};
 pub use place::{Placed, Space};
 pub use plan::{Choice, Experiment, ExperimentValue, PLAN_VERSION, Plan, Vary};
+pub use zipf::Zipf;

@@ -8,7 +8,7 @@ use flashlab_base::Prng;
 
 /// Draws ranks from `1..=ranks`, rank k with probability proportional to 1 / k^theta.
 #[derive(Clone, Debug)]
-pub(crate) struct Zipf {
+pub struct Zipf {
     ranks: f64,
     theta: f64,
     integral_low: f64,
@@ -18,7 +18,7 @@ pub(crate) struct Zipf {
 
 impl Zipf {
     /// `ranks` is at least 1, `theta` not negative.
-    pub(crate) fn new(ranks: u64, theta: f64) -> Zipf {
+    pub fn new(ranks: u64, theta: f64) -> Zipf {
         let ranks = ranks as f64;
         Zipf {
             ranks,
@@ -30,7 +30,7 @@ impl Zipf {
     }
 
     /// The next rank.
-    pub(crate) fn draw(&self, prng: &mut Prng) -> u64 {
+    pub fn draw(&self, prng: &mut Prng) -> u64 {
         loop {
             let area = self.integral_high + prng.unit() * (self.integral_low - self.integral_high);
             let point = inverse_integral(self.theta, area);

@@ -18,6 +18,7 @@ mod lab;
 mod papers;
 mod picture;
 mod reproduction;
+mod ssd_iq;
 mod sun_zhang;
 mod today;
 mod uflip;
@@ -28,6 +29,10 @@ pub use figure::{Agreement, Figure};
 pub use lab::ReproduceError;
 pub use picture::{FigureAxis, FigurePicture, FigureSeries, Scale, SeriesStyle};
 pub use reproduction::{Reproduced, Reproduction};
+pub use ssd_iq::{
+    Comparison, ErrorSummary, OrderOfDrives, Quantity, REAL_DRIVES, RealDrive, RowError, RowUse, Rows,
+    draw_drives, judge, judge_profile, known_rows, orders_of_drives, summaries,
+};
 
 /// Every table and figure that flashlab reproduces.
 pub const ALL: &[Reproduction] = &[

@@ -30,7 +30,7 @@ use crate::illegal::Illegal;
 use crate::layer::{FrontLayer, Layer};
 use crate::noise::NoiseSource;
 use crate::profile::{FlashSection, Placement, Profile, translation};
-use controller::{Buffers, Controller, Costs, Groups, Options, RequestContext};
+use controller::{Buffers, Controller, Costs, Groups, Options, Pipeline, RequestContext};
 use limit::Bucket;
 
 pub use crate::profile::{FlushPolicy, Limit};
@@ -212,6 +212,12 @@ fn new_controller(profile: &Profile, flash: &FlashSection) -> Controller {
         groups,
         largest_command: section.largest_command,
         reach: section.jump_reach,
+        pipeline: section.pipeline.map(|pipeline| Pipeline {
+            read: pipeline.read,
+            write: pipeline.write,
+            write_ns_per_byte: pipeline.write_bandwidth.map_or(0.0, |bandwidth| bandwidth.ns_per_byte()),
+        }),
+        reads_behind_writes: section.reads_behind_writes,
         idle_after: section.background.map_or(Nanos::ZERO, |background| background.idle_after),
         idle_sleeps: section.background.is_some_and(|background| !background.while_idle),
     };

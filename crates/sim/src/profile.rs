@@ -23,8 +23,8 @@ use crate::layer::{Surroundings, Translation};
 pub use crate::noise::Noise;
 pub use bandwidth::Bandwidth;
 pub use controller::{
-    BackgroundSection, ControllerSection, FlushPolicy, Limit, Placement, ReadBufferSection, SegmentGroups,
-    WriteBufferSection,
+    BackgroundSection, ControllerSection, FlushPolicy, Limit, PipelineSection, Placement, ReadBufferSection,
+    SegmentGroups, WriteBufferSection,
 };
 pub use disk::{DiskSection, Seek};
 pub use flash::{Energy, FlashSection, PerPage, SlcCacheSection};

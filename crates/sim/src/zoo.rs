@@ -43,6 +43,13 @@ const PROFILES: &[(&str, &str)] = profiles! {
     "tlc-sata.toml"
     "nvme-consumer.toml"
     "nvme-enterprise.toml"
+    "sk-hynix-pe8110.toml"
+    "samsung-pm9a3.toml"
+    "solidigm-p5520.toml"
+    "micron-7450-pro.toml"
+    "micron-7450-max.toml"
+    "kioxia-cm7-r.toml"
+    "wd-dc-pcie3.toml"
     "cloud-gp.toml"
     "cloud-local.toml"
 };

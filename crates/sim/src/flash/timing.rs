@@ -14,7 +14,7 @@
 //! 2. in slices, before each operation, except for those that rewrite the map after a collection ([`Timing::set_urgent`]);
 //! 3. in the foreground, when the backlog has more merges than the array has spare blocks for.
 //!
-//! Collections may give way to reads ([`CollectionPauses`]).
+//! Collections may give way to reads ([`CollectionPauses`]), and so may all work of a die ([`Times::read_interrupts`]).
 
 use std::collections::VecDeque;
 
@@ -187,6 +187,8 @@ pub struct Times {
     pub copy: Nanos,
     /// How long collections pause after a read. `None`: a read waits while its die collects.
     pub collection_pause: Option<Nanos>,
+    /// The longest step of a die's work that a read waits for (program suspend). `None`: a read waits for all work before it.
+    pub read_interrupts: Option<Nanos>,
     /// The cells.
     pub cells: CellTimes,
     /// The cells of the SLC cache.
@@ -209,6 +211,10 @@ pub struct Background {
 #[derive(Clone, Debug, Default)]
 struct DieState {
     free: Nanos,
+    /// Since when it works without a break.
+    busy_from: Nanos,
+    /// When the last read that interrupted it has left the array.
+    interrupted_until: Nanos,
     /// The block and the number of the multi-plane page that its register has since it was read.
     in_register: Option<(EraseBlock, u32)>,
     /// From when on the register can take the next page in cache mode.
@@ -361,6 +367,27 @@ impl Resources {
         end
     }
 
+    /// A read that interrupts its die's work: it waits until the current step ends, and what is left of the work takes place behind it.
+    /// The answers to writes that wait for that work are known already, and do not move.
+    fn read_between_steps(&mut self, run: PageRun, step: Nanos, at: Nanos) -> Nanos {
+        let state = &self.dies[run.die.index()];
+        if at >= state.free || self.defers {
+            return self.read_in_order(run, at);
+        }
+        let left = Nanos(step.0 - at.since(state.busy_from).0 % step.0).min(state.free.since(at));
+        let start = (at + left).max(state.interrupted_until);
+        let (first, count) = self.multi_plane_pages(run);
+        let sensed = self.times.command + self.cells(run.slc).read.sum(first, count);
+        let transfer = self.times.transfer * u64::from(run.pages);
+        self.channels[self.attached[run.die.index()] as usize].worked += transfer;
+        let length = sensed + transfer;
+        let state = &mut self.dies[run.die.index()];
+        state.interrupted_until = start + sensed;
+        state.free += length;
+        state.worked += length;
+        start + length
+    }
+
     /// Notes that a die copied pages. What is deferred gives way anyway.
     #[inline]
     fn note_collection(&mut self, die: Die, from: Nanos, until: Nanos) {
@@ -395,6 +422,9 @@ impl Resources {
     #[inline]
     fn occupy_die(&mut self, die: Die, from: Nanos, until: Nanos) {
         let state = &mut self.dies[die.index()];
+        if from > state.free {
+            state.busy_from = from;
+        }
         state.free = until;
         state.in_register = None;
         state.worked += until.since(from);
@@ -430,9 +460,10 @@ impl DieState {
 impl Timing for Resources {
     #[inline]
     fn read(&mut self, run: PageRun, at: Nanos) -> Nanos {
-        match self.times.collection_pause {
-            None => self.read_in_order(run, at),
-            Some(pause) => self.read_before_collections(run, pause, at),
+        match (self.times.read_interrupts, self.times.collection_pause) {
+            (Some(step), _) => self.read_between_steps(run, step, at),
+            (None, Some(pause)) => self.read_before_collections(run, pause, at),
+            (None, None) => self.read_in_order(run, at),
         }
     }
 

@@ -105,6 +105,7 @@ impl FlashDevice {
         ios: &mut dyn Iterator<Item = (Operation, Bytes, Bytes)>,
     ) -> Result<(), IoError> {
         let costs = std::mem::take(&mut self.controller.options.costs);
+        let pipeline = self.controller.options.pipeline.take();
         let FlashDevice { controller, layer, flash, geometry, placement, .. } = self;
         let served = flash.without_times(|flash| {
             if geometry.data.is_used() {
@@ -144,6 +145,7 @@ impl FlashDevice {
             }
         });
         self.controller.options.costs = costs;
+        self.controller.options.pipeline = pipeline;
         served
     }
 }

@@ -6,6 +6,7 @@
 //! 2. The data crosses the link at its bandwidth, while the flash works.
 //! 3. A write is complete when its pages are programmed. With a write buffer it is complete when the buffer has taken them.
 //! 4. A write of a part of a page reads the other sectors of the page first, if the page is on the flash.
+//! 5. A request may take longer than it occupies anything ([`Pipeline`]), and reads may wait for the writes before them.
 //!
 //! # Invariants
 //! - while the host is never idle, what the translation layer does depends only on the order of the requests, not on when they
@@ -48,6 +49,15 @@ pub(super) struct Groups {
     pub(super) span: Bytes,
 }
 
+/// What a request takes in addition, while others are served.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Pipeline {
+    pub(super) read: Nanos,
+    pub(super) write: Nanos,
+    /// For each byte of a write.
+    pub(super) write_ns_per_byte: f64,
+}
+
 /// The buffers' options.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Buffers {
@@ -69,6 +79,9 @@ pub(super) struct Options {
     pub(super) largest_command: Option<Bytes>,
     /// The largest distance from the end of the previous request that is not a jump.
     pub(super) reach: Bytes,
+    pub(super) pipeline: Option<Pipeline>,
+    /// Whether reads wait until the write buffer has taken the writes before them.
+    pub(super) reads_behind_writes: bool,
     /// The idle time after which the layer begins background work: garbage collection, SLC reclaim or refresh.
     pub(super) idle_after: Nanos,
     /// Whether the dies pause their deferred work while the host is idle.
@@ -102,6 +115,9 @@ pub(super) struct Controller {
     /// The time at which the host received the last answer: the completion with the noise.
     #[serde(skip)]
     answered: Nanos,
+    /// When the write buffer, or the flash, had taken all writes before.
+    #[serde(skip)]
+    writes_taken: Nanos,
     writes: Option<WriteBuffer>,
     reads: Option<ReadBuffer>,
     /// Why nothing can be written any more.
@@ -155,6 +171,7 @@ impl Controller {
             link_busy: Nanos::ZERO,
             quiet: Nanos::ZERO,
             answered: Nanos::ZERO,
+            writes_taken: Nanos::ZERO,
             writes: buffers.write.map(|(policy, pages)| {
                 WriteBuffer::new(policy, pages, buffers.in_flight, whole, buffers.flush_group.max(1))
             }),
@@ -199,6 +216,7 @@ impl Controller {
     pub(super) fn restart(&mut self) {
         (self.free, self.link_free, self.quiet) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
         (self.busy, self.link_busy, self.answered) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
+        self.writes_taken = Nanos::ZERO;
         if let Some(buffer) = &mut self.writes {
             buffer.restart();
         }
@@ -231,7 +249,7 @@ impl Controller {
         }
         let served = match operation {
             Operation::Read => {
-                let mut at = now;
+                let mut at = if self.options.reads_behind_writes { now.max(self.writes_taken) } else { now };
                 for (offset, size) in self.commands(offset, size) {
                     at = self.read(context, offset, size, at);
                 }
@@ -239,8 +257,11 @@ impl Controller {
             }
             Operation::Write => {
                 context.layer.accepts(self.cover(offset, size).pages)?;
-                self.commands(offset, size)
-                    .try_fold(now, |at, (offset, size)| self.write(context, offset, size, at))
+                let taken = self
+                    .commands(offset, size)
+                    .try_fold(now, |at, (offset, size)| self.write(context, offset, size, at));
+                self.writes_taken = self.writes_taken.max(*taken.as_ref().unwrap_or(&now));
+                taken
             }
             Operation::Discard => {
                 self.discard(context, offset, size);
@@ -257,8 +278,20 @@ impl Controller {
             self.exhausted.get_or_insert(exhausted.reason);
             IoError::READ_ONLY
         })?;
+        let end = end + self.pipeline_time(operation, size);
         self.quiet = self.quiet.max(end);
         Ok(end)
+    }
+
+    #[inline]
+    fn pipeline_time(&self, operation: Operation, size: Bytes) -> Nanos {
+        match (&self.options.pipeline, operation) {
+            (Some(pipeline), Operation::Read) => pipeline.read,
+            (Some(pipeline), Operation::Write) => {
+                pipeline.write + Nanos((size.0 as f64 * pipeline.write_ns_per_byte) as u64)
+            }
+            _ => Nanos::ZERO,
+        }
     }
 
     /// Records when a request was answered. The device may add a random delay (noise) to an answer; idle time begins after it.

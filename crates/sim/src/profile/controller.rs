@@ -22,6 +22,12 @@ pub struct ControllerSection {
     pub read_jump: Nanos,
     /// The distance from the end of the request before it up to which a request has no jump.
     pub jump_reach: Bytes,
+    /// What a request takes in addition, while the controller and the link already serve others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pipeline: Option<PipelineSection>,
+    /// Whether reads wait until the write buffer has taken the writes before them, as in a controller that takes commands in order.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reads_behind_writes: bool,
     /// The link to the host, for reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_bandwidth: Option<Bandwidth>,
@@ -71,6 +77,8 @@ impl Default for ControllerSection {
             write_jump: Nanos::ZERO,
             read_jump: Nanos::ZERO,
             jump_reach: Bytes::ZERO,
+            pipeline: None,
+            reads_behind_writes: false,
             read_bandwidth: None,
             write_bandwidth: None,
             depth: 32,
@@ -92,6 +100,10 @@ impl ControllerSection {
         check_duration("controller.write_command", self.write_command)?;
         check_duration("controller.write_jump", self.write_jump)?;
         check_duration("controller.read_jump", self.read_jump)?;
+        if let Some(pipeline) = &self.pipeline {
+            check_duration("controller.pipeline.read", pipeline.read)?;
+            check_duration("controller.pipeline.write", pipeline.write)?;
+        }
         let pages = |key: &str, size: Bytes, least: u64| {
             if size.is_multiple_of(page) && (least..=1 << 24).contains(&(size.0 / page.0)) {
                 return Ok(());
@@ -174,6 +186,19 @@ pub struct Placement {
     pub to: Bytes,
     /// The stream; a layer with fewer streams uses its last one.
     pub stream: u16,
+}
+
+/// `[controller.pipeline]`. It makes a single request slower and changes no rate with many requests in flight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PipelineSection {
+    /// For each read.
+    pub read: Nanos,
+    /// For each write.
+    pub write: Nanos,
+    /// The bandwidth of one write's data through it. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_bandwidth: Option<Bandwidth>,
 }
 
 /// `[controller.write_buffer]`.

@@ -92,6 +92,10 @@ pub struct FlashSection {
     /// all dies pause for this time, but not longer in sum than they work. Default: a read waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collection_pause: Option<Nanos>,
+    /// A read interrupts the programs, copies and erases of its die (program suspend): it waits at most for a step of this length, and
+    /// they go on behind it. Default: a read waits for all work that its die has before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_interrupts: Option<Nanos>,
     /// The share of the program time that a page of zeros takes.
     pub zeros_program_share: f64,
     /// The share of the program time that a page of ones takes.
@@ -169,6 +173,7 @@ impl Default for FlashSection {
             copy_back: false,
             copy: Nanos::ZERO,
             collection_pause: None,
+            read_interrupts: None,
             zeros_program_share: 1.0,
             ones_program_share: 1.0,
             slc_cache: None,
@@ -191,6 +196,7 @@ impl FlashSection {
             copy_back: self.copy_back,
             copy: self.copy,
             collection_pause: self.collection_pause,
+            read_interrupts: self.read_interrupts,
             cells: self.cells(),
             slc_cells: self.slc_cells(),
         }
@@ -342,6 +348,13 @@ impl FlashSection {
         check_duration("flash.command", self.command)?;
         check_duration("flash.register_move", self.register_move)?;
         check_duration("flash.copy", self.copy)?;
+        if let Some(step) = self.read_interrupts {
+            check_duration("flash.read_interrupts", step)?;
+            if step == Nanos::ZERO || self.collection_pause.is_some() {
+                let legal = "longer than 0, without `flash.collection_pause`: reads pass collections, too";
+                return Err(Illegal::new("flash.read_interrupts", step, legal));
+            }
+        }
         let Energy { read_uj, program_uj, erase_uj, idle_mw } = self.energy;
         for (key, energy) in
             [("read_uj", read_uj), ("program_uj", program_uj), ("erase_uj", erase_uj), ("idle_mw", idle_mw)]

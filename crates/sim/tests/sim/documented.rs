@@ -4,7 +4,7 @@ use flashlab_sim::Profile;
 
 const PAGE: &str = include_str!("../../../../docs/sim.md");
 
-const SECTIONS: [&str; 25] = [
+const SECTIONS: [&str; 26] = [
     "noise",
     "throughput",
     "throughput.random_read",
@@ -19,6 +19,7 @@ const SECTIONS: [&str; 25] = [
     "flash.reliability",
     "flash.energy",
     "controller",
+    "controller.pipeline",
     "controller.write_buffer",
     "controller.read_buffer",
     "controller.segment_groups",
