@@ -32,6 +32,11 @@ pub fn plan(file: &Path) -> Result<String> {
     text(file, InputKind::PLAN, "; `flashlab plan list` names the plans that come with flashlab")
 }
 
+/// The rows of real drives that `reproduce` takes.
+pub fn rows(file: &Path) -> Result<String> {
+    text(file, InputKind::ROWS, "")
+}
+
 /// The text of a plan that comes with flashlab.
 pub fn builtin_plan(name: &str) -> Result<&'static str> {
     let found = Plan::builtins().iter().find(|builtin| builtin.name == name);

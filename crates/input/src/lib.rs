@@ -38,6 +38,8 @@ impl InputKind {
     pub const PLAN: InputKind = InputKind { name: "plan", largest: Bytes::mib(1) };
     /// A profile of a simulated device. Those of the zoo have at most 4 KiB.
     pub const PROFILE: InputKind = InputKind { name: "profile", largest: Bytes::mib(1) };
+    /// Rows measured on real drives. Those that come with flashlab have at most 33 KiB.
+    pub const ROWS: InputKind = InputKind { name: "rows of real drives", largest: Bytes::mib(16) };
     /// A model, or what fio wrote: an entry of a log has 30 bytes, so two million IOs fit.
     pub const MODEL: InputKind = InputKind { name: "model or output of fio", largest: Bytes::mib(64) };
     /// The manifest or another JSON document of a run. It contains the plans of the run.

@@ -1,5 +1,7 @@
 //! `flashlab reproduce`.
 
+mod real_drives;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,9 +20,12 @@ pub struct Reproduce {
     /// Which ones; without a name they are listed
     #[arg(value_name = "NAME", conflicts_with = "all")]
     names: Vec<String>,
-    /// All of them
+    /// All tables and figures of papers
     #[arg(long)]
     all: bool,
+    /// With ssd-iq: further rows of its drives, as CSV with the same columns
+    #[arg(long, value_name = "FILE", conflicts_with = "all")]
+    rows: Option<PathBuf>,
     /// Draw what was measured, and what the paper says, as SVG files in this folder
     #[arg(long, value_name = "DIR")]
     pictures: Option<PathBuf>,
@@ -34,24 +39,28 @@ pub struct Reproduce {
 impl Reproduce {
     /// Measures on simulated devices, and prints the figures.
     pub fn run(self) -> Result<()> {
+        if self.names.iter().any(|name| name == real_drives::NAME) {
+            if self.names.len() > 1 {
+                return Err(Usage(format!("{} has rows of its own kind: give its name alone", real_drives::NAME)).into());
+            }
+            make_folder(self.pictures.as_deref())?;
+            let pictures = real_drives::reproduce(self.rows.as_deref(), self.seed, self.table)?;
+            return self.pictures.map_or(Ok(()), |folder| draw(&folder, &pictures));
+        }
+        if self.rows.is_some() {
+            return Err(Usage(format!("--rows belongs to {}", real_drives::NAME)).into());
+        }
         let chosen: Vec<&Reproduction> = if self.all {
             ALL.iter().collect()
         } else {
             self.names.iter().map(|name| named(name)).collect::<Result<_>>()?
         };
         if chosen.is_empty() {
-            return output::text(
-                &ALL.iter().map(|one| format!("{:<18} {}\n", one.name, one.title)).collect::<String>(),
-            );
+            let papers = ALL.iter().map(|one| (one.name, one.title));
+            let all = papers.chain([(real_drives::NAME, real_drives::TITLE)]);
+            return output::text(&all.map(|(name, title)| format!("{name:<18} {title}\n")).collect::<String>());
         }
-        if let Some(folder) = &self.pictures {
-            fs::create_dir_all(folder).map_err(|error| {
-                Usage(format!(
-                    "cannot make the folder {}: {error}; give another --pictures",
-                    folder.display()
-                ))
-            })?;
-        }
+        make_folder(self.pictures.as_deref())?;
         let mut figures = Vec::new();
         for reproduction in chosen {
             tell!("{}: measuring", reproduction.name);
@@ -72,6 +81,14 @@ impl Reproduce {
     }
 }
 
+/// Makes the folder for the pictures, before anything is measured.
+fn make_folder(folder: Option<&Path>) -> Result<()> {
+    let Some(folder) = folder else { return Ok(()) };
+    fs::create_dir_all(folder).map_err(|error| {
+        Usage(format!("cannot make the folder {}: {error}; give another --pictures", folder.display())).into()
+    })
+}
+
 /// Writes each picture as an SVG file into a folder.
 fn draw(folder: &Path, pictures: &[FigurePicture]) -> Result<()> {
     for picture in pictures {
@@ -84,7 +101,7 @@ fn draw(folder: &Path, pictures: &[FigurePicture]) -> Result<()> {
 
 fn named(name: &str) -> Result<&'static Reproduction> {
     find(name).ok_or_else(|| {
-        let names: Vec<&str> = ALL.iter().map(|one| one.name).collect();
+        let names: Vec<&str> = ALL.iter().map(|one| one.name).chain([real_drives::NAME]).collect();
         Usage(format!("there is no reproduction `{name}`; there are {}", names.join(", "))).into()
     })
 }

@@ -449,7 +449,8 @@ fn of_reproduce() {
       [NAME]...  Which ones; without a name they are listed
 
     Options:
-          --all             All of them
+          --all             All tables and figures of papers
+          --rows <FILE>     With ssd-iq: further rows of its drives, as CSV with the same columns
           --pictures <DIR>  Draw what was measured, and what the paper says, as SVG files in this folder
           --seed <SEED>     The seed of the IOs; what is random inside the devices follows from their
                             profiles [default: 1]

@@ -76,6 +76,8 @@ const SUBJECTS: &[Subject] = &[
 /// here fails a test: give its kinds mutants.
 const KINDS: &[(&str, &[&str])] = &[
     ("run PLAN", &["plan.toml"]),
+    // Rows that are right are measured, which takes minutes: `tests/fuzz` damages them.
+    ("reproduce --rows", &[]),
     ("infer --replay", &["inference"]),
     ("resume RUN", &["run", "inference"]),
     ("report RUN", &["run", "recording", "inference"]),

@@ -58,6 +58,8 @@ pub(crate) struct SteadyRow {
     /// How often that part is written.
     pub overwrites: f64,
     pub mib_s: f64,
+    /// The rate of the first writes, if the row says so.
+    pub first_mib_s: Option<f64>,
     pub row_use: RowUse,
 }
 
@@ -229,6 +231,43 @@ impl Rows {
         self
     }
 
+    /// The latencies alone.
+    pub fn only_latencies(&self) -> Rows {
+        Rows { latency: self.latency.clone(), ..Rows::default() }
+    }
+
+    /// The steady rates of a workload, by its name in comparisons, on at least `gib` of a drive.
+    pub fn of_workload(&self, workload: &str, gib: f64) -> Rows {
+        let mut rows = Rows { steady: self.steady.clone(), ..Rows::default() };
+        rows.steady.retain(|row| row.workload.to_string() == workload && row.gib >= gib);
+        rows
+    }
+
+    /// A row of a rate that is known from elsewhere.
+    fn one(drive: &'static RealDrive, workload: Workload, overwrites: f64, mib_s: f64) -> Rows {
+        let gib = drive.gib as f64;
+        let row =
+            SteadyRow { drive, workload, gib, overwrites, mib_s, first_mib_s: None, row_use: RowUse::Fit };
+        Rows { steady: vec![row], ..Rows::default() }
+    }
+
+    /// A sequential run on a discarded drive with this rate, as from a data sheet.
+    pub fn sequential(drive: &'static RealDrive, mib_s: f64) -> Rows {
+        Rows::one(drive, Workload::Sequential, 1.0, mib_s)
+    }
+
+    /// One large write at a time, as long as nothing has to be copied: a single zone as large as the drive.
+    pub fn first_whole_zones(drive: &'static RealDrive, mib_s: f64) -> Rows {
+        Rows::one(drive, Workload::WholeZones { open: 1, large_pages: drive.gib << 11 }, 1.0, mib_s)
+    }
+
+    /// What one large write at a time reaches before garbage collection is the limit, in MiB/s: the mean over rows of whole zones.
+    pub fn one_large_write(&self) -> Option<f64> {
+        let rows = self.steady.iter().filter(|row| matches!(row.workload, Workload::WholeZones { open: 1, .. }));
+        let rates: Vec<f64> = rows.map(|row| row.mib_s.max(row.first_mib_s.unwrap_or(0.0))).collect();
+        (!rates.is_empty()).then(|| crate::lab::mean(&rates))
+    }
+
     fn add_steady(&mut self, row: &Record<'_>) -> Result<(), RowError> {
         let drive = row.drive()?;
         let gib = row.number("file_gib", 1.0, MOST)?;
@@ -238,6 +277,10 @@ impl Rows {
             gib,
             overwrites: row.number("written_gib", 0.0, MOST)? / gib,
             mib_s: row.number("steady_mib_s", 1e-3, MOST)?,
+            first_mib_s: match row.optional("first_5pct_mib_s") {
+                None | Some("") => None,
+                Some(_) => Some(row.number("first_5pct_mib_s", 0.0, MOST)?),
+            },
             row_use: row.row_use()?,
         });
         Ok(())

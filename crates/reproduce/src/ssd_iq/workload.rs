@@ -31,6 +31,8 @@ pub(crate) enum Workload {
     Uniform,
     /// Random pages, the page of rank k with a probability proportional to k^-exponent.
     Zipf { exponent: f64, clustered: bool },
+    /// The same as fio draws it. Its difference is not known: it is written as [`Workload::Zipf`].
+    FioZipf { exponent: f64 },
     /// Random pages of zones that are chosen by their share of the writes.
     Zones(Vec<PageZone>),
     /// Whole zones from begin to end in large writes, then another zone at random; `open` zones at the same time.
@@ -56,9 +58,10 @@ impl Workload {
             "permutation" => Ok(Workload::Permutation),
             "uniform" => Ok(Workload::Uniform),
             "zipf" | "fio zipf" | "fiozipf" => match parameters.parse::<f64>() {
-                Ok(exponent) if (0.0..=10.0).contains(&exponent) => {
-                    Ok(Workload::Zipf { exponent, clustered: placing == "clustered" })
-                }
+                Ok(exponent) if (0.0..=10.0).contains(&exponent) => Ok(match kind {
+                    "zipf" => Workload::Zipf { exponent, clustered: placing == "clustered" },
+                    _ => Workload::FioZipf { exponent },
+                }),
                 _ => Err(("parameters", "a zipf distribution takes an exponent from 0 to 10".to_owned())),
             },
             "zones" => zones(parameters).map(Workload::Zones).map_err(|what| ("parameters", what)),
@@ -86,7 +89,7 @@ impl Workload {
             Workload::Sequential => Kind::Sequential { next: 0 },
             Workload::Permutation => Kind::Permutation { next: 0 },
             Workload::Uniform => Kind::Uniform,
-            Workload::Zipf { exponent, .. } => {
+            Workload::Zipf { exponent, .. } | Workload::FioZipf { exponent } => {
                 let ranks = (f64::from(pages) * drive_pages).round().max(1.0) as u64;
                 Kind::Zipf { zipf: Zipf::new(ranks, *exponent), ranks }
             }
@@ -144,6 +147,7 @@ impl fmt::Display for Workload {
             Workload::Zipf { exponent, clustered } => {
                 write!(f, "zipf {exponent}{}", if *clustered { " clustered" } else { "" })
             }
+            Workload::FioZipf { exponent } => write!(f, "fio's zipf {exponent}"),
             Workload::Zones(zones) => {
                 f.write_str("zones")?;
                 zones.iter().try_for_each(|zone| write!(f, " s{} f{}", zone.pages, zone.writes))
