@@ -85,11 +85,13 @@ fn fit(drive: &'static RealDrive, profile: Profile, arguments: &FitZoo) -> Resul
     let comparisons = judge_profile(&fitted, &rows, seed)?;
     print!("{}", table(&comparisons));
     if !arguments.show {
-        let folder = arguments.output.clone().unwrap_or_else(|| {
-            PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/sim/profiles"))
-        });
+        let folder = arguments
+            .output
+            .clone()
+            .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/sim/profiles")));
         let file = folder.join(format!("{}.toml", drive.zoo));
-        std::fs::write(&file, fitted.to_toml()).with_context(|| format!("cannot write {}", file.display()))?;
+        std::fs::write(&file, fitted.to_toml())
+            .with_context(|| format!("cannot write {}", file.display()))?;
         println!("wrote {}; seed {}", file.display(), arguments.seed);
     }
     Ok(())

@@ -20,6 +20,7 @@ use flashlab_export::nbd::parse_handshake;
 use flashlab_export::{ControlCommand, FaultRule, HttpRequest};
 use flashlab_infer::Recording;
 use flashlab_plan::Plan;
+use flashlab_reproduce::Rows;
 use flashlab_samples::{FolderKind, Manifest, RecordingSettings, RunFolder};
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice, zoo};
 
@@ -111,6 +112,21 @@ fn profiles() {
         if let Ok(profile) = Profile::parse(&text, "profile.toml") {
             assert!(Profile::parse(&profile.to_toml(), "again.toml").is_ok(), "{}", profile.to_toml());
         }
+    });
+}
+
+#[test]
+fn rows_of_real_drives() {
+    let examples = texts(&[
+        include_str!("../../../crates/reproduce/figures/ssd_iq/media_writes_by_counter.csv"),
+        "drive,workload,parameters,file_gib,written_gib,steady_mib_s,use\n\
+         WD DC 960 GB (PCIe 3),\"zones, scattered\",s0.2 f0 s0.8 f1,894,6253.0,186.8,test\n\
+         WD DC 960 GB (PCIe 3),whole zones in random order,open 1 zone pages of 512 KiB 16384,894,3563.0,457.0,fit\n",
+        "drive,offered_per_s,writes_per_s,read_p50_us,read_p99_us,write_p50_us,write_p99_us\n\
+         WD DC 960 GB (PCIe 3),10000.0,9953.0,84.0,362.0,13.0,16.0\n",
+    ]);
+    fuzz(&examples, |bytes| {
+        let _ = Rows::default().add("rows.csv", &String::from_utf8_lossy(bytes));
     });
 }
 

@@ -66,7 +66,8 @@ pub fn with_program(profile: &Profile, factor: f64) -> Profile {
 pub fn with_slower_pipeline(profile: &Profile, seconds: f64) -> Profile {
     let mut profile = profile.clone();
     let pipeline = profile.controller.pipeline.get_or_insert_with(PipelineSection::default);
-    let ns_per_byte = pipeline.write_bandwidth.map_or(0.0, Bandwidth::ns_per_byte) + seconds * 1e9 / 1_048_576.0;
+    let ns_per_byte =
+        pipeline.write_bandwidth.map_or(0.0, Bandwidth::ns_per_byte) + seconds * 1e9 / 1_048_576.0;
     // A pipeline of more than 100 GB/s limits nothing.
     pipeline.write_bandwidth = (ns_per_byte > 0.01)
         .then(|| Bandwidth(flashlab_base::Bytes((1e9 / ns_per_byte / 1e6).round() as u64 * 1_000_000)));
@@ -86,10 +87,30 @@ pub struct Collection {
 /// The ways that a coarse search tries.
 pub const COLLECTIONS: [Collection; 5] = [
     Collection { name: "greedy", policy: VictimPolicy::Greedy, collect_apart: false, by_heat: false },
-    Collection { name: "greedy, copies apart", policy: VictimPolicy::Greedy, collect_apart: true, by_heat: false },
-    Collection { name: "greedy, hot and cold apart", policy: VictimPolicy::Greedy, collect_apart: true, by_heat: true },
-    Collection { name: "cost-benefit", policy: VictimPolicy::CostBenefit, collect_apart: false, by_heat: false },
-    Collection { name: "cost-benefit, copies apart", policy: VictimPolicy::CostBenefit, collect_apart: true, by_heat: false },
+    Collection {
+        name: "greedy, copies apart",
+        policy: VictimPolicy::Greedy,
+        collect_apart: true,
+        by_heat: false,
+    },
+    Collection {
+        name: "greedy, hot and cold apart",
+        policy: VictimPolicy::Greedy,
+        collect_apart: true,
+        by_heat: true,
+    },
+    Collection {
+        name: "cost-benefit",
+        policy: VictimPolicy::CostBenefit,
+        collect_apart: false,
+        by_heat: false,
+    },
+    Collection {
+        name: "cost-benefit, copies apart",
+        policy: VictimPolicy::CostBenefit,
+        collect_apart: true,
+        by_heat: false,
+    },
 ];
 
 /// The profile with a way of collecting garbage.

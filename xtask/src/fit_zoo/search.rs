@@ -19,6 +19,8 @@ pub struct Search<'a> {
 const FACTORS: [f64; 4] = [1.2, 1.08, 1.03, 1.01];
 /// The least improvement of the errors' sum that counts: less is chance.
 const LEAST_GAIN: f64 = 0.01;
+/// The mean error, as a share, at which a refinement ends: less than the difference between two runs of a drive.
+const GOOD_ENOUGH: f64 = 0.01;
 /// The shortest and longest over-provisioning that the secant tries.
 const OVER_PROVISIONING: std::ops::RangeInclusive<f64> = 0.03..=1.5;
 
@@ -126,6 +128,9 @@ impl Search<'_> {
     fn refined(&self, profile: Profile, rows: &Rows, knobs: &[Knob]) -> Result<Profile> {
         let mut best = (cost(&self.measured(&profile, rows)?), profile);
         for factor in FACTORS {
+            if best.0.sqrt() < GOOD_ENOUGH {
+                break;
+            }
             for &knob in knobs {
                 for factor in [factor, 1.0 / factor] {
                     let mut gained = false;

@@ -41,7 +41,11 @@ impl Reproduce {
     pub fn run(self) -> Result<()> {
         if self.names.iter().any(|name| name == real_drives::NAME) {
             if self.names.len() > 1 {
-                return Err(Usage(format!("{} has rows of its own kind: give its name alone", real_drives::NAME)).into());
+                return Err(Usage(format!(
+                    "{} has rows of its own kind: give its name alone",
+                    real_drives::NAME
+                ))
+                .into());
             }
             make_folder(self.pictures.as_deref())?;
             let pictures = real_drives::reproduce(self.rows.as_deref(), self.seed, self.table)?;
@@ -58,7 +62,9 @@ impl Reproduce {
         if chosen.is_empty() {
             let papers = ALL.iter().map(|one| (one.name, one.title));
             let all = papers.chain([(real_drives::NAME, real_drives::TITLE)]);
-            return output::text(&all.map(|(name, title)| format!("{name:<18} {title}\n")).collect::<String>());
+            return output::text(
+                &all.map(|(name, title)| format!("{name:<18} {title}\n")).collect::<String>(),
+            );
         }
         make_folder(self.pictures.as_deref())?;
         let mut figures = Vec::new();

@@ -187,9 +187,15 @@ fn experiments(rows: &Rows) -> Vec<Experiment> {
         }
     }
     for row in &rows.media {
-        let (gib, overwrites) = (row.gib.min(row.drive.gib as f64), if row.workload.begins_empty() { 1.0 } else { 4.0 });
+        let (gib, overwrites) =
+            (row.gib.min(row.drive.gib as f64), if row.workload.begins_empty() { 1.0 } else { 4.0 });
         if of_media(&experiments, row.drive, &row.workload, gib).is_none() {
-            experiments.push(Experiment { drive: row.drive, workload: row.workload.clone(), gib, overwrites });
+            experiments.push(Experiment {
+                drive: row.drive,
+                workload: row.workload.clone(),
+                gib,
+                overwrites,
+            });
         }
     }
     experiments
@@ -197,9 +203,9 @@ fn experiments(rows: &Rows) -> Vec<Experiment> {
 
 /// The experiment that a row of media writes belongs to: the counter's rows do not say how often the drive was written.
 fn of_media(experiments: &[Experiment], drive: &RealDrive, workload: &Workload, gib: f64) -> Option<usize> {
-    experiments
-        .iter()
-        .position(|one| one.drive == drive && one.workload == *workload && one.gib == gib.min(drive.gib as f64))
+    experiments.iter().position(|one| {
+        one.drive == drive && one.workload == *workload && one.gib == gib.min(drive.gib as f64)
+    })
 }
 
 /// The drives with ladders, and the rates of each.

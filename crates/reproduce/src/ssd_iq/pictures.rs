@@ -10,7 +10,11 @@ pub fn draw(comparisons: &[Comparison]) -> Vec<FigurePicture> {
     let mut pictures = vec![rates(comparisons)];
     for (quantity, name, title) in [
         (Quantity::ReadP50, "ssd-iq-read-p50", "Median of random reads of 4 KiB under random writes"),
-        (Quantity::ReadP99, "ssd-iq-read-p99", "99th percentile of random reads of 4 KiB under random writes"),
+        (
+            Quantity::ReadP99,
+            "ssd-iq-read-p99",
+            "99th percentile of random reads of 4 KiB under random writes",
+        ),
     ] {
         if comparisons.iter().any(|one| one.quantity == quantity) {
             pictures.push(reads(comparisons, quantity, name, title));
@@ -27,9 +31,8 @@ fn rates(comparisons: &[Comparison]) -> FigurePicture {
             .map(|one| (one.measured, one.simulated / one.measured))
             .collect::<Vec<(f64, f64)>>()
     };
-    let tolerance = |name: &str, value| {
-        FigureSeries::new(name, SeriesStyle::Tolerance, vec![(f64::NAN, value)])
-    };
+    let tolerance =
+        |name: &str, value| FigureSeries::new(name, SeriesStyle::Tolerance, vec![(f64::NAN, value)]);
     FigurePicture::new(
         "ssd-iq-rates",
         "Steady rates of seven drives by workload",

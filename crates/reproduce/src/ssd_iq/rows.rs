@@ -263,7 +263,8 @@ impl Rows {
 
     /// What one large write at a time reaches before garbage collection is the limit, in MiB/s: the mean over rows of whole zones.
     pub fn one_large_write(&self) -> Option<f64> {
-        let rows = self.steady.iter().filter(|row| matches!(row.workload, Workload::WholeZones { open: 1, .. }));
+        let rows =
+            self.steady.iter().filter(|row| matches!(row.workload, Workload::WholeZones { open: 1, .. }));
         let rates: Vec<f64> = rows.map(|row| row.mib_s.max(row.first_mib_s.unwrap_or(0.0))).collect();
         (!rates.is_empty()).then(|| crate::lab::mean(&rates))
     }

@@ -103,8 +103,10 @@ impl Workload {
     }
 }
 
-const WORKLOADS: &str = "there are sequential, permutation, uniform, zipf, fio zipf, zones and whole zones in random order";
-const WHOLE_ZONES: &str = "whole zones take `open N zone pages of 512 KiB M`, N from 1 to 1024 and M from 1 on";
+const WORKLOADS: &str =
+    "there are sequential, permutation, uniform, zipf, fio zipf, zones and whole zones in random order";
+const WHOLE_ZONES: &str =
+    "whole zones take `open N zone pages of 512 KiB M`, N from 1 to 1024 and M from 1 on";
 
 fn whole_zones(text: &str) -> Option<Workload> {
     let (open, pages) = text.strip_prefix("open ")?.split_once(" zone pages of 512 KiB ")?;
@@ -128,9 +130,13 @@ fn zones(text: &str) -> Result<Vec<PageZone>, String> {
         .chunks(2)
         .map(|pair| Ok(PageZone { pages: share(pair[0], 's')?, writes: share(pair[1], 'f')? }))
         .collect::<Result<_, String>>()?;
-    let sums = zones.iter().fold((0.0, 0.0), |(pages, writes), zone| (pages + zone.pages, writes + zone.writes));
+    let sums =
+        zones.iter().fold((0.0, 0.0), |(pages, writes), zone| (pages + zone.pages, writes + zone.writes));
     if (sums.0 - 1.0).abs() > 1e-6 || (sums.1 - 1.0).abs() > 1e-6 {
-        return Err(format!("the shares of pages and those of writes have to be 1 together, not {} and {}", sums.0, sums.1));
+        return Err(format!(
+            "the shares of pages and those of writes have to be 1 together, not {} and {}",
+            sums.0, sums.1
+        ));
     }
     if zones.iter().any(|zone| zone.pages == 0.0 && zone.writes > 0.0) {
         return Err("a zone without pages cannot get writes".to_owned());
@@ -177,14 +183,25 @@ pub(crate) struct Writes {
 }
 
 enum Kind {
-    Sequential { next: u32 },
-    Permutation { next: u32 },
+    Sequential {
+        next: u32,
+    },
+    Permutation {
+        next: u32,
+    },
     Uniform,
-    Zipf { zipf: Zipf, ranks: u64 },
+    Zipf {
+        zipf: Zipf,
+        ranks: u64,
+    },
     /// By zone: up to which share of the writes it is chosen, its first page, and its pages.
     Zones(Vec<(f64, u32, u32)>),
     /// The pages of a zone, the number of zones, and the open zones with their next pages.
-    WholeZones { size: u32, zones: u32, open: Vec<(u32, u32)> },
+    WholeZones {
+        size: u32,
+        zones: u32,
+        open: Vec<(u32, u32)>,
+    },
 }
 
 impl Kind {

@@ -2,3 +2,4 @@
 
 mod ajwani;
 mod drives_and_volumes;
+mod real_drives;

@@ -9,6 +9,7 @@ mod dies_and_volumes;
 mod disk;
 mod documented;
 mod examples;
+mod load;
 mod merges;
 mod odd_profiles;
 mod page_map;

@@ -35,7 +35,8 @@ struct Row<'a> {
 pub fn reproduce(further: Option<&Path>, seed: Seed, table: TableOptions) -> Result<Vec<FigurePicture>> {
     let mut rows = known_rows();
     if let Some(file) = further {
-        rows.add(&file.display().to_string(), &files::rows(file)?).map_err(|error| Usage(error.to_string()))?;
+        rows.add(&file.display().to_string(), &files::rows(file)?)
+            .map_err(|error| Usage(error.to_string()))?;
     }
     tell!("{NAME}: measuring");
     let comparisons = judge(&rows, seed)?;
