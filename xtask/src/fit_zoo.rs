@@ -20,7 +20,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use flashlab_base::Seed;
-use flashlab_reproduce::{Comparison, REAL_DRIVES, RealDrive, judge_profile, known_rows, summaries};
+use flashlab_reproduce::{
+    Quantity, REAL_DRIVES, RealDrive, RowComparison, judge_profile, known_rows, summaries,
+};
 use flashlab_sim::Profile;
 
 /// Fits the zoo's models of real drives to the rows that others measured.
@@ -85,6 +87,7 @@ fn fit(drive: &'static RealDrive, profile: Profile, arguments: &FitZoo) -> Resul
     let comparisons = judge_profile(&fitted, &rows, seed)?;
     print!("{}", table(&comparisons));
     if !arguments.show {
+        let fitted = Profile { fit: fit_text(drive, arguments.seed, &fitted.fit, &comparisons), ..fitted };
         let folder = arguments
             .output
             .clone()
@@ -97,7 +100,25 @@ fn fit(drive: &'static RealDrive, profile: Profile, arguments: &FitZoo) -> Resul
     Ok(())
 }
 
-fn table(comparisons: &[Comparison]) -> String {
+/// How well a profile fits. What a person wrote behind [`NOT_EXPLAINED`] stays.
+fn fit_text(drive: &RealDrive, seed: u64, before: &str, comparisons: &[RowComparison]) -> String {
+    let errors: Vec<String> = summaries(comparisons)
+        .into_iter()
+        .filter(|one| matches!(one.quantity, Quantity::SteadyRate | Quantity::ReadP50 | Quantity::ReadP99))
+        .map(|one| format!("{} within {:.1} % (95 % of {})", one.quantity, 100.0 * one.p95, one.values))
+        .collect();
+    let text =
+        format!("`cargo xtask fit-zoo {}`, seed {seed}, rows marked fit: {}.", drive.zoo, errors.join(", "));
+    match before.split_once(NOT_EXPLAINED) {
+        Some((_, what)) => format!("{text} {NOT_EXPLAINED}{what}"),
+        None => text,
+    }
+}
+
+/// Before what no mechanism of a profile explains.
+const NOT_EXPLAINED: &str = "Not explained:";
+
+fn table(comparisons: &[RowComparison]) -> String {
     let mut text = String::new();
     for one in comparisons {
         text += &format!(

@@ -30,8 +30,8 @@ pub use lab::ReproduceError;
 pub use picture::{FigureAxis, FigurePicture, FigureSeries, Scale, SeriesStyle};
 pub use reproduction::{Reproduced, Reproduction};
 pub use ssd_iq::{
-    Comparison, ErrorSummary, OrderOfDrives, Quantity, REAL_DRIVES, RealDrive, RowError, RowUse, Rows,
-    draw_drives, judge, judge_profile, known_rows, orders_of_drives, summaries,
+    DriveRows, ErrorSummary, OrderOfDrives, Quantity, REAL_DRIVES, RealDrive, RowComparison, RowError,
+    RowUse, draw_drives, judge, judge_profile, known_rows, orders_of_drives, summaries,
 };
 
 /// Every table and figure that flashlab reproduces.

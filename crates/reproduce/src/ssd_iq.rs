@@ -19,17 +19,17 @@ mod summary;
 mod workload;
 
 pub use drives::{REAL_DRIVES, RealDrive};
-pub use judge::{Comparison, Quantity, judge, judge_profile};
+pub use judge::{Quantity, RowComparison, judge, judge_profile};
 pub use pictures::draw as draw_drives;
-pub use rows::{RowError, RowUse, Rows};
+pub use rows::{DriveRows, RowError, RowUse};
 pub use summary::{ErrorSummary, OrderOfDrives, orders_of_drives, summaries};
 
 /// The rows that flashlab brings along.
 ///
 /// # Panics
 /// Never: a test parses them.
-pub fn known_rows() -> Rows {
-    let mut rows = Rows::default();
+pub fn known_rows() -> DriveRows {
+    let mut rows = DriveRows::default();
     for (name, text) in [
         ("steady_write_rate.csv", include_str!("../figures/ssd_iq/steady_write_rate.csv")),
         ("media_writes_by_counter.csv", include_str!("../figures/ssd_iq/media_writes_by_counter.csv")),

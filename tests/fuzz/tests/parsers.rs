@@ -20,7 +20,7 @@ use flashlab_export::nbd::parse_handshake;
 use flashlab_export::{ControlCommand, FaultRule, HttpRequest};
 use flashlab_infer::Recording;
 use flashlab_plan::Plan;
-use flashlab_reproduce::Rows;
+use flashlab_reproduce::DriveRows;
 use flashlab_samples::{FolderKind, Manifest, RecordingSettings, RunFolder};
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice, zoo};
 
@@ -126,7 +126,7 @@ fn rows_of_real_drives() {
          WD DC 960 GB (PCIe 3),10000.0,9953.0,84.0,362.0,13.0,16.0\n",
     ]);
     fuzz(&examples, |bytes| {
-        let _ = Rows::default().add("rows.csv", &String::from_utf8_lossy(bytes));
+        let _ = DriveRows::default().add("rows.csv", &String::from_utf8_lossy(bytes));
     });
 }
 

@@ -74,6 +74,14 @@ pub fn with_slower_pipeline(profile: &Profile, seconds: f64) -> Profile {
     profile
 }
 
+/// The profile with a pipeline in which each write takes `us` microseconds more.
+pub fn with_longer_writes(profile: &Profile, us: f64) -> Profile {
+    let mut profile = profile.clone();
+    let pipeline = profile.controller.pipeline.get_or_insert_with(PipelineSection::default);
+    pipeline.write = Nanos((pipeline.write.0 as f64 + us * 1e3).round().max(0.0) as u64);
+    profile
+}
+
 /// A way of collecting garbage.
 #[derive(Clone, Copy, Debug)]
 pub struct Collection {

@@ -2,15 +2,17 @@
 
 use anyhow::{Context, Result};
 use flashlab_base::Seed;
-use flashlab_reproduce::{Comparison, Quantity, RealDrive, Rows, judge_profile};
+use flashlab_reproduce::{DriveRows, Quantity, RealDrive, RowComparison, judge_profile};
 use flashlab_sim::Profile;
 
-use super::knobs::{COLLECTIONS, Knob, with_collection, with_program, with_slower_pipeline};
+use super::knobs::{
+    COLLECTIONS, Knob, with_collection, with_longer_writes, with_program, with_slower_pipeline,
+};
 
 /// A fit of one drive.
 pub struct Search<'a> {
     pub drive: &'static RealDrive,
-    pub rows: &'a Rows,
+    pub rows: &'a DriveRows,
     pub seed: Seed,
     pub keep_collection: bool,
 }
@@ -21,11 +23,13 @@ const FACTORS: [f64; 4] = [1.2, 1.08, 1.03, 1.01];
 const LEAST_GAIN: f64 = 0.01;
 /// The mean error, as a share, at which a refinement ends: less than the difference between two runs of a drive.
 const GOOD_ENOUGH: f64 = 0.01;
+/// A write that takes longer, in microseconds, waits for the flash.
+const UNLOADED_US: f64 = 100.0;
 /// The shortest and longest over-provisioning that the secant tries.
 const OVER_PROVISIONING: std::ops::RangeInclusive<f64> = 0.03..=1.5;
 
 /// The mean square of the logarithms of model by drive, of the quantities that have goals.
-fn cost(comparisons: &[Comparison]) -> f64 {
+fn cost(comparisons: &[RowComparison]) -> f64 {
     let errors: Vec<f64> = comparisons
         .iter()
         .filter_map(|one| {
@@ -52,11 +56,24 @@ impl Search<'_> {
         best = self.refined(best, &rates, &[Knob::OverProvisioning, Knob::Copy, Knob::BlockPages])?;
         if !self.rows.only_latencies().is_empty() {
             best = self.refined(best, &self.rows.only_latencies(), &[Knob::ReadInterrupts, Knob::Read])?;
+            best = self.with_write_latency(best)?;
         }
         Ok(best)
     }
 
-    fn measured(&self, profile: &Profile, rows: &Rows) -> Result<Vec<Comparison>> {
+    /// Sets the pipeline's time of a write so that the medians of writes that wait for nothing are the drive's.
+    fn with_write_latency(&self, profile: Profile) -> Result<Profile> {
+        let comparisons = self.measured(&profile, &self.rows.only_latencies())?;
+        let differences: Vec<f64> = comparisons
+            .iter()
+            .filter(|one| one.quantity == Quantity::WriteP50 && one.measured.max(one.simulated) < UNLOADED_US)
+            .map(|one| one.measured - one.simulated)
+            .collect();
+        let mean = differences.iter().sum::<f64>() / differences.len().max(1) as f64;
+        Ok(with_longer_writes(&profile, mean))
+    }
+
+    fn measured(&self, profile: &Profile, rows: &DriveRows) -> Result<Vec<RowComparison>> {
         judge_profile(profile, rows, self.seed).with_context(|| self.drive.zoo)
     }
 
@@ -67,7 +84,7 @@ impl Search<'_> {
             return Ok(None);
         }
         let comparisons = self.measured(profile, &rows)?;
-        let mean = |value: fn(&Comparison) -> f64| {
+        let mean = |value: fn(&RowComparison) -> f64| {
             comparisons.iter().map(value).sum::<f64>() / comparisons.len() as f64
         };
         Ok(Some((mean(|one| one.simulated), mean(|one| one.measured))))
@@ -77,14 +94,14 @@ impl Search<'_> {
     fn with_rates_of_links(&self, mut profile: Profile) -> Result<Profile> {
         let sheet = self.drive.sheet_mb_s as f64 * 1e6 / f64::from(1 << 20);
         for _ in 0..3 {
-            let sequential = Rows::sequential(self.drive, sheet);
+            let sequential = DriveRows::sequential(self.drive, sheet);
             let simulated = self.measured(&profile, &sequential)?[0].simulated;
             let drive = self.rate_of(&profile, "sequential")?.map_or(sheet, |(_, measured)| measured);
             profile = with_program(&profile, simulated / drive);
         }
         let Some(one_write) = self.rows.one_large_write() else { return Ok(profile) };
         for _ in 0..3 {
-            let first = Rows::first_whole_zones(self.drive, one_write);
+            let first = DriveRows::first_whole_zones(self.drive, one_write);
             let simulated = self.measured(&profile, &first)?[0].simulated;
             profile = with_slower_pipeline(&profile, 1.0 / one_write - 1.0 / simulated);
         }
@@ -108,7 +125,7 @@ impl Search<'_> {
         Ok(profile)
     }
 
-    fn with_best_collection(&self, profile: Profile, rates: &Rows) -> Result<Profile> {
+    fn with_best_collection(&self, profile: Profile, rates: &DriveRows) -> Result<Profile> {
         if self.keep_collection {
             return self.with_uniform_rate(profile);
         }
@@ -125,7 +142,7 @@ impl Search<'_> {
     }
 
     /// Changes parameters in turn, by smaller and smaller factors, as long as the errors become smaller.
-    fn refined(&self, profile: Profile, rows: &Rows, knobs: &[Knob]) -> Result<Profile> {
+    fn refined(&self, profile: Profile, rows: &DriveRows, knobs: &[Knob]) -> Result<Profile> {
         let mut best = (cost(&self.measured(&profile, rows)?), profile);
         for factor in FACTORS {
             if best.0.sqrt() < GOOD_ENOUGH {

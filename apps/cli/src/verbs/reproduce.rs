@@ -1,5 +1,6 @@
 //! `flashlab reproduce`.
 
+mod four_digits;
 mod real_drives;
 
 use std::fs;
@@ -13,6 +14,7 @@ use flashlab_reproduce::{ALL, Figure, FigurePicture, Reproduction, find};
 use crate::arguments::{self, TableOptions};
 use crate::exit::Usage;
 use crate::{csv_table, files, output};
+use four_digits::four_digits;
 
 /// Print a table or figure of a paper next to what flashlab measures on the zoo's devices
 #[derive(Args)]
@@ -129,29 +131,12 @@ fn table(reproduction: &Reproduction, figures: &[Figure]) -> String {
             "{:<device$}  {:<quantity$}  {:>10}  {:>10}  {difference:>10}  {:<5}{}\n",
             figure.zoo,
             figure.quantity,
-            value(figure.paper),
-            value(figure.flashlab),
+            four_digits(figure.paper),
+            four_digits(figure.flashlab),
             figure.unit,
             if figure.agrees() { "" } else { "  differs" },
         );
     }
     let agreeing = figures.iter().filter(|figure| figure.agrees()).count();
     text + &format!("\n{agreeing} of {} agree\n", figures.len())
-}
-
-/// Four digits that count.
-fn value(value: Option<f64>) -> String {
-    match value {
-        None => "none".to_owned(),
-        Some(0.0) => "0".to_owned(),
-        Some(value) => {
-            let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 6) as usize;
-            let text = format!("{value:.digits$}");
-            if text.contains('.') {
-                text.trim_end_matches('0').trim_end_matches('.').to_owned()
-            } else {
-                text
-            }
-        }
-    }
 }

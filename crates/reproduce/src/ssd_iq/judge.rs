@@ -15,7 +15,7 @@ use flashlab_sim::Profile;
 use super::drives::RealDrive;
 use super::experiment::{Model, Steady, steady};
 use super::ladder::{Rung, climb};
-use super::rows::{LatencyRow, RowUse, Rows};
+use super::rows::{DriveRows, LatencyRow, RowUse};
 use super::workload::Workload;
 use crate::lab::{Result, on_all_processors, profile};
 
@@ -77,7 +77,7 @@ impl fmt::Display for Quantity {
 
 /// A value of a real drive, and its model's.
 #[derive(Clone, Debug)]
-pub struct Comparison {
+pub struct RowComparison {
     /// The drive.
     pub drive: &'static RealDrive,
     /// What is compared.
@@ -96,7 +96,7 @@ pub struct Comparison {
     pub offered: Option<f64>,
 }
 
-impl Comparison {
+impl RowComparison {
     /// The model's difference from the drive, as a share of the drive's value.
     pub fn difference(&self) -> f64 {
         self.simulated / self.measured - 1.0
@@ -126,7 +126,7 @@ enum Outcome {
 ///
 /// # Errors
 /// If a model cannot be measured.
-pub fn judge(rows: &Rows, seed: Seed) -> Result<Vec<Comparison>> {
+pub fn judge(rows: &DriveRows, seed: Seed) -> Result<Vec<RowComparison>> {
     compare(rows, seed, &|drive| profile(drive.zoo))
 }
 
@@ -134,15 +134,15 @@ pub fn judge(rows: &Rows, seed: Seed) -> Result<Vec<Comparison>> {
 ///
 /// # Errors
 /// If the model cannot be measured.
-pub fn judge_profile(model: &Profile, rows: &Rows, seed: Seed) -> Result<Vec<Comparison>> {
+pub fn judge_profile(model: &Profile, rows: &DriveRows, seed: Seed) -> Result<Vec<RowComparison>> {
     compare(rows, seed, &|_| Ok(model.clone()))
 }
 
 fn compare(
-    rows: &Rows,
+    rows: &DriveRows,
     seed: Seed,
     model: &(dyn Fn(&RealDrive) -> Result<Profile> + Sync),
-) -> Result<Vec<Comparison>> {
+) -> Result<Vec<RowComparison>> {
     let experiments = experiments(rows);
     let ladders = ladders(rows);
     let tasks: Vec<Task> = ladders
@@ -176,7 +176,7 @@ fn compare(
     Ok(comparisons)
 }
 
-fn experiments(rows: &Rows) -> Vec<Experiment> {
+fn experiments(rows: &DriveRows) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for row in &rows.steady {
         let whole = row.gib.min(row.drive.gib as f64);
@@ -209,7 +209,7 @@ fn of_media(experiments: &[Experiment], drive: &RealDrive, workload: &Workload, 
 }
 
 /// The drives with ladders, and the rates of each.
-fn ladders(rows: &Rows) -> Vec<(&'static RealDrive, Vec<f64>)> {
+fn ladders(rows: &DriveRows) -> Vec<(&'static RealDrive, Vec<f64>)> {
     let mut ladders: Vec<(&'static RealDrive, Vec<f64>)> = Vec::new();
     for row in &rows.latency {
         let index = ladders.iter().position(|(drive, _)| *drive == row.drive).unwrap_or_else(|| {
@@ -224,8 +224,8 @@ fn ladders(rows: &Rows) -> Vec<(&'static RealDrive, Vec<f64>)> {
 }
 
 /// Adds a row to the comparison that it is one of, or makes a new one. `measured` is the sum until [`means`].
-fn add(comparisons: &mut Vec<Comparison>, one: Comparison) {
-    let is_same = |other: &&mut Comparison| {
+fn add(comparisons: &mut Vec<RowComparison>, one: RowComparison) {
+    let is_same = |other: &&mut RowComparison| {
         (other.drive, other.quantity, &other.workload, other.row_use)
             == (one.drive, one.quantity, &one.workload, one.row_use)
             && other.simulated == one.simulated
@@ -239,7 +239,7 @@ fn add(comparisons: &mut Vec<Comparison>, one: Comparison) {
     }
 }
 
-fn means(mut comparisons: Vec<Comparison>) -> Vec<Comparison> {
+fn means(mut comparisons: Vec<RowComparison>) -> Vec<RowComparison> {
     comparisons.iter_mut().for_each(|one| one.measured /= one.rows as f64);
     comparisons
 }
@@ -248,7 +248,7 @@ fn label(workload: &Workload, gib: f64, drive: &RealDrive) -> String {
     if gib >= drive.gib as f64 { workload.to_string() } else { format!("{workload}, {gib} GiB in use") }
 }
 
-fn steady_rates(rows: &Rows, experiments: &[Experiment], measured: &[Steady]) -> Vec<Comparison> {
+fn steady_rates(rows: &DriveRows, experiments: &[Experiment], measured: &[Steady]) -> Vec<RowComparison> {
     let mut comparisons = Vec::new();
     for row in &rows.steady {
         let gib = row.gib.min(row.drive.gib as f64);
@@ -260,7 +260,7 @@ fn steady_rates(rows: &Rows, experiments: &[Experiment], measured: &[Steady]) ->
                 && one.overwrites == overwrites
         });
         let Some((_, steady)) = found else { continue };
-        let one = Comparison {
+        let one = RowComparison {
             drive: row.drive,
             quantity: Quantity::SteadyRate,
             workload: label(&row.workload, gib, row.drive),
@@ -278,7 +278,7 @@ fn steady_rates(rows: &Rows, experiments: &[Experiment], measured: &[Steady]) ->
 /// The least and the most that a counter in bytes comes to in a sequential run.
 const IN_BYTES: std::ops::RangeInclusive<f64> = 0.9..=1.5;
 
-fn media_writes(rows: &Rows, experiments: &[Experiment], measured: &[Steady]) -> Vec<Comparison> {
+fn media_writes(rows: &DriveRows, experiments: &[Experiment], measured: &[Steady]) -> Vec<RowComparison> {
     let simulated = |drive: &RealDrive, workload: &Workload, gib: f64| {
         of_media(experiments, drive, workload, gib).map(|index| measured[index].media_per_host)
     };
@@ -295,7 +295,7 @@ fn media_writes(rows: &Rows, experiments: &[Experiment], measured: &[Steady]) ->
         let Some(media) = simulated(row.drive, &row.workload, row.gib) else { continue };
         let of_sequential =
             simulated(row.drive, &Workload::Sequential, row.drive.gib as f64).filter(|_| unit != 1.0);
-        let one = Comparison {
+        let one = RowComparison {
             drive: row.drive,
             quantity: Quantity::MediaWrites,
             workload: label(&row.workload, row.gib, row.drive),
@@ -311,7 +311,7 @@ fn media_writes(rows: &Rows, experiments: &[Experiment], measured: &[Steady]) ->
 }
 
 /// Each percentile of a drive at each rate, and its knee.
-fn latencies(rows: &Rows, drive: &'static RealDrive, rungs: &[Rung]) -> Vec<Comparison> {
+fn latencies(rows: &DriveRows, drive: &'static RealDrive, rungs: &[Rung]) -> Vec<RowComparison> {
     let mut comparisons = Vec::new();
     let of_drive: Vec<&LatencyRow> = rows.latency.iter().filter(|row| row.drive == drive).collect();
     for row in &of_drive {
@@ -322,7 +322,7 @@ fn latencies(rows: &Rows, drive: &'static RealDrive, rungs: &[Rung]) -> Vec<Comp
             (Quantity::WriteP50, row.write_p50_us, rung.write_p50_us),
             (Quantity::WriteP99, row.write_p99_us, rung.write_p99_us),
         ] {
-            let one = Comparison {
+            let one = RowComparison {
                 drive,
                 quantity,
                 workload: format!("{} operations/s", row.offered),
@@ -339,7 +339,7 @@ fn latencies(rows: &Rows, drive: &'static RealDrive, rungs: &[Rung]) -> Vec<Comp
     let most = of_drive.iter().max_by(|a, b| a.writes_per_s.total_cmp(&b.writes_per_s));
     let offers_more = of_drive.iter().any(|row| row.writes_per_s < 0.9 * row.offered);
     if let Some(most) = most.filter(|_| offers_more) {
-        comparisons.push(Comparison {
+        comparisons.push(RowComparison {
             drive,
             quantity: Quantity::Knee,
             workload: "4 KiB random writes".to_owned(),

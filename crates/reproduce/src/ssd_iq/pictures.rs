@@ -1,12 +1,12 @@
 //! Pictures of real drives and their models.
 
 use super::drives::REAL_DRIVES;
-use super::judge::{Comparison, Quantity};
+use super::judge::{Quantity, RowComparison};
 use super::rows::RowUse;
 use crate::picture::{FigureAxis, FigurePicture, FigureSeries, Scale, SeriesStyle};
 
 /// The rates of all workloads, and the reads under each rate of writes.
-pub fn draw(comparisons: &[Comparison]) -> Vec<FigurePicture> {
+pub fn draw(comparisons: &[RowComparison]) -> Vec<FigurePicture> {
     let mut pictures = vec![rates(comparisons)];
     for (quantity, name, title) in [
         (Quantity::ReadP50, "ssd-iq-read-p50", "Median of random reads of 4 KiB under random writes"),
@@ -23,7 +23,7 @@ pub fn draw(comparisons: &[Comparison]) -> Vec<FigurePicture> {
     pictures
 }
 
-fn rates(comparisons: &[Comparison]) -> FigurePicture {
+fn rates(comparisons: &[RowComparison]) -> FigurePicture {
     let points = |row_use: RowUse| {
         comparisons
             .iter()
@@ -48,7 +48,7 @@ fn rates(comparisons: &[Comparison]) -> FigurePicture {
     )
 }
 
-fn reads(comparisons: &[Comparison], quantity: Quantity, name: &str, title: &str) -> FigurePicture {
+fn reads(comparisons: &[RowComparison], quantity: Quantity, name: &str, title: &str) -> FigurePicture {
     let mut series = Vec::new();
     for drive in &REAL_DRIVES {
         let mut of_drive: Vec<(f64, f64, f64)> = comparisons

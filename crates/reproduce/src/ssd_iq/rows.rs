@@ -89,7 +89,7 @@ pub(crate) struct LatencyRow {
 
 /// Rows of all kinds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rows {
+pub struct DriveRows {
     pub(crate) steady: Vec<SteadyRow>,
     pub(crate) media: Vec<MediaRow>,
     pub(crate) latency: Vec<LatencyRow>,
@@ -155,7 +155,7 @@ impl Record<'_> {
 /// The largest number in a row: more than any drive has GiB, MiB/s or microseconds.
 const MOST: f64 = 1e9;
 
-impl Rows {
+impl DriveRows {
     /// Adds the rows of a file; `file` is its name in errors.
     ///
     /// # Errors
@@ -176,11 +176,11 @@ impl Rows {
         let heading = reader.headers().map_err(broken)?.clone();
         let has = |column: &str| heading.iter().any(|name| name == column);
         let add = if has("steady_mib_s") {
-            Rows::add_steady
+            DriveRows::add_steady
         } else if has("media_per_host") {
-            Rows::add_media
+            DriveRows::add_media
         } else if has("read_p50_us") {
-            Rows::add_latency
+            DriveRows::add_latency
         } else {
             let what = "no heading of rows: it has none of the columns `steady_mib_s`, `media_per_host` and `read_p50_us`";
             return Err(RowError { file: file.to_owned(), line: None, column: None, what: what.to_owned() });
@@ -208,7 +208,7 @@ impl Rows {
     }
 
     /// The rows that a fit of a profile may see: those of one drive, by its name in the zoo, that are marked so.
-    pub fn to_fit(&self, zoo: &str) -> Rows {
+    pub fn to_fit(&self, zoo: &str) -> DriveRows {
         let mut rows = self.of_drives(|drive| drive.zoo == zoo);
         rows.steady.retain(|row| row.row_use == RowUse::Fit);
         rows.media.retain(|row| row.row_use == RowUse::Fit);
@@ -217,7 +217,7 @@ impl Rows {
     }
 
     /// The rows of some drives.
-    pub fn of_drives(&self, wanted: impl Fn(&RealDrive) -> bool) -> Rows {
+    pub fn of_drives(&self, wanted: impl Fn(&RealDrive) -> bool) -> DriveRows {
         let mut rows = self.clone();
         rows.steady.retain(|row| wanted(row.drive));
         rows.media.retain(|row| wanted(row.drive));
@@ -226,39 +226,39 @@ impl Rows {
     }
 
     /// The rows without latencies, which take most of the time.
-    pub fn without_latencies(mut self) -> Rows {
+    pub fn without_latencies(mut self) -> DriveRows {
         self.latency.clear();
         self
     }
 
     /// The latencies alone.
-    pub fn only_latencies(&self) -> Rows {
-        Rows { latency: self.latency.clone(), ..Rows::default() }
+    pub fn only_latencies(&self) -> DriveRows {
+        DriveRows { latency: self.latency.clone(), ..DriveRows::default() }
     }
 
     /// The steady rates of a workload, by its name in comparisons, on at least `gib` of a drive.
-    pub fn of_workload(&self, workload: &str, gib: f64) -> Rows {
-        let mut rows = Rows { steady: self.steady.clone(), ..Rows::default() };
+    pub fn of_workload(&self, workload: &str, gib: f64) -> DriveRows {
+        let mut rows = DriveRows { steady: self.steady.clone(), ..DriveRows::default() };
         rows.steady.retain(|row| row.workload.to_string() == workload && row.gib >= gib);
         rows
     }
 
     /// A row of a rate that is known from elsewhere.
-    fn one(drive: &'static RealDrive, workload: Workload, overwrites: f64, mib_s: f64) -> Rows {
+    fn one(drive: &'static RealDrive, workload: Workload, overwrites: f64, mib_s: f64) -> DriveRows {
         let gib = drive.gib as f64;
         let row =
             SteadyRow { drive, workload, gib, overwrites, mib_s, first_mib_s: None, row_use: RowUse::Fit };
-        Rows { steady: vec![row], ..Rows::default() }
+        DriveRows { steady: vec![row], ..DriveRows::default() }
     }
 
     /// A sequential run on a discarded drive with this rate, as from a data sheet.
-    pub fn sequential(drive: &'static RealDrive, mib_s: f64) -> Rows {
-        Rows::one(drive, Workload::Sequential, 1.0, mib_s)
+    pub fn sequential(drive: &'static RealDrive, mib_s: f64) -> DriveRows {
+        DriveRows::one(drive, Workload::Sequential, 1.0, mib_s)
     }
 
     /// One large write at a time, as long as nothing has to be copied: a single zone as large as the drive.
-    pub fn first_whole_zones(drive: &'static RealDrive, mib_s: f64) -> Rows {
-        Rows::one(drive, Workload::WholeZones { open: 1, large_pages: drive.gib << 11 }, 1.0, mib_s)
+    pub fn first_whole_zones(drive: &'static RealDrive, mib_s: f64) -> DriveRows {
+        DriveRows::one(drive, Workload::WholeZones { open: 1, large_pages: drive.gib << 11 }, 1.0, mib_s)
     }
 
     /// What one large write at a time reaches before garbage collection is the limit, in MiB/s: the mean over rows of whole zones.
@@ -320,7 +320,7 @@ mod tests {
     const HEADING: &str = "drive,workload,parameters,file_gib,written_gib,steady_mib_s,use";
 
     fn error(rows: &str) -> String {
-        Rows::default().add("own.csv", rows).unwrap_err().to_string()
+        DriveRows::default().add("own.csv", rows).unwrap_err().to_string()
     }
 
     #[test]

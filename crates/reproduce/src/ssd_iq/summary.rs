@@ -1,6 +1,6 @@
 //! Errors by quantity, and whether the models come in the order of the drives.
 
-use super::judge::{Comparison, Quantity};
+use super::judge::{Quantity, RowComparison};
 use super::rows::RowUse;
 
 /// The errors of one quantity, of rows that were fitted or of those held out.
@@ -19,7 +19,7 @@ pub struct ErrorSummary {
 }
 
 /// The errors of each quantity, fitted rows first.
-pub fn summaries(comparisons: &[Comparison]) -> Vec<ErrorSummary> {
+pub fn summaries(comparisons: &[RowComparison]) -> Vec<ErrorSummary> {
     let mut summaries = Vec::new();
     for row_use in [RowUse::Fit, RowUse::Test] {
         for quantity in Quantity::ALL {
@@ -59,8 +59,8 @@ pub struct OrderOfDrives {
 }
 
 /// The order of the drives in each workload that at least two of them have, with all of the drive in use.
-pub fn orders_of_drives(comparisons: &[Comparison]) -> Vec<OrderOfDrives> {
-    let rates: Vec<&Comparison> =
+pub fn orders_of_drives(comparisons: &[RowComparison]) -> Vec<OrderOfDrives> {
+    let rates: Vec<&RowComparison> =
         comparisons.iter().filter(|one| one.quantity == Quantity::SteadyRate).collect();
     let mut workloads: Vec<&str> = Vec::new();
     for one in &rates {
@@ -71,7 +71,7 @@ pub fn orders_of_drives(comparisons: &[Comparison]) -> Vec<OrderOfDrives> {
     workloads.into_iter().filter_map(|workload| order(workload, &rates)).collect()
 }
 
-fn order(workload: &str, rates: &[&Comparison]) -> Option<OrderOfDrives> {
+fn order(workload: &str, rates: &[&RowComparison]) -> Option<OrderOfDrives> {
     let mut values: Vec<(&'static str, f64, f64)> = Vec::new();
     for one in rates.iter().filter(|one| one.workload == workload) {
         if values.iter().all(|value| value.0 != one.drive.zoo) {
@@ -106,8 +106,8 @@ mod tests {
     use super::super::drives::REAL_DRIVES;
     use super::*;
 
-    fn comparison(drive: usize, measured: f64, simulated: f64) -> Comparison {
-        Comparison {
+    fn comparison(drive: usize, measured: f64, simulated: f64) -> RowComparison {
+        RowComparison {
             drive: &REAL_DRIVES[drive],
             quantity: Quantity::SteadyRate,
             workload: "uniform".to_owned(),

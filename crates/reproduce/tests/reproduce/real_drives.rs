@@ -1,7 +1,7 @@
 //! Some rows of a real drive against its model: `flashlab reproduce ssd-iq` has all of them, and takes minutes.
 
 use flashlab_base::Seed;
-use flashlab_reproduce::{Quantity, Rows, judge};
+use flashlab_reproduce::{DriveRows, Quantity, judge};
 
 const STEADY: &str = "drive,workload,parameters,file_gib,written_gib,steady_mib_s,use\n\
     SK Hynix PE8110 960 GB,sequential,,894,892,1724.4,fit\n\
@@ -11,7 +11,7 @@ const LATENCY: &str = "drive,offered_per_s,writes_per_s,read_p50_us,read_p99_us,
 
 #[test]
 fn a_model_has_the_rates_and_the_reads_of_its_drive() {
-    let mut rows = Rows::default();
+    let mut rows = DriveRows::default();
     rows.add("steady.csv", STEADY).unwrap();
     rows.add("latency.csv", LATENCY).unwrap();
     let comparisons = judge(&rows, Seed(1)).unwrap();

@@ -5,10 +5,12 @@ use std::path::Path;
 use anyhow::Result;
 use flashlab_base::Seed;
 use flashlab_reproduce::{
-    Comparison, FigurePicture, RowUse, Rows, draw_drives, judge, known_rows, orders_of_drives, summaries,
+    DriveRows, FigurePicture, RowComparison, RowUse, draw_drives, judge, known_rows, orders_of_drives,
+    summaries,
 };
 use serde::Serialize;
 
+use super::four_digits::four_digits;
 use crate::arguments::TableOptions;
 use crate::exit::Usage;
 use crate::{csv_table, files, output};
@@ -49,7 +51,7 @@ pub fn reproduce(further: Option<&Path>, seed: Seed, table: TableOptions) -> Res
     Ok(draw_drives(&comparisons))
 }
 
-fn row(one: &Comparison) -> Row<'_> {
+fn row(one: &RowComparison) -> Row<'_> {
     Row {
         drive: one.drive.name,
         device: one.drive.zoo,
@@ -66,7 +68,7 @@ fn row(one: &Comparison) -> Row<'_> {
     }
 }
 
-fn text(rows: &Rows, comparisons: &[Comparison]) -> String {
+fn text(rows: &DriveRows, comparisons: &[RowComparison]) -> String {
     let mut text = format!(
         "{TITLE}\nSSD-iq (Haas et al., PVLDB 18, 2025; repository gabriel-haas/ssdiq-pub, commit 8a0a3f4); {} rows\n",
         rows.len()
@@ -84,8 +86,8 @@ fn text(rows: &Rows, comparisons: &[Comparison]) -> String {
                 one.workload,
                 one.quantity,
                 one.rows,
-                super::value(Some(one.measured)),
-                super::value(Some(one.simulated)),
+                four_digits(Some(one.measured)),
+                four_digits(Some(one.simulated)),
                 100.0 * one.difference(),
                 one.quantity.unit(),
             );
