@@ -20,8 +20,9 @@ const SATA: &str = "tlc-sata";
 /// A list of a few hundred KiB would lie in the write buffer of the other one.
 const HAMA: &str = "hama";
 
+/// On a smaller device what a prediction measures would fill the SLC cache, which the algorithm alone does not.
 fn new(device: &str) -> Machine<'static> {
-    machine(device, Bytes::gib(1), Bytes::mib(1))
+    machine(device, Bytes::gib(4), Bytes::mib(1))
 }
 
 fn predicted(device: &str, algorithm: &PredictedAlgorithm<'_>) -> Result<AlgorithmPrediction, EmError> {
