@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use flashlab_base::Nanos;
+use flashlab_base::{Nanos, median};
 
 const FLASHLAB: &str = env!("CARGO_BIN_EXE_flashlab");
 
@@ -88,11 +88,6 @@ fn fio(target: &Target, mode: &str, depth: u32, seconds: f64) -> Seen {
         p50_us: percentile("50.000000"),
         p99_us: percentile("99.000000"),
     }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// A device with the same time for every IO, and any number of IOs in parallel.
@@ -209,9 +204,11 @@ fn precision(folder: &Path, rounds: usize, seconds: f64) {
                     let asked = (response_us * u64::from(depth)) as f64;
                     let seen: Vec<Seen> =
                         (0..rounds).map(|_| fio(&server.target, mode, depth, seconds)).collect();
-                    let middle = median(seen.iter().map(|seen| seen.p50_us / asked).collect());
-                    let tail = median(seen.iter().map(|seen| seen.p99_us / asked).collect());
-                    let rate = median(seen.iter().map(|seen| seen.iops * response_us as f64 / 1e6).collect());
+                    let middle =
+                        median(seen.iter().map(|seen| seen.p50_us / asked)).expect("there are rounds");
+                    let tail = median(seen.iter().map(|seen| seen.p99_us / asked)).expect("there are rounds");
+                    let rate = median(seen.iter().map(|seen| seen.iops * response_us as f64 / 1e6))
+                        .expect("there are rounds");
                     println!(
                         "{name:<12} {:>5} us {depth:>6} {mode:>10} {middle:>8.3} {tail:>8.3} {rate:>8.3}",
                         response_us
@@ -246,8 +243,10 @@ fn machine(folder: &Path, rounds: usize, seconds: f64) {
         let server = plain_fuse(folder, program, response_us);
         for mode in ["randread", "randwrite"] {
             let seen: Vec<Seen> = (0..rounds).map(|_| fio(&server.target, mode, 1, seconds)).collect();
-            let middle = median(seen.iter().map(|seen| seen.p50_us / response_us as f64).collect());
-            let tail = median(seen.iter().map(|seen| seen.p99_us / response_us as f64).collect());
+            let middle =
+                median(seen.iter().map(|seen| seen.p50_us / response_us as f64)).expect("there are rounds");
+            let tail =
+                median(seen.iter().map(|seen| seen.p99_us / response_us as f64)).expect("there are rounds");
             println!("{:<12} {response_us:>5} us      1 {mode:>10} {middle:>8.3} {tail:>8.3}", "plain C");
         }
     }
@@ -291,9 +290,9 @@ fn ceiling(folder: &Path, rounds: usize, seconds: f64) {
                 (ours / theirs, ours, theirs)
             });
             let ratios: Vec<(f64, f64, f64)> = ratios.collect();
-            let ratio = median(ratios.iter().map(|all| all.0).collect());
-            let ours = median(ratios.iter().map(|all| all.1).collect());
-            let theirs = median(ratios.iter().map(|all| all.2).collect());
+            let ratio = median(ratios.iter().map(|all| all.0)).expect("there are rounds");
+            let ours = median(ratios.iter().map(|all| all.1)).expect("there are rounds");
+            let theirs = median(ratios.iter().map(|all| all.2)).expect("there are rounds");
             println!("{name:<22} {mode:>10} depth {depth:>2}: {ratio:.2}  ({ours:.0} / {theirs:.0} IOPS)");
         }
     }

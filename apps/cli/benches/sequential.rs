@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use flashlab_base::Bytes;
+use flashlab_base::{Bytes, median};
 use flashlab_device::{Arena, Buffer, Device};
 use flashlab_host::{consent_to_write_volume, inspect};
 use flashlab_repair::{MountOptions, Volume, default_policy};
@@ -64,11 +64,6 @@ fn repaired(volume: &mut Volume<Box<dyn Device + Send>>, count: u64, buffer: &mu
     [written, read]
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let directory = arguments.first().map_or(PathBuf::from("."), PathBuf::from);
@@ -107,7 +102,7 @@ fn main() {
             seen.iter_mut().zip(rates).for_each(|(seen, rate)| seen.push(rate));
         }
     }
-    let [raw, huge, repaired] = seen.map(|seen| seen.map(median));
+    let [raw, huge, repaired] = seen.map(|seen| seen.map(|rates| median(rates).expect("there are rounds")));
     for (at, what) in ["write", "read"].into_iter().enumerate() {
         println!(
             "sequential {what}: raw {:.0} MiB/s, repaired {:.0} MiB/s, {:.2} of raw; raw from huge pages {:.0} MiB/s, {:.2} of that",

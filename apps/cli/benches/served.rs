@@ -12,6 +12,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use flashlab_base::median;
 use serde_json::Value;
 
 const FLASHLAB: &str = env!("CARGO_BIN_EXE_flashlab");
@@ -117,11 +118,6 @@ fn fio(way: &Way, job: &str) -> Seen {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 /// Runs a job on all ways in each round, and prints a row: of each way the median of `figure`, which gets the raw file's.
 fn row(what: &str, goal: &str, ways: &[Way], rounds: usize, job: &str, figure: fn(Seen, Seen) -> f64) {
     let mut seen: Vec<Vec<Seen>> = vec![Vec::new(); ways.len()];
@@ -129,12 +125,16 @@ fn row(what: &str, goal: &str, ways: &[Way], rounds: usize, job: &str, figure: f
         ways.iter().zip(&mut seen).for_each(|(way, seen)| seen.push(fio(way, job)));
     }
     let raw = &seen[0];
-    let rate = median(raw.iter().map(|seen| seen.rate).collect());
-    let latency = median(raw.iter().map(|seen| seen.median_us).collect());
+    let rate = median(raw.iter().map(|seen| seen.rate)).expect("there are rounds");
+    let latency = median(raw.iter().map(|seen| seen.median_us)).expect("there are rounds");
     let cells: Vec<String> = seen[1..]
         .iter()
         .map(|seen| {
-            format!("{:.2}", median(seen.iter().zip(raw).map(|(&seen, &raw)| figure(seen, raw)).collect()))
+            format!(
+                "{:.2}",
+                median(seen.iter().zip(raw).map(|(&seen, &raw)| figure(seen, raw)))
+                    .expect("there are rounds")
+            )
         })
         .collect();
     println!("| {what} | {rate:.0} IOPS, {latency:.0} us | {} | {goal} |", cells.join(" | "));
@@ -220,8 +220,8 @@ fn pgbench(directory: &Path, rounds: usize) {
             seen.push((disk, mounted / disk));
         }
         let [disk, ratio] = [
-            median(seen.iter().map(|seen| seen.0).collect()),
-            median(seen.iter().map(|seen| seen.1).collect()),
+            median(seen.iter().map(|seen| seen.0)).expect("there are rounds"),
+            median(seen.iter().map(|seen| seen.1)).expect("there are rounds"),
         ];
         println!("| {options} | {disk:.0} | {ratio:.2} | 0.9 |");
     }

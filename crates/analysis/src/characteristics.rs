@@ -3,9 +3,9 @@
 //! Ratios are as measured. The paper prints "=" for a ratio that rounds to 1. A figure is null if its
 //! micro-benchmark or its baseline is missing.
 
-use flashlab_base::Identity;
+use flashlab_base::{Identity, median};
 
-use crate::curve::{DEGRADATION, baseline_ns, curve, io_size, largest, median, plateau};
+use crate::curve::{DEGRADATION, baseline_ns, curve, io_size, largest, plateau};
 use crate::findings::{Baseline, Characteristics, MicroBenchmark, Point};
 use crate::point::mean;
 
@@ -81,10 +81,10 @@ pub(crate) fn locality(baselines: &[Baseline], micro_benchmarks: &[MicroBenchmar
     let within = plateau(&costs);
     let degrades = within < costs.len();
     let last = points.get(within.checked_sub(1)?)?;
-    if !degrades && median(&costs) > DEGRADATION {
+    if !degrades && median(&costs).unwrap_or_default() > DEGRADATION {
         let random = baseline_ns(baselines, "RW").map_or(0.0, |random| random / sequential);
         // If all points are fast, the limit of the device is larger than what was measured.
-        if random <= DEGRADATION * median(&costs) {
+        if random <= DEGRADATION * median(&costs).unwrap_or_default() {
             return Some(Locality { area_bytes: 0.0, ratio: largest(&costs), degrades });
         }
     }

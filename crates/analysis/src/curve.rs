@@ -2,6 +2,8 @@
 //!
 //! Invariant: a curve contains only points that were measured, in ascending order of the parameter.
 
+use flashlab_base::median;
+
 use crate::findings::{Baseline, MicroBenchmark, Point, Regime};
 use crate::point::mean;
 
@@ -79,21 +81,10 @@ pub(crate) fn uncertainty(point: &Point) -> f64 {
 pub(crate) fn plateau(costs: &[f64]) -> usize {
     (1..costs.len())
         .find(|&i| {
-            let limit = DEGRADATION * median(&costs[..i]);
-            costs[i] > limit && median(&costs[i..]) > limit
+            let limit = DEGRADATION * median(&costs[..i]).unwrap_or_default();
+            costs[i] > limit && median(&costs[i..]).unwrap_or_default() > limit
         })
         .unwrap_or(costs.len())
-}
-
-/// The median: for an even number the mean of the middle two, and 0 for none.
-pub(crate) fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => 0.0,
-        n if n % 2 == 1 => sorted[n / 2],
-        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
-    }
 }
 
 /// The largest; 0 of nothing.

@@ -4,9 +4,8 @@
 //! device or the plan. Repetitions that differ very much also show a disturbance, even if no counter shows
 //! it.
 
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::{Bytes, Nanos, median};
 
-use crate::curve::median;
 use crate::findings::{Baseline, Disturbance, MicroBenchmark, RunSummary};
 
 /// The flags that neither the device nor the plan causes.
@@ -49,7 +48,7 @@ impl Disturbance {
         Disturbance {
             runs: runs().count() as u64,
             disturbed_runs: runs().filter(|run| is_disturbed(run)).count() as u64,
-            spread_median: (!spreads.is_empty()).then(|| median(&spreads)),
+            spread_median: median(&spreads),
         }
     }
 

@@ -9,6 +9,7 @@
 
 mod bytes;
 mod identity;
+mod median;
 mod mode;
 mod nanos;
 mod operation;
@@ -18,6 +19,7 @@ mod text_or_number;
 
 pub use bytes::{Bytes, ParseBytesError};
 pub use identity::{Identity, SavedState};
+pub use median::median;
 pub use mode::Mode;
 pub use nanos::{Nanos, ParseNanosError};
 pub use operation::Operation;

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use flashlab_base::{Bytes, Seed};
+use flashlab_base::{Bytes, Seed, median};
 use flashlab_device::NoDevice;
 use flashlab_engine::{Control, Observer, run};
 use flashlab_plan::{IoSize, Pattern, Space};
@@ -57,14 +57,12 @@ pub(crate) fn measure<O: Observer>(
         }
         per_reading.push(nanos_each(begin, IOS));
     }
-    Ok(Overhead { ns_per_io: median(per_io), clock_ns_per_reading: median(per_reading) })
+    Ok(Overhead {
+        ns_per_io: median(per_io).expect("there are rounds"),
+        clock_ns_per_reading: median(per_reading).expect("there are rounds"),
+    })
 }
 
 fn nanos_each(begin: Instant, count: u32) -> f64 {
     begin.elapsed().as_nanos() as f64 / f64::from(count)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }

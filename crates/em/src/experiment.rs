@@ -18,7 +18,7 @@ mod ranking;
 mod searching;
 mod sorting;
 
-use flashlab_base::{Bytes, Mode, Nanos, Seed};
+use flashlab_base::{Bytes, Mode, Nanos, Seed, median};
 
 pub use graph_search::{SearchGraph, run_bfs};
 pub use placement::SequencePlacement;
@@ -35,7 +35,7 @@ use crate::ledger::IoCounts;
 use crate::machine::Machine;
 use crate::record_format::{RecordChecksum, RecordFormat};
 use crate::sequence::{SequenceReader, SequenceWriter};
-use crate::tuning::{Tuning, median};
+use crate::tuning::Tuning;
 
 /// What an experiment found.
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ impl ExperimentOutcome {
 
     /// How long reading and writing the same bytes in order takes: the median of what was measured.
     pub fn bound(&self) -> Nanos {
-        Nanos(median(self.bounds.iter().map(|bound| bound.0 as f64)) as u64)
+        Nanos(median(self.bounds.iter().map(|bound| bound.0 as f64)).unwrap_or_default() as u64)
     }
 
     /// The time of reading and writing the same bytes in order over the time taken.

@@ -16,8 +16,8 @@ mod choice;
 
 use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
 
+pub(crate) use choice::non_decreasing;
 pub use choice::{DepthChoice, DepthRates, choose_depth};
-pub(crate) use choice::{median, non_decreasing};
 
 use crate::error::EmError;
 use crate::extent::Region;

@@ -12,8 +12,8 @@
 use std::mem;
 use std::sync::atomic::Ordering;
 
+use crate::signals::statistics::upper_median;
 use flashlab_analysis::inference::Finding;
-use flashlab_analysis::signals::figures::median;
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Experiment, Location, Plan};
 use flashlab_samples::ProbeStep;
@@ -158,7 +158,7 @@ fn small_reads(session: &mut Session<'_, '_>) -> Vec<f64> {
 
 /// How many times as long as usual small reads take.
 fn slowness(times: &[f64]) -> f64 {
-    (median(times) / USUAL_READ.0 as f64).clamp(1.0, READING_TIME_FACTOR_MAX)
+    (upper_median(times) / USUAL_READ.0 as f64).clamp(1.0, READING_TIME_FACTOR_MAX)
 }
 
 /// Whether no read is answered, wherever it goes. If a device's server is gone, the kernel reports failed IOs.

@@ -9,8 +9,8 @@ mod filling;
 
 use std::fmt;
 
+use crate::priors;
 use flashlab_analysis::inference::{Finding, Inference, Parameter};
-use flashlab_analysis::priors;
 use flashlab_base::{Bytes, Nanos, Operation, Seed};
 use flashlab_device::IoError;
 use flashlab_engine::{Control, Failure, StopReason};

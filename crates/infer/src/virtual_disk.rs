@@ -5,8 +5,8 @@
 //! at all. How it behaves is what its user gets, and is reported. What is inside is undetermined, whatever an estimator says: a host's
 //! cache has pages, too.
 
+use crate::signals::statistics::quantile;
 use flashlab_analysis::inference::{Finding, Parameter, Verdict};
-use flashlab_analysis::signals::figures::quantile;
 use flashlab_base::{Identity, Nanos};
 
 use crate::caps;

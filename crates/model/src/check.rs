@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use flashlab_base::Bytes;
+use flashlab_base::{Bytes, median};
 use flashlab_sim::profile::ThroughputClass;
 use serde::Serialize;
 
@@ -352,7 +352,7 @@ fn drift_of(
 }
 
 fn median_p50(runs: &[Run]) -> Option<f64> {
-    median(runs.iter().map(|run| run.p50_ns).collect())
+    median(runs.iter().map(|run| run.p50_ns))
 }
 
 /// The share of writes that was done: the draws of a random mix are a per cent or two off the one that was asked for, and where a write
@@ -367,12 +367,6 @@ fn rate(runs: &[Run]) -> f64 {
     runs.iter().map(|run| run.ios).sum::<f64>() / seconds
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let count = values.len();
-    (count > 0).then(|| (values[(count - 1) / 2] + values[count / 2]) / 2.0)
-}
-
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = values.fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
     (count > 0).then(|| sum / f64::from(count))
@@ -383,7 +377,7 @@ fn repeatability(runs: &[Run], figure: fn(&Run) -> f64) -> Option<f64> {
     let errors = runs.iter().enumerate().filter_map(|(index, run)| {
         let others =
             runs.iter().enumerate().filter(|(other, same)| *other != index && same.place == run.place);
-        let others = median(others.map(|(_, other)| figure(other)).collect())?;
+        let others = median(others.map(|(_, other)| figure(other)))?;
         Some((figure(run) / others - 1.0).abs())
     });
     mean(errors)

@@ -9,7 +9,7 @@ mod cpu_time;
 use std::hint::black_box;
 use std::time::Instant;
 
-use flashlab_base::{Bytes, Nanos, Prng, Seed};
+use flashlab_base::{Bytes, Nanos, Prng, Seed, median};
 use flashlab_device::{Arena, Device, MemoryDevice, Operation, Request};
 use flashlab_repair::{
     LayoutOptions, MountOptions, Policy, Volume, VolumeLayout, VolumeUuid, WorkloadKind, WriteWorkload,
@@ -27,11 +27,6 @@ const WRITES: u64 = 200_000;
 const READS: u64 = 50_000;
 /// Random writes of 4 KiB a second that one core should do.
 const GOAL: f64 = 400_000.0;
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
 
 fn greedy(layout: &VolumeLayout) -> Box<dyn Policy> {
     policy_named("greedy").expect("there is such a policy")(layout.segment_count)
@@ -99,7 +94,7 @@ fn writes(
     }
     let after = volume.counters();
     let copied = (after.copied_pages - before.copied_pages) as f64 / (ROUNDS as u64 * WRITES) as f64;
-    let rate = median(rates);
+    let rate = median(rates).expect("there are rounds");
     println!(
         "random 4 KiB writes, {name}: {rate:.0} pages/s, {:.2} of the goal; {copied:.2} copies for each, {:.0} appended \
          pages/s",
@@ -139,5 +134,9 @@ fn reads(random: &mut Prng, begin: Instant) {
         direct.push((end - middle).as_secs_f64() / READS as f64 * 1e6);
         black_box(&data);
     }
-    println!("random 4 KiB reads: {:.2} us, direct {:.2} us", median(repaired), median(direct));
+    println!(
+        "random 4 KiB reads: {:.2} us, direct {:.2} us",
+        median(repaired).expect("there are rounds"),
+        median(direct).expect("there are rounds")
+    );
 }

@@ -8,7 +8,7 @@
 use std::error::Error;
 use std::time::Instant;
 
-use flashlab_base::{Bytes, Nanos, Prng, Seed};
+use flashlab_base::{Bytes, Nanos, Prng, Seed, median};
 use flashlab_device::{Buffer, Conditioning, Device, Operation, Request};
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
 
@@ -79,14 +79,14 @@ fn four_gibibytes() -> Result<(), Box<dyn Error>> {
         println!(
             "  {name}: with times {:.1} M host writes/s; conditioning {:.1} M host writes/s, {:.1} M pages \
              programmed/s; ratio {:.2}; write amplification {:.3}",
-            median(&mut timed) / 1e6,
-            median(&mut untimed) / 1e6,
-            median(&mut programs) / 1e6,
-            median(&mut untimed) / median(&mut timed),
+            median(&timed).expect("there are rounds") / 1e6,
+            median(&untimed).expect("there are rounds") / 1e6,
+            median(&programs).expect("there are rounds") / 1e6,
+            median(&untimed).expect("there are rounds") / median(&timed).expect("there are rounds"),
             device.statistics().write_amplification.unwrap_or(0.0),
         );
         let state = device.save();
-        let mut loading: Vec<f64> = (0..ROUNDS)
+        let loading: Vec<f64> = (0..ROUNDS)
             .map(|_| {
                 let start = Instant::now();
                 FlashDevice::restore(&profile, &state).map(|_| start.elapsed().as_secs_f64())
@@ -95,7 +95,7 @@ fn four_gibibytes() -> Result<(), Box<dyn Error>> {
         println!(
             "    a saved state has {:.2} bytes a physical page and is loaded in {:.0} ms",
             state.len() as f64 / f64::from(device.flash().geometry().pages()),
-            median(&mut loading) * 1e3,
+            median(&loading).expect("there are rounds") * 1e3,
         );
     }
     Ok(())
@@ -152,9 +152,4 @@ fn memory() -> String {
     most.map_or("memory not known".to_owned(), |kib: u64| {
         format!("{:.2} GiB of memory at the most", kib as f64 / f64::from(1 << 20))
     })
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

@@ -60,6 +60,38 @@ fn no_probe_uses_another_probe() {
     assert!(wrong.is_empty(), "move what both probes need to a file of its own:\n{}", wrong.join("\n"));
 }
 
+/// What an inference computes from times alone is pure: signals, the model of dies and channels, and the beliefs about flash. Their
+/// files use each other, crates without devices, and nothing else of `infer`.
+#[test]
+fn signals_know_no_device_and_no_probe() {
+    const PURE: [&str; 3] = ["signals", "flash_layout", "priors"];
+    const CRATES: [&str; 2] = ["flashlab_base", "flashlab_analysis"];
+    let is_pure = |file: &str| {
+        let module = file.strip_prefix("crates/infer/src/").and_then(|name| name.split(['/', '.']).next());
+        module.is_some_and(|module| PURE.contains(&module))
+    };
+    let modules = modules("crates/infer");
+    let uses = Graph::of(&modules).uses;
+    let inside = uses.iter().filter(|((from, to), _)| is_pure(from) && !is_pure(to));
+    let mut wrong: Vec<String> =
+        inside.map(|((from, to), line)| format!("{from}:{line} uses {to}")).collect();
+    let pure: Vec<&Module> = modules.values().filter(|module| is_pure(&module.file)).collect();
+    assert!(pure.len() > 30, "only {} files were found: the test is broken", pure.len());
+    for module in pure {
+        let names = module.code.iter().flat_map(|(line, code)| {
+            let names = code.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            names.filter(|name| name.starts_with("flashlab_")).map(move |name| (line, name))
+        });
+        let others = names.filter(|(_, name)| !CRATES.contains(name));
+        wrong.extend(others.map(|(line, name)| format!("{}:{line} uses {name}", module.file)));
+    }
+    assert!(
+        wrong.is_empty(),
+        "a signal is a function of times; what needs a device is a pattern or a probe:\n{}",
+        wrong.join("\n")
+    );
+}
+
 /// A circle: the files in order, each with the line in which it uses the next one.
 type Circle = Vec<(String, usize)>;
 

@@ -1,6 +1,6 @@
 //! The experiment `rank`.
 
-use flashlab_base::{Bytes, Mode, Nanos, Operation, Prng, Seed};
+use flashlab_base::{Bytes, Mode, Nanos, Operation, Prng, Seed, median};
 use flashlab_device::Buffer;
 
 use super::placement::{SequencePlacement, SequenceTimes, costs_of_all, mean_costs, on_each};
@@ -17,7 +17,6 @@ use crate::rank::{
 use crate::records::Workspace;
 use crate::sequence::SequenceWriter;
 use crate::stopwatch::{AlgorithmRun, Stopwatch};
-use crate::tuning::median;
 
 /// How a list is ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,7 +216,7 @@ pub(super) fn list_read_time(
     let mut prng = Prng::new(seed.derive("hopping", 0));
     let parts = (0..PARTS).map(|_| random_read_time(machine, (&region, length), block, &mut prng));
     let parts = parts.collect::<Result<Vec<_>, _>>()?;
-    Ok(median(parts.iter().map(|part| part.0 as f64)) / READS_MEASURED as f64)
+    Ok(median(parts.iter().map(|part| part.0 as f64)).unwrap_or_default() / READS_MEASURED as f64)
 }
 
 /// Ranks by sorting, and reads the ranks.

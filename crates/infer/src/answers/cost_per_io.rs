@@ -1,7 +1,7 @@
 //! The constant part of what an IO takes: the answer of the lines through medians of several sizes.
 
+use crate::signals::sizes::{FittedLine, LineOf, between};
 use flashlab_analysis::inference::{Finding, Parameter};
-use flashlab_analysis::signals::sizes::{FittedLine, LineOf, between};
 use flashlab_base::Nanos;
 
 use crate::answers::size_pictures::beginning;

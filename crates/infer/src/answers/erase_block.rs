@@ -10,8 +10,8 @@
 //! Where every page can lie anywhere, nothing has to be erased before the over-provisioned space is used up. A period that
 //! comes with the first writes may then be that of a write buffer, so that it limits the confidence.
 
+use crate::signals::log_allocations::AGREES;
 use flashlab_analysis::inference::{Family, Finding, Parameter};
-use flashlab_analysis::signals::log_allocations::AGREES;
 
 use crate::rule::Rule;
 use crate::session::Session;

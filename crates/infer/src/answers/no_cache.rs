@@ -4,10 +4,10 @@
 //! It says that nothing is kept or read ahead, where the flash is seen at all: no flash is read in less than
 //! [`priors::FLASH_READ_LEAST`].
 
+use crate::priors;
+use crate::signals::statistics::upper_median;
 use flashlab_analysis::decide::ranks::{mann_whitney, shift};
 use flashlab_analysis::inference::{Finding, Parameter};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
 
 use crate::patterns::reads::how_many_times;
@@ -28,7 +28,7 @@ const BLIND: Rule = Rule::likely("flash not seen");
 
 /// Whether reads are faster than others, beyond chance.
 pub(crate) fn is_faster(reads: &[f64], others: &[f64]) -> bool {
-    mann_whitney(reads, others).p_below < ALPHA && median(reads) < FAST_MAX * median(others)
+    mann_whitney(reads, others).p_below < ALPHA && upper_median(reads) < FAST_MAX * upper_median(others)
 }
 
 /// What is to be said where reads are no faster than those of the flash of some kind: that nothing is kept, as far as the

@@ -4,10 +4,10 @@
 //! Where throughput stops growing is seen in throughput. What an IO costs beyond its bytes is where the line of its times begins:
 //! on linear axes, and near the beginning, as it is a small part of what large IOs take.
 
+use crate::signals::saturation::Doubling;
+use crate::signals::sizes::{FittedLine, LINE_TO, SizeCurve};
+use crate::signals::statistics::upper_median;
 use flashlab_analysis::inference::{Axis, Picture, Style};
-use flashlab_analysis::signals::figures::median;
-use flashlab_analysis::signals::saturation::Doubling;
-use flashlab_analysis::signals::sizes::{FittedLine, LINE_TO, SizeCurve};
 use flashlab_base::{Bytes, Nanos};
 
 use crate::words::duration;
@@ -19,7 +19,7 @@ const SIZES_LEAST: f64 = 2.0;
 
 /// The throughput of `what` over the size.
 pub(crate) fn throughput(what: &str, curves: &[SizeCurve]) -> Picture {
-    let seconds = |curve: &SizeCurve| median(&curve.times).max(1.0) / 1e9;
+    let seconds = |curve: &SizeCurve| upper_median(&curve.times).max(1.0) / 1e9;
     let point = |curve: &SizeCurve| (curve.size.0 as f64, curve.size.0 as f64 / seconds(curve));
     Picture::new(
         format!("Throughput of {what} over their size, by median response times: larger ones do not help where the line is flat."),

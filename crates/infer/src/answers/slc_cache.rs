@@ -1,7 +1,7 @@
 //! The provisional findings of an SLC cache: made while the device is filled, and concluded when the dies are known.
 
+use crate::priors;
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
-use flashlab_analysis::priors;
 use flashlab_base::Bytes;
 
 use crate::rule::Rule;

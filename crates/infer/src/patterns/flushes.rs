@@ -7,8 +7,8 @@
 //! # Invariants
 //! - Writes go behind what was written, as a part of filling the device.
 
+use crate::signals::statistics::upper_median;
 use flashlab_analysis::decide::ranks::mann_whitney;
-use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
 use flashlab_plan::{Location, Pattern};
 
@@ -51,8 +51,8 @@ pub(crate) fn flushed_nanos(session: &mut Session<'_, '_>) -> Result<Option<f64>
     session.flush()?;
     let flushed = write(session, "flushed", true)?;
     // The first flushes may find what earlier groups left.
-    let nothing = median(&empty);
+    let nothing = upper_median(&empty);
     let both: Vec<f64> = plain.iter().map(|write| SHOWN * (write + nothing)).collect();
     let waits = mann_whitney(&flushed, &both).p_above <= SHOWN_P;
-    Ok(waits.then(|| median(&flushed)))
+    Ok(waits.then(|| upper_median(&flushed)))
 }

@@ -8,10 +8,10 @@
 //! What is compared is run alternating (A B A B ...), so that drift and state cannot decide, and each run gives one
 //! figure: reads that are in flight together are not independent of each other, but runs are.
 
+use crate::signals::statistics::upper_median;
 use flashlab_analysis::decide::level::level;
 use flashlab_analysis::decide::ranks::{Interval, ratio};
 use flashlab_analysis::inference::Parameter;
-use flashlab_analysis::signals::figures::median;
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 use flashlab_samples::Sample;
@@ -75,7 +75,7 @@ pub(crate) fn compare(
     for _ in 0..rounds {
         for (pattern, medians) in patterns.iter().zip(&mut medians) {
             let samples = session.run(name, pattern)?;
-            medians.push(median(&in_order(&samples, pattern.queue_depth as usize)));
+            medians.push(upper_median(&in_order(&samples, pattern.queue_depth as usize)));
         }
     }
     Ok(medians)
@@ -100,7 +100,7 @@ pub(crate) fn compare_each(
 /// How many times as long the second sample's figures are as the first's, with the interval that holds it with 99 %.
 /// Figures that are all equal leave no doubt, few that are not all.
 pub(crate) fn how_many_times(first: &[f64], second: &[f64]) -> Interval {
-    let estimate = median(second) / median(first).max(1.0);
+    let estimate = upper_median(second) / upper_median(first).max(1.0);
     let wide = Interval { estimate, low: 0.0, high: f64::INFINITY };
     ratio(second, first, 0.99).filter(|_| level(first, 0.5).is_some()).unwrap_or(wide)
 }

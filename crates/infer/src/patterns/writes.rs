@@ -4,8 +4,8 @@
 //! the median says what the usual write costs. Behind a write buffer no write shows what it costs itself: there the pace
 //! counts, the time from one completion to the next, once the buffer is full.
 
+use crate::signals::statistics::upper_median;
 use flashlab_analysis::inference::Parameter;
-use flashlab_analysis::signals::figures::median;
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Content, Location, Pattern};
 use flashlab_samples::Sample;
@@ -161,5 +161,5 @@ pub(crate) fn pace_of_groups(samples: &[Sample], count: u64, together: u32) -> f
     let length = STRETCH.max(GROUPS * together as usize).min(late.len().saturating_sub(1)).max(1);
     let stretches = late.windows(length + 1).step_by(length);
     let took = |stretch: &[Sample]| stretch[length].completed.since(stretch[0].completed).0 as f64;
-    median(&stretches.map(|stretch| took(stretch) / length as f64).collect::<Vec<_>>()).max(1.0)
+    upper_median(&stretches.map(|stretch| took(stretch) / length as f64).collect::<Vec<_>>()).max(1.0)
 }

@@ -13,10 +13,11 @@
 //! - a number of pages is written four times in turn, so that what leaves fills the way to the flash as well; the last turn counts;
 //! - the number is halved in on until it is known to the page, or to a hundredth.
 
+use crate::priors;
+use crate::signals::pictures::ranked;
+use crate::signals::statistics::{mean, upper_median};
 use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Verdict};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::{mean, median, ranked};
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
@@ -80,7 +81,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let mut held = Held { page, curve: Vec::new(), buffered: Vec::new() };
     if !seen_to_fill {
         let (parts, whole) = held.parts_and_whole(session)?;
-        let share = median(&parts) / median(&whole).max(1.0);
+        let share = upper_median(&parts) / upper_median(&whole).max(1.0);
         let buffers = share < BUFFERED_SHARE && mann_whitney(&parts, &whole).p_below < P;
         let provisional = session.provisional(Parameter::WriteBufferFlush).map(|finding| finding.verdict);
         match provisional {
@@ -113,7 +114,7 @@ fn leaves_when_idle(session: &mut Session<'_, '_>, page: Bytes) -> Result<bool, 
         session.idle(priors::PROGRAMMED)?;
         later.extend(costs_of(session, "part", &parts)?);
     }
-    let is_slower = median(&later) > LEAVES_SLOWER * median(&at_once);
+    let is_slower = upper_median(&later) > LEAVES_SLOWER * upper_median(&at_once);
     Ok(is_slower && mann_whitney(&later, &at_once).p_above < P)
 }
 
@@ -124,7 +125,7 @@ fn conclude(session: &mut Session<'_, '_>, held: Held, pages: u64, before: Optio
     let evidence = format!(
         "Rewriting parts of {pages} pages of {page} repeatedly takes {} each, and {} with one page more: the write buffer holds \
          {size}.",
-        duration(median(&held.buffered)),
+        duration(upper_median(&held.buffered)),
         duration(held.cost(pages + 1))
     );
     let picture = Picture::new(
@@ -154,8 +155,8 @@ fn hand_in_unbuffered(session: &mut Session<'_, '_>, page: Bytes, [parts, whole]
     let evidence = format!(
         "Rewriting a part of a page of {page} repeatedly takes {} each, and rewriting the whole page {}: the device reads the other \
          part each time, and has no write buffer.",
-        duration(median(parts)),
-        duration(median(whole))
+        duration(upper_median(parts)),
+        duration(upper_median(whole))
     );
     let picture = ranked(
         "Repeated rewrites of one page and of a part of it: with a write buffer the part takes less time than the page.",
@@ -249,11 +250,11 @@ impl Held {
         if self.buffered.is_empty() {
             self.buffered = counted.to_vec();
         }
-        let usual = median(&self.buffered);
+        let usual = upper_median(&self.buffered);
         let waits = counted.iter().filter(|&&cost| cost > WAITS * usual).count();
         self.curve.push((span.0 as f64, mean(counted)));
-        let slower =
-            mann_whitney(counted, &self.buffered).p_above < P_SLOWER && median(counted) > SLOWER * usual;
+        let slower = mann_whitney(counted, &self.buffered).p_above < P_SLOWER
+            && upper_median(counted) > SLOWER * usual;
         Ok((waits as f64) < SHARE * counted.len() as f64 && !slower)
     }
 

@@ -21,12 +21,13 @@
 //! - a run's first half does not count: what a write buffer still holds of another content is written meanwhile;
 //! - the ratio is found to three per cent or it is in doubt.
 
+use crate::priors;
+use crate::signals::pictures::ranked;
+use crate::signals::statistics::upper_median;
+use crate::signals::steps::spike;
 use flashlab_analysis::decide::level::trimmed_mean;
 use flashlab_analysis::decide::ranks::{Interval, ratio};
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::{median, ranked};
-use flashlab_analysis::signals::steps::spike;
 use flashlab_base::Bytes;
 use flashlab_plan::{Content, Location};
 
@@ -141,7 +142,8 @@ fn in_turns(
 /// What it costs that half of each 4 KiB is zeros, as a part of a sentence.
 fn halves(session: &mut Session<'_, '_>, size: Bytes) -> Result<String, Halt> {
     let left = session.writes_left();
-    let [random, zeros, halves] = in_turns(session, HALVED, size, left)?.map(|costs| median(&costs).max(1.0));
+    let [random, zeros, halves] =
+        in_turns(session, HALVED, size, left)?.map(|costs| upper_median(&costs).max(1.0));
     let (zeros, halves) = (zeros / random, halves / random);
     let of_difference = (1.0 - halves) / (1.0 - zeros);
     let pages = if (of_difference - 0.5).abs() <= BETWEEN {
@@ -173,7 +175,7 @@ fn expensive_ones(costs: [&[f64]; 3]) -> String {
 
 /// What writes of a content cost relative to random ones, of as many runs of the same length.
 fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, what: &str) -> Finding {
-    let share = median(of) / median(random).max(1.0);
+    let share = upper_median(of) / upper_median(random).max(1.0);
     let evidence = format!(
         "Writing {what} takes {share:.3} x the time of random content, by the medians of {} writes each.",
         of.len()
@@ -191,8 +193,9 @@ fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, 
     );
     // Each run has its own place: what writes cost there differs more from run to run than by chance where blocks are
     // merged or logs fill, and then only a ratio that all turns show is one of content.
-    let of_turn =
-        |(of, random): (&[f64], &[f64])| (median(of) / median(random).max(1.0)).max(f64::MIN_POSITIVE).ln();
+    let of_turn = |(of, random): (&[f64], &[f64])| {
+        (upper_median(of) / upper_median(random).max(1.0)).max(f64::MIN_POSITIVE).ln()
+    };
     let run = of.len() / TURNS;
     let turns: Vec<f64> =
         of.chunks_exact(run.max(1)).zip(random.chunks_exact(run.max(1))).map(of_turn).collect();
@@ -257,7 +260,8 @@ impl Estimates {
             let by_turn = trimmed_mean(turns, 0.1, 0.95).map_or(share, |turns| turns.estimate.exp());
             let alike = turns.iter().all(|&turn| (turn.exp() / by_turn - 1.0).abs() <= TURN);
             // What the writes before left shows in the one half or the other.
-            let (middle, ratio) = (of.len() / 2, |of, random| median(of) / median(random).max(1.0));
+            let (middle, ratio) =
+                (of.len() / 2, |of, random| upper_median(of) / upper_median(random).max(1.0));
             let halves = [ratio(&of[..middle], &random[..middle]), ratio(&of[middle..], &random[middle..])];
             let repeats = halves.iter().all(|&half| near(half, by_turn)) && !near(by_turn, 1.0);
             let is_exact = alike && repeats && half(ranks) <= EXACT * share;

@@ -33,12 +33,12 @@ mod refill;
 
 use std::mem;
 
+use crate::priors;
+use crate::signals::statistics::mean;
+use crate::signals::steps::{CostRise, rise};
 use flashlab_analysis::decide::level::level;
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::inference::Parameter;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::mean;
-use flashlab_analysis::signals::steps::{CostRise, rise};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 

@@ -12,13 +12,13 @@
 //!
 //! A device that is read only may hold no data, which is read without the flash: then everything is in doubt.
 
+use crate::signals::sizes::{
+    IoKind, LINE_FROM, LINE_TO, PAUSE, READS_OFF, SizeCurve, between, fit, growth, lines,
+};
+use crate::signals::statistics::{mean, upper_median};
 use flashlab_analysis::DOUBLING_GAIN;
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::inference::{Finding, Parameter};
-use flashlab_analysis::signals::figures::{mean, median};
-use flashlab_analysis::signals::sizes::{
-    IoKind, LINE_FROM, LINE_TO, PAUSE, READS_OFF, SizeCurve, between, fit, growth, lines,
-};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Time};
 
@@ -88,7 +88,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let mut reading = Reading { place: 0, read: Bytes::ZERO };
     // Reads that did not wait for the one before are a first guess of those with pauses.
-    let guess = |curve: &SizeCurve| SizeCurve { times: vec![median(&curve.times)], ..*curve };
+    let guess = |curve: &SizeCurve| SizeCurve { times: vec![upper_median(&curve.times)], ..*curve };
     let guesses = curves.iter().map(guess).collect();
     let is_free = reading.pauses_are_free(session, &curves)?;
     let mut kinds = vec![kind_of_reads(curves, 0.0)];
@@ -114,7 +114,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         let each = next / kinds.len() as f64;
         for (kind, wanted) in kinds.iter_mut().zip(wanted) {
             for ((due, curve), share) in kind.budget.iter_mut().zip(&kind.curves).zip(wanted) {
-                *due += share * each / (median(&curve.times).max(1.0) * (1.0 + kind.pause));
+                *due += share * each / (upper_median(&curve.times).max(1.0) * (1.0 + kind.pause));
             }
         }
     }
@@ -177,8 +177,9 @@ fn first_look(session: &mut Session<'_, '_>) -> Result<Vec<SizeCurve>, Halt> {
         let mut curve = SizeCurve::new(size);
         reading.run(session, &mut curve, (LOOK_BYTES.0 / size.0).clamp(RUN_READS.0, LOOK_READS), 0.0)?;
         curves.push(curve);
-        let grows =
-            |pair: &[SizeCurve]| 2.0 * median(&pair[0].times) >= DOUBLING_GAIN * median(&pair[1].times);
+        let grows = |pair: &[SizeCurve]| {
+            2.0 * upper_median(&pair[0].times) >= DOUBLING_GAIN * upper_median(&pair[1].times)
+        };
         if size > LINE_TO && !curves.windows(2).rev().take(2).any(grows) {
             break;
         }
@@ -227,7 +228,7 @@ impl Reading {
         let mut pattern = ios(Mode::Read, Location::Sequential, curve.size, count);
         pattern.first.target_offset = offset;
         if pause > 0.0 {
-            pattern.first.time = Time::Pause { pause: Nanos((pause * median(&curve.times)) as u64) };
+            pattern.first.time = Time::Pause { pause: Nanos((pause * upper_median(&curve.times)) as u64) };
         }
         self.read += length;
         curve.times.extend(responses(&session.run("sequential-reads", &pattern)?).into_iter().skip(1));
@@ -242,12 +243,16 @@ impl Reading {
         let mut ratios = Vec::new();
         for curve in curves.iter().filter(|curve| curve.size <= LINE_TO).step_by(2) {
             let [mut with, mut without] = [(); 2].map(|()| SizeCurve::new(curve.size));
-            with.times.push(median(&curve.times));
+            with.times.push(upper_median(&curve.times));
             for _ in 0..PAUSE_RUNS {
                 self.run(session, &mut without, RUN_READS.0, 0.0)?;
                 self.run(session, &mut with, RUN_READS.0, PAUSE)?;
             }
-            ratios.push((median(&with.times) / median(&without.times).max(1.0)).max(f64::MIN_POSITIVE).ln());
+            ratios.push(
+                (upper_median(&with.times) / upper_median(&without.times).max(1.0))
+                    .max(f64::MIN_POSITIVE)
+                    .ln(),
+            );
         }
         Ok(mean(&ratios) > PAUSE_PAYS.ln() && ratios.iter().all(|&ratio| ratio > 2.0 * PAUSE_PAYS.ln()))
     }

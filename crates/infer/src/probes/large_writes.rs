@@ -16,23 +16,23 @@
 
 use std::slice;
 
-use flashlab_analysis::decide::weighted_line::WeightedPoint;
-use flashlab_analysis::inference::{Finding, Parameter, Picture};
-use flashlab_analysis::layout::TimedRun;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::median;
-use flashlab_analysis::signals::saturation::{
+use crate::flash_layout::TimedRun;
+use crate::priors;
+use crate::signals::saturation::{
     Doubling, Saturated, doublings, falls, is_faster_than_a_half, open, saturated,
 };
-use flashlab_analysis::signals::sizes::{IoKind, LineFit, PAUSE, SizeCurve, lines};
+use crate::signals::sizes::{IoKind, LineFit, PAUSE, SizeCurve, lines};
+use crate::signals::statistics::upper_median;
+use flashlab_analysis::decide::weighted_line::WeightedPoint;
+use flashlab_analysis::inference::{Finding, Parameter, Picture};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Time};
 
 use crate::answers::cost_per_io::cost;
 use crate::answers::size_pictures::{throughput, with_lines};
 use crate::halt::Halt;
-use crate::layout::read_pages::page;
-use crate::layout::row_writes::row_writes;
+use crate::layout_traces::read_pages::page;
+use crate::layout_traces::row_writes::row_writes;
 use crate::patterns::filling::{self, LARGE_WRITES_SHARE, reserved};
 use crate::patterns::writes::{costs_of, writes};
 use crate::probe::Probe;
@@ -79,7 +79,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     // The fixed part alone is mistaken for what a small write takes.
     let smallest = kind.curves.iter().find(|curve| !curve.times.is_empty());
     if let (Some(_), Some(curve)) = (&cost.value, smallest) {
-        let whole = duration(median(&curve.times));
+        let whole = duration(upper_median(&curve.times));
         cost.evidence += &format!(" With its bytes a write of {} takes {whole}.", curve.size);
     }
     let picture = throughput("sequential writes", &kind.curves);
@@ -208,7 +208,7 @@ impl Rest {
         let more = (unsettled.0 / curve.size.0).min(room - count);
         let length = curve.size * (count + more);
         let mut pattern = writes(Location::Sequential, curve.size, count + more, at, length);
-        let pause = Nanos((*pause * median(&curve.times)) as u64);
+        let pause = Nanos((*pause * upper_median(&curve.times)) as u64);
         if pause > Nanos::ZERO {
             session.idle(pause)?;
             pattern.first.time = Time::Pause { pause };

@@ -15,10 +15,10 @@
 //!   one, as what earlier probes left may be done by reads only (entries of a map that have to be written);
 //! - the time is concluded only if the experiments agree.
 
+use crate::priors;
 use flashlab_analysis::findings::Lingering;
 use flashlab_analysis::inference::{Axis, Family, Finding, Parameter, Picture, Style};
 use flashlab_analysis::lingering;
-use flashlab_analysis::priors;
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 

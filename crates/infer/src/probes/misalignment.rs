@@ -16,11 +16,12 @@
 //! - aligned and shifted writes alternate, until the penalty is steady and exact or a third of what may be written is used up;
 //! - the penalty is known to three per cent and steady, or a doubt limits it; none is found where it is less than that of a write.
 
+use crate::priors;
+use crate::signals::pictures::ranked;
+use crate::signals::sizes::PAUSE;
+use crate::signals::statistics::upper_median;
 use flashlab_analysis::decide::level::centre;
 use flashlab_analysis::inference::{Finding, Parameter};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::{median, ranked};
-use flashlab_analysis::signals::sizes::PAUSE;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Time};
 
@@ -83,7 +84,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     for turn in 1..=turns {
         for (name, pattern, costs) in &mut kinds {
             if pauses && !costs.is_empty() {
-                pattern.first.time = Time::Pause { pause: Nanos((PAUSE * median(costs)) as u64) };
+                pattern.first.time = Time::Pause { pause: Nanos((PAUSE * upper_median(costs)) as u64) };
             }
             costs.extend(costs_of(session, name, pattern)?);
         }

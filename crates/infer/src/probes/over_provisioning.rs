@@ -27,10 +27,10 @@ mod overwriting;
 mod overwritten;
 mod single_pages;
 
+use crate::signals::full_logs::Shared;
+use crate::signals::onset::Onset;
+use crate::signals::statistics::upper_median;
 use flashlab_analysis::inference::Parameter;
-use flashlab_analysis::signals::figures::median;
-use flashlab_analysis::signals::full_logs::Shared;
-use flashlab_analysis::signals::onset::Onset;
 use flashlab_base::Bytes;
 
 use crate::answers::slc_cache;
@@ -281,7 +281,7 @@ fn hand_in_shared(session: &mut Session<'_, '_>, pages: &SinglePages, shared: &S
 
 /// Each single page costs a merge.
 fn merged(session: &mut Session<'_, '_>, pages: &SinglePages) {
-    let late = median(&pages.costs[pages.costs.len() / 2..]);
+    let late = upper_median(&pages.costs[pages.costs.len() / 2..]);
     let evidence = format!(
         "Single pages of {} in different blocks of one die take {} each, {} the time that filling the device took for the same amount: \
          over-provisioning defers none of the merges.",

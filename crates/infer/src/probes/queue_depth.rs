@@ -5,8 +5,8 @@
 //! 2. Depths run again while it is undecided whether their doubling adds 2.5 % (`DepthCurve`), within the time limit.
 //! 3. If the page is not known, reads of 4 KiB stand for it.
 
+use crate::signals::useful_depth::{DepthCurve, time_of_each};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
-use flashlab_analysis::signals::useful_depth::{DepthCurve, time_of_each};
 use flashlab_base::{Bytes, Nanos};
 
 use crate::caps;

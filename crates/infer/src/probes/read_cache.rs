@@ -22,10 +22,11 @@
 mod footprints;
 mod read_ahead;
 
+use crate::priors;
+use crate::signals::pictures::ranked;
+use crate::signals::statistics::upper_median;
 use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::{median, ranked};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 
@@ -111,8 +112,8 @@ impl PageKeeper {
         };
         let evidence = format!(
             "A read takes {} directly after one of the same page of {page}, and {} after one of the next page: the device keeps a single page.",
-            duration(median(same)),
-            duration(median(next)),
+            duration(upper_median(same)),
+            duration(upper_median(next)),
         );
         let picture = ranked(
             "Reads directly after a read of the same page, and of the next one: a cached page is read faster.",
@@ -176,7 +177,7 @@ impl CacheProbe {
         let parameter = Parameter::ReadBufferSize;
         let pair = self.pair(session);
         let few = footprint(session, "footprint", (Bytes::ZERO, pair, 2), READS / 2 + 1)?.split_off(2);
-        let (slow, fast) = (median(&self.fresh), median(&few));
+        let (slow, fast) = (upper_median(&self.fresh), upper_median(&few));
         let evidence = format!(
             "Reading two offsets repeatedly takes {} each, reading other offsets {}.",
             duration(fast),
@@ -310,7 +311,7 @@ impl CacheProbe {
         let limit = (fast * slow).sqrt();
         let (mut granule, mut distance) = (None, session.block());
         while distance < self.apart {
-            match (median(&self.second_of_pairs(session, distance)?) < limit, granule) {
+            match (upper_median(&self.second_of_pairs(session, distance)?) < limit, granule) {
                 (false, None) => granule = Some(distance),
                 (true, Some(_)) => return Ok(None),
                 _ => {}
@@ -327,7 +328,7 @@ impl CacheProbe {
         granule: Bytes,
         few: &[f64],
     ) -> Result<Footprints, Halt> {
-        let (fast, slow) = (median(few), median(&self.fresh));
+        let (fast, slow) = (upper_median(few), upper_median(&self.fresh));
         // Not side by side: no read follows another.
         let slot = granule * 2;
         let affordable = session.time_left().0 as f64 * TIME_SHARE / 28.0 / slow.max(1.0);
@@ -336,9 +337,9 @@ impl CacheProbe {
         let (mut fits, mut beyond) = (1, None);
         while beyond.is_none() && fits * 2 <= most {
             let again = self.again(session, slot, fits * 2, 40)?;
-            curve.push(((granule * (fits * 2)).0 as f64, median(&again)));
-            let slower = mann_whitney(&again, few).p_above < ALPHA && median(&again) * FAST_MAX > fast;
-            if slower { beyond = Some((fits * 2, median(&again))) } else { fits *= 2 }
+            curve.push(((granule * (fits * 2)).0 as f64, upper_median(&again)));
+            let slower = mann_whitney(&again, few).p_above < ALPHA && upper_median(&again) * FAST_MAX > fast;
+            if slower { beyond = Some((fits * 2, upper_median(&again))) } else { fits *= 2 }
         }
         let Some((mut more, slow)) = beyond else {
             return Ok(Footprints { granule, fast, fits, curve, end: None });
@@ -346,13 +347,13 @@ impl CacheProbe {
         let limit = (slow * fast).sqrt();
         while more - fits > 1 {
             let middle = (fits + more) / 2;
-            let time = median(&self.again(session, slot, middle, 24)?);
+            let time = upper_median(&self.again(session, slot, middle, 24)?);
             curve.push(((granule * middle).0 as f64, time));
             if time < limit { fits = middle } else { more = middle }
         }
         // Elsewhere, and otherwise spaced: what fits is kept, and what is one granule more, or at least a half, is not.
         let mut keeps = |places: u64| -> Result<bool, Halt> {
-            Ok(median(&self.again(session, granule * 3, places, 24)?) < limit)
+            Ok(upper_median(&self.again(session, granule * 3, places, 24)?) < limit)
         };
         let is_exact = keeps(fits)? && !keeps(fits + 1)?;
         let is_rough = is_exact || (keeps((fits * 4 / 5).max(1))? && !keeps((fits * 3 / 2).max(fits + 4))?);

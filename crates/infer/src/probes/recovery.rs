@@ -24,11 +24,11 @@
 
 mod answers;
 
+use crate::priors;
+use crate::signals::pass_level::{PassLevel, STRETCHES};
+use crate::signals::recovery::{After, Before, End};
+use crate::signals::statistics::mean;
 use flashlab_analysis::inference::Parameter;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::mean;
-use flashlab_analysis::signals::pass_level::{PassLevel, STRETCHES};
-use flashlab_analysis::signals::recovery::{After, Before, End};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 use flashlab_samples::Sample;

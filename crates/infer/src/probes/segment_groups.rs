@@ -11,9 +11,9 @@
 //! 2. Bisection finds the boundary. Close reads across it must cost time, and distant reads within the next span must not.
 //! 3. Offset 0 is paired with one offset of each further span, until a pair costs nothing: there the first group comes again.
 
+use crate::signals::statistics::upper_median;
 use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
-use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
 use flashlab_plan::Pattern;
 
@@ -259,7 +259,7 @@ struct Pair {
 impl Pair {
     fn of(far: &[f64], near: &[f64]) -> Pair {
         let p = mann_whitney(far, near).p_above;
-        Pair { near: median(near), far: median(far), times: how_many_times(near, far), p }
+        Pair { near: upper_median(near), far: upper_median(far), times: how_many_times(near, far), p }
     }
 
     fn costs(&self) -> bool {

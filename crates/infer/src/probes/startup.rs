@@ -18,9 +18,9 @@
 mod answers;
 mod pause;
 
+use crate::priors;
+use crate::signals::statistics::mean;
 use flashlab_analysis::inference::{Family, Parameter};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::mean;
 use flashlab_base::Nanos;
 
 use crate::halt::Halt;

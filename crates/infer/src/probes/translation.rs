@@ -48,9 +48,9 @@ mod map_cache;
 mod orders;
 mod sustained;
 
+use crate::priors;
+use crate::signals::map_look_ups::MapCache;
 use flashlab_analysis::inference::{Family, Finding, Parameter};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::map_look_ups::MapCache;
 
 use crate::answers::erase_block;
 use crate::answers::read_buffer::conclude_buffer;

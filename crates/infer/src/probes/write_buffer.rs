@@ -12,9 +12,9 @@
 
 mod landing;
 
+use crate::priors;
+use crate::signals::statistics::upper_median;
 use flashlab_analysis::inference::{Finding, Parameter};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::median;
 
 use crate::answers::write_buffer::hand_in_none;
 use crate::halt::Halt;
@@ -47,7 +47,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
                  buffer.",
                 landed.evidence,
                 duration(flushed),
-                duration(median(&landed.writes))
+                duration(upper_median(&landed.writes))
             );
             conclude(session, Landed { evidence, ..landed });
         }
@@ -76,7 +76,7 @@ fn conclude(session: &mut Session<'_, '_>, landed: Landed) {
 
 /// Concludes that there is none.
 fn conclude_none(session: &mut Session<'_, '_>, landed: &Landed) {
-    let (writes, reads) = (median(&landed.writes), median(&landed.reads));
+    let (writes, reads) = (upper_median(&landed.writes), upper_median(&landed.reads));
     let evidence = format!(
         "{} A write of {} takes {} and a read {}.",
         landed.evidence,

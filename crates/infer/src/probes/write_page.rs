@@ -17,10 +17,10 @@
 //! - all sizes alternate, each in fresh places;
 //! - the fall is the only one, and is confirmed at another place.
 
+use crate::priors;
+use crate::signals::statistics::upper_median;
 use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
@@ -139,7 +139,7 @@ fn deepest(seen: &[Timed]) -> Option<usize> {
 /// Whether a write takes what a merge does, and far more than filling the device took for as much: then what falls is what is copied,
 /// as of a chunk that is replaced as a whole where each request costs a merge.
 fn is_merge(session: &Session<'_, '_>, timed: &Timed) -> bool {
-    let took = median(&timed.times);
+    let took = upper_median(&timed.times);
     let (known, all) = (session.known(), dies(session));
     // Filling waited for each write: it kept no more dies busy than one write has chunks.
     let chunk = known.bytes(Parameter::ChunkSize).filter(|_| buffer(session) == Buffer::None);
@@ -153,11 +153,11 @@ fn is_merge(session: &Session<'_, '_>, timed: &Timed) -> bool {
 }
 
 fn ratio(part: &Timed, whole: &Timed) -> f64 {
-    median(&per_part(part)) / median(&whole.times).max(1.0)
+    upper_median(&per_part(part)) / upper_median(&whole.times).max(1.0)
 }
 
 fn picture(seen: &[Timed]) -> Picture {
-    let points = seen.iter().map(|timed| (timed.size.0 as f64, median(&timed.times).max(1.0)));
+    let points = seen.iter().map(|timed| (timed.size.0 as f64, upper_median(&timed.times).max(1.0)));
     Picture::new(
         "Sequential writes: the time falls at the size from which the device does not have to read first.",
         Axis::logarithmic("IOSize", "bytes"),
@@ -171,8 +171,10 @@ fn conclude_page(session: &mut Session<'_, '_>, seen: &[Timed], fall: Option<(us
     let parameter = Parameter::WritePageSize;
     let picture = picture(seen);
     let read = session.known().bytes(Parameter::ReadPageSize);
-    let figures: Vec<String> =
-        seen.iter().map(|timed| format!("{} in {}", timed.size, duration(median(&timed.times)))).collect();
+    let figures: Vec<String> = seen
+        .iter()
+        .map(|timed| format!("{} in {}", timed.size, duration(upper_median(&timed.times))))
+        .collect();
     let figures = figures.join(", ");
     let merges = fall.is_some_and(|(at, _)| is_merge(session, &seen[at]));
     let seen_to_fall = fall.filter(|_| read.is_none() || !merges).map(|(at, again)| {

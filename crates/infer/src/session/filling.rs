@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::atomic::Ordering;
 
-use flashlab_analysis::layout::TimedRun;
+use crate::flash_layout::TimedRun;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_samples::ProbeStep;
 

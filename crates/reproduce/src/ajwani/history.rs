@@ -6,7 +6,7 @@
 //! 3. Sequential writes are measured in 30 phases of 4 s (appendix A). Their speed is given relative to that
 //!    without random writes.
 
-use flashlab_base::{Bytes, Mode, Nanos, Seed};
+use flashlab_base::{Bytes, Mode, Nanos, Seed, median};
 use flashlab_device::Device;
 use flashlab_plan::Pattern;
 use flashlab_samples::Sample;
@@ -83,9 +83,7 @@ impl After {
     }
 
     pub(super) fn median(&self) -> f64 {
-        let mut sorted = self.phases.clone();
-        sorted.sort_by(f64::total_cmp);
-        sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+        median(&self.phases).unwrap_or_default()
     }
 
     /// The relative speed over time: at the middle of each phase, in seconds.

@@ -1,6 +1,6 @@
 //! Figures 2 to 19, for the unknown drive.
 
-use flashlab_base::Bytes;
+use flashlab_base::{Bytes, median};
 use flashlab_device::Operation;
 
 use super::drive::{BLOCK, Drive, Fill, LARGEST, UNKNOWN, times};
@@ -106,7 +106,7 @@ pub(super) fn measure(
     let value = |quantity: &str, unit, value: f64| Measurement::new(UNKNOWN, quantity, unit, value);
     let mut values = vec![
         value("page_kib", "KiB", page_kib),
-        value("random_write_merge_ms", "ms", median(&random_writes)),
+        value("random_write_merge_ms", "ms", median(&random_writes).unwrap_or(f64::NAN)),
         value("figure 3 sequential_read_ms", "ms", mean(&sequential)),
         value("figure 4 random_write_of_zeros_ms", "ms", zeros_merged),
         value("figure 4 random_write_without_merge_ms", "ms", into_log),
@@ -118,12 +118,6 @@ pub(super) fn measure(
     values.extend(merges.iter().map(|(quantity, ms)| value(quantity, "ms", *ms)));
     let pictures = vec![figure_4(&random_writes), figures_9_to_15(&merges), figures_17_and_19(reads, writes)];
     Ok(Measured { values, pictures })
-}
-
-fn median(times: &[f64]) -> f64 {
-    let mut sorted = times.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// Random writes of a block within the first `end` bytes.
@@ -150,7 +144,7 @@ fn again(drive: &mut Drive) -> Result<f64> {
 fn merge_of_zeros(drive: &mut Drive) -> Result<f64> {
     let size = Bytes::mib(128);
     drive.writes(Bytes::ZERO, size.0 / BLOCK.0, Fill::Zeros)?;
-    Ok(median(&random_writes(drive, 100, size)?))
+    Ok(median(&random_writes(drive, 100, size)?).unwrap_or(f64::NAN))
 }
 
 /// Figure 17: reads of several blocks at once, and the time per block.

@@ -1,7 +1,7 @@
 //! What the choice of a plan by noisy bandwidth curves loses against the best plan by the true ones, on devices of the zoo that the rule
 //! was not made with.
 
-use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
+use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed, median};
 use flashlab_device::StoringDevice;
 use flashlab_sim::{Profile, ProfileError};
 
@@ -9,7 +9,7 @@ use super::{SortMethod, SortPlan, SortRates, SortTask};
 use crate::extent::{ExtentAllocator, Spread};
 use crate::machine::{HostTime, Machine};
 use crate::record_format::RecordFormat;
-use crate::tuning::{BandwidthCurve, ProbeOrder, Tuning, median};
+use crate::tuning::{BandwidthCurve, ProbeOrder, Tuning};
 
 const SIZES: [Bytes; 5] = [Bytes::kib(4), Bytes::kib(16), Bytes::kib(64), Bytes::kib(256), Bytes::mib(1)];
 
@@ -36,7 +36,7 @@ fn noisy(curve: &BandwidthCurve, scatter: f64, random: &mut Prng) -> BandwidthCu
             curve.at(size) * disturbed * (scatter * sum).exp()
         };
         let rounds: Vec<f64> = (0..5).map(|_| probe()).collect();
-        (size, median(rounds))
+        (size, median(rounds).unwrap_or_default())
     }))
 }
 

@@ -1,10 +1,11 @@
 //! The answers of the fill: whether there is an SLC cache, how much it holds, and how much idle time frees.
 
+use crate::priors;
+use crate::signals::pictures::{over_bytes, slowest};
+use crate::signals::statistics::{mean, windows};
+use crate::signals::steps::CostRise;
 use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::{mean, over_bytes, slowest, windows};
-use flashlab_analysis::signals::steps::CostRise;
 use flashlab_base::{Bytes, Nanos};
 
 use super::refill::{Full, Refill, first_spike};

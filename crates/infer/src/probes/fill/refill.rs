@@ -9,10 +9,10 @@
 //! # Invariants
 //! - nothing of the region is overwritten, which would reclaim blocks in it.
 
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::cycles::{Cycle, cycles};
-use flashlab_analysis::signals::figures::{deviation, mean, median};
-use flashlab_analysis::signals::steps::{Spike, spike_distance, spike_worth};
+use crate::priors;
+use crate::signals::cycles::{Cycle, cycles};
+use crate::signals::statistics::{deviation, mean, upper_median};
+use crate::signals::steps::{Spike, spike_distance, spike_worth};
 use flashlab_base::Bytes;
 
 use crate::InferenceSettings;
@@ -174,7 +174,7 @@ pub(super) fn refilled(
     if waits.is_empty() {
         return Ok(None);
     }
-    let (wait, until_any) = (median(&waits) as usize, median(&until_any) as usize);
+    let (wait, until_any) = (upper_median(&waits) as usize, upper_median(&until_any) as usize);
     Ok(Some(Refill { wait, until_any, p }))
 }
 

@@ -22,8 +22,8 @@
 //! - each write is the next page of its block, so that logs that take pages in order only take it;
 //! - a number is found only if a pass that was made for it, and could have refuted it, agrees.
 
+use crate::signals::log_recency::{RecencyTrace, likeliest_logs};
 use flashlab_analysis::inference::{Parameter, Picture};
-use flashlab_analysis::signals::log_recency::{RecencyTrace, likeliest_logs};
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 

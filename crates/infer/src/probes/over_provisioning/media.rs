@@ -6,9 +6,9 @@
 //! may count in coarse steps, and late: writes until the next step are one reading, and the place is as good as that
 //! ([`mod@amplification`]).
 
+use crate::priors;
+use crate::signals::amplification::{self, AmplificationRise, FlashReading};
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::amplification::{self, AmplificationRise, FlashReading};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 

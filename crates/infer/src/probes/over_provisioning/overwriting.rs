@@ -7,7 +7,7 @@
 //!   from then on there is one for each block of each die;
 //! - where blocks are replaced, it comes at the end of each from the beginning on.
 //!
-//! Dies that fill their blocks together erase them together, so that these stalls come in groups ([`flashlab_analysis::signals::cycles`]), once
+//! Dies that fill their blocks together erase them together, so that these stalls come in groups ([`crate::signals::cycles`]), once
 //! for each erase block by its definition. So that this is a whole number of writes, a write is a row of pages of every die, as
 //! far as these are known, or a part of it by a power of two, in whole pages. The smaller it is, the more of them meet a die that
 //! erases. Where the row is known, the number of rows shows in all stalls from where blocks are collected on (`unit_rows`),
@@ -23,10 +23,10 @@
 //! # Invariants
 //! - a cycle counts only if it predicts the stalls of writes that were done after it was found.
 
+use crate::priors;
+use crate::signals::overwritten::{Overwritten, PredictedCycle};
+use crate::signals::pictures::slowest;
 use flashlab_analysis::inference::{Axis, Picture, Style};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::slowest;
-use flashlab_analysis::signals::overwritten::{Overwritten, PredictedCycle};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 

@@ -1,8 +1,8 @@
 //! What the overwritten device shows of its unit: the cycle that predicted itself, and the rows that all stalls show.
 
+use crate::signals::pictures::{folded, slowest};
+use crate::signals::unit_rows::UnitOfRows;
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
-use flashlab_analysis::signals::figures::{folded, slowest};
-use flashlab_analysis::signals::unit_rows::UnitOfRows;
 
 use super::overwriting::Overwriting;
 use crate::checkpoint::ReclaimUnit;

@@ -20,13 +20,12 @@
 //! - no page begins a block, as what begins one goes to a log of its own: its number on its die is odd;
 //! - before these pages no log was written to, but for a few pages: what was written since the device was filled was in order.
 
+use crate::priors;
+use crate::signals::full_logs::{Regular, SLACK, Shared, is_on_grid, logs_of, rise, waited_from, waits_at};
+use crate::signals::page_stalls::{LEVELS, PageStalls};
+use crate::signals::pictures::over_bytes;
+use crate::signals::statistics::upper_median;
 use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::{median, over_bytes};
-use flashlab_analysis::signals::full_logs::{
-    Regular, SLACK, Shared, is_on_grid, logs_of, rise, waited_from, waits_at,
-};
-use flashlab_analysis::signals::page_stalls::{LEVELS, PageStalls};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::Location;
 
@@ -154,7 +153,7 @@ impl SinglePages {
         while self.in_turns < in_turns {
             self.round(session)?;
         }
-        if median(&self.costs[..in_turns as usize][in_turns as usize - LATE..])
+        if upper_median(&self.costs[..in_turns as usize][in_turns as usize - LATE..])
             > MERGED * page_on_die(session, self.size)
         {
             return Ok(Logs::Merged);

@@ -5,9 +5,10 @@
 //! a distance behind it is fast as far as the read-ahead goes. What it is compared with is the same read behind the last
 //! piece of such a start alone: that is as near, but follows no sequence.
 
+use crate::priors;
+use crate::signals::pictures::ranked;
+use crate::signals::statistics::upper_median;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::{median, ranked};
 use flashlab_base::{Bytes, Nanos};
 
 use crate::answers::no_cache::{is_faster, nothing};
@@ -62,13 +63,13 @@ pub(super) fn probe(session: &mut Session<'_, '_>, repeated: &Repeated) -> Resul
     let parameter = Parameter::ReadAheadSize;
     let page = session.known().bytes(Parameter::ReadPageSize);
     let kept = repeated.kept;
-    let flash = median(&repeated.flash);
+    let flash = upper_median(&repeated.flash);
     let granule = kept.and_then(|kept| kept.granule).or(page);
     let piece = granule.unwrap_or(priors::WHOLE_PAGES).max(session.block());
     let rest = Nanos((flash * 300.0) as u64).min(Nanos::from_millis(25));
     let mut probe = CacheProbe { piece, rest, next: 0 };
     let [alone, behind @ ..] = probe.behind(session, STARTS.map(|start| (start, Bytes::ZERO)), MANY)?;
-    let slow = median(&alone);
+    let slow = upper_median(&alone);
     let picture = ranked(
         "One read after a short sequential run and a pause: data that was read ahead is read faster.",
         "reads",
@@ -89,7 +90,7 @@ pub(super) fn probe(session: &mut Session<'_, '_>, repeated: &Repeated) -> Resul
         let behind = behind.concat();
         let evidence = format!(
             "A read after 2 to {START_MAX} sequential reads takes {}, after a single read {}, and elsewhere {}.",
-            duration(median(&behind)),
+            duration(upper_median(&behind)),
             duration(slow),
             duration(flash)
         );
@@ -104,7 +105,7 @@ pub(super) fn probe(session: &mut Session<'_, '_>, repeated: &Repeated) -> Resul
         session.conclude(finding.with(picture));
         return Ok(());
     };
-    let (start, fast) = (STARTS[fast + 1], median(&behind[fast]));
+    let (start, fast) = (STARTS[fast + 1], upper_median(&behind[fast]));
     // What is kept takes longer away from the sequence where going there does.
     let limit = (slow * kept.map_or(fast, |kept| kept.time.max(fast))).sqrt();
     let finding = probe.size(session, start, (fast, limit), granule)?;
@@ -160,7 +161,7 @@ impl CacheProbe {
         let mut hit =
             |probe: &mut CacheProbe, session: &mut Session<'_, '_>, distance: u64| -> Result<bool, Halt> {
                 let [times] = probe.behind(session, [(start, grain * distance)], FEW)?;
-                let time = median(&times);
+                let time = upper_median(&times);
                 curve.push(((grain * distance).0 as f64, time));
                 Ok(time < limit)
             };
@@ -173,8 +174,8 @@ impl CacheProbe {
         }
         let ends = [(start, grain * held), (start, grain * not), (1, grain * held)];
         let [last, beyond, alone] = self.behind(session, ends, MANY)?;
-        let agrees = is_faster(&last, &beyond) && is_faster(&last, &alone) && median(&alone) > limit;
-        let (last, beyond) = (median(&last), median(&beyond));
+        let agrees = is_faster(&last, &beyond) && is_faster(&last, &alone) && upper_median(&alone) > limit;
+        let (last, beyond) = (upper_median(&last), upper_median(&beyond));
         let size = grain * not;
         let evidence = format!(
             "After {start} sequential reads and a pause, a read within the next {size} takes {}, and a read beyond takes {}. At the \

@@ -1,9 +1,9 @@
 //! The three answers about recovery, from the writes before and after the bursts alone.
 
+use crate::signals::pass_level::SLOWED;
+use crate::signals::recovery::{After, Before, End};
+use crate::signals::statistics::windows;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
-use flashlab_analysis::signals::figures::windows;
-use flashlab_analysis::signals::pass_level::SLOWED;
-use flashlab_analysis::signals::recovery::{After, Before, End};
 use flashlab_base::{Bytes, Nanos};
 
 use crate::rule::Rule;
@@ -200,7 +200,7 @@ fn picture(seen: &Experiment) -> Picture {
 
 #[cfg(test)]
 mod tests {
-    use flashlab_analysis::signals::pass_level::PassLevel;
+    use crate::signals::pass_level::PassLevel;
 
     use super::*;
 

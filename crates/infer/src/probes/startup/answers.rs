@@ -1,9 +1,9 @@
 //! The start-up phase and the period, from runs of random writes alone.
 
+use crate::signals::fast_beginning::fast_beginning;
+use crate::signals::statistics::medians;
 use flashlab_analysis::findings::Phases;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
-use flashlab_analysis::signals::fast_beginning::fast_beginning;
-use flashlab_analysis::signals::figures::medians;
 use flashlab_analysis::{common_period, phases};
 
 use crate::rule::Rule;

@@ -6,10 +6,10 @@
 //! Runs with and without pauses alternate, each after idle time: with pauses just as long as the writes, a buffer that the
 //! other kind of run had filled would stay full for thousands of writes.
 
+use crate::priors;
+use crate::signals::pause_benefit::{PauseBenefit, pause_benefit, settled};
+use crate::signals::statistics::mean;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::mean;
-use flashlab_analysis::signals::pause_benefit::{PauseBenefit, pause_benefit, settled};
 use flashlab_base::Nanos;
 use flashlab_plan::Time;
 

@@ -16,9 +16,9 @@
 //! # Invariants
 //! - nothing is concluded where the dies are not known: what one die defers does not slow down another one.
 
+use crate::priors;
+use crate::signals::statistics::{mean, upper_median};
 use flashlab_analysis::inference::Family;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::{mean, median};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Location, Pattern};
 
@@ -111,7 +111,7 @@ fn cost(
     for _ in 0..READS_MOST / READS {
         let Some(after) = times("reads-after", &reads)? else { return Ok(None) };
         took += after.iter().sum::<f64>() - usual * READS as f64;
-        if median(&after) <= USUAL * median(&before) {
+        if upper_median(&after) <= USUAL * upper_median(&before) {
             return Ok(Some(took / WRITES as f64));
         }
     }

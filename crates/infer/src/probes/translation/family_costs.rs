@@ -9,10 +9,10 @@
 //! - what is deferred by one pattern is not the next one's: between them the device is idle;
 //! - writes in sequence are taken after those anywhere, in the same state, so that a page map collects for both.
 
+use crate::priors;
+use crate::signals::statistics::upper_median;
 use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::median;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Pattern};
 use flashlab_samples::Sample;
@@ -109,7 +109,7 @@ impl Probing<'_, '_, '_> {
             done += self.count;
             let times = responses(&samples);
             let cost = match self.buffer {
-                Buffer::None => median(&times[times.len() / 4..]),
+                Buffer::None => upper_median(&times[times.len() / 4..]),
                 _ => pace(&samples, self.count),
             };
             if first.is_empty() {
@@ -234,7 +234,7 @@ impl Probing<'_, '_, '_> {
             }
         }
         let more = mann_whitney(&took[0], &took[1]).p_above <= PUSHED;
-        let [first, other] = took.map(|took| median(&took));
+        let [first, other] = took.map(|took| upper_median(&took));
         // What the page itself costs more, in writes near each other.
         Ok(Some((near, if more { 1.0 + (first - other).max(0.0) / near } else { 1.0 })))
     }

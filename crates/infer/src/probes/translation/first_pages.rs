@@ -11,9 +11,9 @@
 //! - a unit has two of its multiples slow at least, and few pages elsewhere are;
 //! - nothing is concluded behind a write buffer.
 
+use crate::priors;
+use crate::signals::statistics::upper_median;
 use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
@@ -107,7 +107,7 @@ impl Turns {
 
     /// What takes longer begins a block, if the first page takes as long as merges do.
     fn level(&self) -> Option<f64> {
-        let (merge, page) = (median(&self.merges), median(&self.costs));
+        let (merge, page) = (upper_median(&self.merges), upper_median(&self.costs));
         (merge >= priors::MERGE_RATIO * page).then_some((merge / 2.0).max((merge * page).sqrt()))
     }
 

@@ -8,10 +8,10 @@
 //! 3. `likeliest_block` finds the block from the costs of all steps. No block has fewer than [`priors::ROWS_LEAST`] multi-plane pages of
 //!    all dies: what comes back sooner are the dies.
 
+use crate::priors;
+use crate::signals::log_allocations::{GAIN_OF_STEP, SteppedWrites, likeliest_block};
+use crate::signals::pictures::folded;
 use flashlab_analysis::inference::{Finding, Parameter};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::folded;
-use flashlab_analysis::signals::log_allocations::{GAIN_OF_STEP, SteppedWrites, likeliest_block};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 

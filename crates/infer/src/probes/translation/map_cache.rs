@@ -14,9 +14,9 @@
 //! - what a write buffer may keep is pushed out of it before the first time;
 //! - two rounds, at different places, have to agree.
 
+use crate::priors;
+use crate::signals::map_look_ups::{MapCache, look_ups};
 use flashlab_analysis::inference::{Family, Parameter};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::map_look_ups::{MapCache, look_ups};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
 

@@ -15,9 +15,9 @@
 //! # Invariants
 //! - nothing is concluded behind a write buffer, which puts pages in order.
 
+use crate::priors;
+use crate::signals::statistics::upper_median;
 use flashlab_analysis::inference::Parameter;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::median;
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 
@@ -50,7 +50,7 @@ pub(super) fn orders(session: &mut Session<'_, '_>, base: f64) -> Result<Option<
     }
     let usual = |session: &mut Session<'_, '_>, name, pattern| {
         let samples = if_affordable(session.run(name, &pattern))?;
-        let tail = |costs: Vec<f64>| median(&costs[ALLOCATING.min(costs.len())..]) / base;
+        let tail = |costs: Vec<f64>| upper_median(&costs[ALLOCATING.min(costs.len())..]) / base;
         Ok::<_, Halt>(samples.map(|samples| tail(responses(&samples))))
     };
     let begin = place(session, 0.23, Bytes::mib(1));

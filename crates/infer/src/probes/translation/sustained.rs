@@ -12,10 +12,10 @@
 //! # Invariants
 //! - nothing is concluded where the dies are not known: pages of several dies would not wait for each other.
 
+use crate::priors;
+use crate::signals::depths::{DepthTrace, Depths, GAIN_LEAST, UNITS_LEAST};
+use crate::signals::statistics::quantile;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::depths::{DepthTrace, Depths, GAIN_LEAST, UNITS_LEAST};
-use flashlab_analysis::signals::figures::quantile;
 use flashlab_base::Bytes;
 use flashlab_plan::Location;
 

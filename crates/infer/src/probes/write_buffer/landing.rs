@@ -13,10 +13,11 @@
 //! - a read at once counts only where its write took longer than most: by noise the host may hear of a write before
 //!   the device is done with it, and would see that.
 
+use crate::priors;
+use crate::signals::pictures::ranked;
+use crate::signals::statistics::upper_median;
 use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::Picture;
-use flashlab_analysis::priors;
-use flashlab_analysis::signals::figures::{median, ranked};
 use flashlab_base::{Bytes, Mode, Nanos};
 use flashlab_plan::{Location, Pattern};
 
@@ -133,12 +134,13 @@ impl Trials {
     fn landing(&self) -> Landing {
         let Trials { at_once, rested, older, .. } = self;
         let is_behind = at_once.iter().any(|seen| {
-            let usual = median(&seen.iter().map(|&(write, _)| write).collect::<Vec<_>>());
+            let usual = upper_median(&seen.iter().map(|&(write, _)| write).collect::<Vec<_>>());
             let reads = no_sooner(seen);
-            let later = median(&reads) - median(rested);
-            mann_whitney(&reads, rested).p_above < P && later > LATER * median(rested).max(usual)
+            let later = upper_median(&reads) - upper_median(rested);
+            mann_whitney(&reads, rested).p_above < P && later > LATER * upper_median(rested).max(usual)
         });
-        let is_late = || mann_whitney(rested, older).p_below < P && median(rested) < SOONER * median(older);
+        let is_late =
+            || mann_whitney(rested, older).p_below < P && upper_median(rested) < SOONER * upper_median(older);
         match is_behind {
             true => Landing::Behind,
             false if is_late() => Landing::Late,
@@ -163,14 +165,14 @@ impl Trials {
             "reads",
             kinds.chain(others),
         );
-        let [first, second] = at_once.map(|seen| duration(median(&seen)));
+        let [first, second] = at_once.map(|seen| duration(upper_median(&seen)));
         let evidence = format!(
             "Reading back data right after the write takes {first} for writes of {} and {second} for writes of {}; after idle time \
              it takes {}, and reading older data takes {}.",
             sizes[0],
             sizes[1],
-            duration(median(&rested)),
-            duration(median(&older)),
+            duration(upper_median(&rested)),
+            duration(upper_median(&older)),
         );
         Landed { landing, evidence, picture, writes, reads }
     }
