@@ -13,7 +13,7 @@ for module in $(cat /modules/order); do insmod "/modules/$module.ko" 2>/dev/null
 
 # profile NANOSECONDS: a device that takes the same time for every IO.
 profile() {
-    printf 'version = 1\nname = "constant"\ntitle = "constant"\nsource = "none"\nfit = "exact"\ncapacity = "128MiB"\n'
+    printf 'version = 2\nname = "constant"\ntitle = "constant"\nsource = "none"\nfit = "exact"\ncapacity = "128MiB"\n'
     for class in sequential_read random_read sequential_write random_write; do
         printf '[throughput.%s]\na = "%sns"\nb_us_per_kb = 0\n' $class "$1"
     done

@@ -96,7 +96,7 @@ fn profile(folder: &Path, response_ns: u64) -> PathBuf {
     let classes = ["sequential_read", "random_read", "sequential_write", "random_write"];
     let classes = classes.map(|class| format!("[throughput.{class}]\n{line}")).join("");
     let text = format!(
-        "version = 1\nname = \"constant\"\ntitle = \"constant\"\nsource = \"none\"\nfit = \"exact\"\n\
+        "version = 2\nname = \"constant\"\ntitle = \"constant\"\nsource = \"none\"\nfit = \"exact\"\n\
          capacity = \"1GiB\"\n{classes}"
     );
     let path = folder.join(format!("constant-{response_ns}.toml"));

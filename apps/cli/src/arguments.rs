@@ -106,7 +106,7 @@ pub struct TargetOptions {
     pub output: Option<PathBuf>,
 }
 
-/// Another capacity of a simulated device. `--size` is its earlier name; everywhere else that is the part of TARGET that is used,
+/// Another capacity of a simulated device. `--size` is the same; everywhere else that is the part of TARGET that is used,
 /// or the size of a file that is made.
 #[derive(Args, Clone, Copy, Default)]
 pub struct CapacityOption {

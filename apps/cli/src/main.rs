@@ -25,7 +25,6 @@ mod interrupt;
 mod measure;
 mod measurement;
 mod nbd;
-mod old_spellings;
 mod output;
 mod output_part;
 mod progress;
@@ -48,16 +47,10 @@ use clap::Parser;
 use verbs::CommandLine;
 
 fn main() -> ExitCode {
-    let words: Vec<String> =
-        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     if let Err(error) = interrupt::report_file_limit() {
         return exit::tell(&error);
     }
-    let result = match old_spellings::present_command(&words) {
-        Some(command) => Err(exit::Usage(format!("this command has a new spelling: {command}")).into()),
-        None => command_line().verb.run(),
-    };
-    match result {
+    match command_line().verb.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => exit::tell(&error),
     }

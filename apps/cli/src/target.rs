@@ -99,17 +99,9 @@ fn check_memory(profile: &Profile) -> Result<()> {
     Ok(())
 }
 
-/// The profile with this name in the zoo, or in the file. Prints a warning for each old key in the file.
+/// The profile with this name in the zoo, or in the file.
 pub fn profile_named(name: &ProfileName) -> Result<Profile> {
-    let mut warnings = Vec::new();
-    let profile: Result<Profile> = Profile::named(name, |file| {
-        let text = files::profile(file)?;
-        warnings = Profile::warnings(&text, file);
-        Ok(text)
-    });
-    let profile = profile?;
-    warnings.iter().for_each(|warning| tell!("{warning}"));
-    Ok(profile)
+    Profile::named(name, files::profile)
 }
 
 /// How a target is opened.

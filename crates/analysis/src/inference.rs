@@ -17,8 +17,6 @@ mod picture;
 pub use calibration::{CONFIDENT, CalibrationTable, RuleCount};
 pub use check::check_findings;
 pub use family::Family;
-pub use finding::{
-    Finding, INFERENCE_VERSION, Inference, TimedIo, USUAL_WRITES, Value, Verdict, reads_inference_version,
-};
+pub use finding::{Finding, INFERENCE_VERSION, Inference, TimedIo, USUAL_WRITES, Value, Verdict};
 pub use parameter::{Parameter, Unit, UnknownParameter};
 pub use picture::{Axis, Picture, Series, Style};

@@ -60,7 +60,6 @@ impl Setup {
         let (mut profile, mut state, mut size, mut backing) = (None, None, None, None);
         let (mut may_overwrite, mut no_data, mut volatile, mut faults) = (false, false, VOLATILE, Vec::new());
         let (mut control, mut metrics, mut record, mut seed) = (None, None, None, Seed(1));
-        let mut notices = Vec::new();
         for (key, value) in keys {
             let wrong = |what: &str| ExportError::Key(format!("{key}={value}: {what}"));
             match key {
@@ -73,11 +72,11 @@ impl Setup {
                             "this is no simulated device: give sim:NAME (`flashlab sim list` names them)",
                         ));
                     };
-                    profile = Some(Profile::named(&target.profile, |file| read_profile(file, &mut notices))?);
+                    profile = Some(Profile::named(&target.profile, read_profile)?);
                     state = target.state.map(PathBuf::from).or(state);
                 }
                 "profile" => {
-                    profile = Some(Profile::parse(&read_profile(value, &mut notices)?, value)?);
+                    profile = Some(Profile::parse(&read_profile(value)?, value)?);
                 }
                 "state" => state = Some(PathBuf::from(value)),
                 "size" => size = Some(size_of(value).map_err(|error| wrong(&error))?),
@@ -123,7 +122,7 @@ impl Setup {
             (None, true) => DataPlacement::Nowhere,
             (None, false) => DataPlacement::Memory,
         };
-        Ok(Setup { profile, state, data, volatile, faults, seed, control, metrics, record, notices })
+        Ok(Setup { profile, state, data, volatile, faults, seed, control, metrics, record })
     }
 }
 
@@ -135,12 +134,11 @@ fn record_to(folder: &str) -> RecordingDestination {
     }
 }
 
-/// The text of a profile's file. Adds a notice for each old key in it.
-fn read_profile(file: &str, notices: &mut Vec<String>) -> Result<String, ExportError> {
+/// The text of a profile's file.
+fn read_profile(file: &str) -> Result<String, ExportError> {
     let text = flashlab_input::read_text(Path::new(file), InputKind::PROFILE)
         .map_err(|error| ExportError::Key(format!("cannot read the profile {file}: {error}")))?;
     flashlab_samples::seal::PROFILE.verify_editable(&text, file).map_err(ExportError::Key)?;
-    notices.extend(Profile::warnings(&text, file));
     Ok(text)
 }
 
@@ -188,30 +186,6 @@ mod tests {
         assert_eq!((setup.profile.name.as_str(), setup.profile.capacity), ("zeus", Bytes::gib(1)));
         assert_eq!(setup.data, DataPlacement::File { path: PathBuf::from("/tmp/disk"), may_overwrite: true });
         assert_eq!((setup.faults.len(), setup.volatile), (2, VOLATILE));
-    }
-
-    #[test]
-    fn an_old_key_of_a_profile_becomes_a_notice() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("old.toml");
-        let file = file.to_str().unwrap();
-        let text = Profile::named(&"tlc-sata".parse().unwrap(), |_| -> Result<String, ExportError> {
-            unreachable!()
-        });
-        let text = text.unwrap().to_toml();
-        std::fs::write(file, &text).unwrap();
-        assert_eq!(setup(&[("profile", file)]).unwrap().notices, [""; 0]);
-        let old = text
-            .replace("version = 2", "version = 1")
-            .replace("gathers_multi_plane_pages", "rows_wait")
-            .replace("[flash.slc_cache]", "[flash.fast]");
-        std::fs::write(file, &old).unwrap();
-        let target = format!("sim:{file}");
-        for key in [("profile", file), ("target", &target)] {
-            let notices = setup(&[key]).unwrap().notices;
-            assert!(!notices.is_empty(), "{old}");
-            assert!(notices.iter().all(|notice| notice.starts_with(&format!("warning: {file}: `flash."))));
-        }
     }
 
     #[test]

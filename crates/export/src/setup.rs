@@ -63,8 +63,6 @@ pub struct Setup {
     pub metrics: Option<u16>,
     /// Where reads and writes are recorded.
     pub record: Option<RecordingDestination>,
-    /// Warnings about what the setup was read from, such as old keys of a profile.
-    pub notices: Vec<String>,
 }
 
 /// A live disk with its control socket and recording, and what must be saved when it stops.
@@ -101,7 +99,7 @@ impl Setup {
     /// See [`ExportError`].
     pub fn start(self) -> Result<DiskServer, ExportError> {
         self.check()?;
-        let mut notices = self.notices.clone();
+        let mut notices = Vec::new();
         let mut backing = self.backing()?;
         let saved = backing.as_mut().map(|opened| std::mem::take(&mut opened.state)).unwrap_or_default();
         let device = self.device(&saved, &mut notices)?;

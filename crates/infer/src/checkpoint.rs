@@ -68,7 +68,7 @@ pub struct Checkpoint {
     /// [`CHECKPOINT_VERSION`].
     pub version: u32,
     /// Evidence that probes handed in, for the owners of the answers.
-    #[serde(default, alias = "supposed")]
+    #[serde(default)]
     pub provisional: Vec<Finding>,
     /// How far the device was filled.
     pub fill: Fill,
@@ -158,10 +158,8 @@ pub struct ReclaimUnit {
     /// writes.
     pub onset: Option<Bytes>,
     /// How many times this unit predicted a garbage collection.
-    #[serde(alias = "foretold")]
     pub predictions: u32,
     /// How many of these predictions were correct.
-    #[serde(alias = "rightly")]
     pub correct: u32,
     /// The number of logs of this size that all addresses share, if it was seen.
     pub logs: Option<u32>,

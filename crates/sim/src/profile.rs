@@ -9,7 +9,6 @@ mod controller;
 mod disk;
 mod flash;
 mod memory;
-mod renamed;
 mod response_tree;
 mod throughput;
 pub(crate) mod translation;
@@ -28,11 +27,10 @@ pub use controller::{
 };
 pub use disk::{DiskSection, Seek};
 pub use flash::{Energy, FlashSection, PerPage, SlcCacheSection};
-use renamed::{RenamedKey, renamed_keys, without_old_keys};
 pub use response_tree::{ResponseTree, TreeLeaf, TreeSplit};
 pub use throughput::{LingeringReads, Oscillation, Startup, Throughput, ThroughputClass, ThroughputLine};
 
-/// The version of the profile format that this program writes. It reads version 1 too, in which some keys have other names.
+/// The version of the profile format that this program writes.
 pub const PROFILE_VERSION: u32 = 2;
 
 /// The kind of a device of measured response times.
@@ -42,7 +40,7 @@ pub const RESPONSE_TREE: &str = "response tree";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// [`PROFILE_VERSION`]: a profile of version 1 becomes one of version 2 when it is read.
+    /// [`PROFILE_VERSION`].
     pub version: u32,
     /// Its name behind `sim:`.
     pub name: String,
@@ -123,30 +121,9 @@ impl Profile {
     /// Says the file, the line, the key and the legal range.
     pub fn parse(text: &str, file: &str) -> Result<Profile, ProfileError> {
         let wrong = |message| ProfileError::Syntax { file: file.to_owned(), message };
-        let mut profile: Profile =
-            toml::from_str(text).map_err(|error| wrong(without_old_keys(&plain(&error.to_string()))))?;
-        if profile.version == 1 {
-            profile.version = PROFILE_VERSION;
-        } else if let Some(key) = renamed_keys(text).first() {
-            return Err(wrong(format!(
-                "`{}` is named `{}` since version 2: write the new key",
-                key.old, key.new
-            )));
-        }
+        let profile: Profile = toml::from_str(text).map_err(|error| wrong(plain(&error.to_string())))?;
         profile.check().map_err(|illegal| ProfileError::value(file, illegal))?;
         Ok(profile)
-    }
-
-    /// A warning for each old key in the text of `file`, a profile of version 1.
-    pub fn warnings(text: &str, file: &str) -> Vec<String> {
-        let warning = |key: &RenamedKey| {
-            let RenamedKey { old, new } = key;
-            format!(
-                "warning: {file}: `{old}` is named `{new}` since version 2 of the profile format; \
-                 `flashlab sim show` prints the profile with the new keys"
-            )
-        };
-        renamed_keys(text).iter().map(warning).collect()
     }
 
     /// The profile as TOML; [`Profile::parse`] reads it back.
@@ -226,11 +203,7 @@ impl Profile {
 
     fn check(&self) -> Result<(), Illegal> {
         if self.version != PROFILE_VERSION {
-            return Err(Illegal::new(
-                "version",
-                self.version,
-                "1 or 2: the versions that this program knows",
-            ));
+            return Err(Illegal::new("version", self.version, "2: the version that this program knows"));
         }
         if !self.block.0.is_power_of_two() || self.block.0 > 1 << 20 {
             return Err(Illegal::new("block", self.block, "a power of two from 1B to 1MiB"));
@@ -385,60 +358,17 @@ mod tests {
     fn what_no_device_can_have_is_refused_with_the_legal_range() {
         let error =
             |from: &str, to: &str| Profile::parse(&ZEUS.replace(from, to), "x.toml").unwrap_err().to_string();
-        insta::assert_snapshot!(error("version = 2", "version = 7"), @"profile x.toml: `version` is 7; it may be 1 or 2: the versions that this program knows");
+        insta::assert_snapshot!(error("version = 2", "version = 7"), @"profile x.toml: `version` is 7; it may be 2: the version that this program knows");
         insta::assert_snapshot!(error("512B", "500B"), @"profile x.toml: `block` is 500 B; it may be a power of two from 1B to 1MiB");
         insta::assert_snapshot!(error("b_us_per_kb = 4.005", "b_us_per_kb = -1.0"), @"profile x.toml: `throughput.sequential_read.b_us_per_kb` is -1; it may be 0 to 1000000");
         let misspelt = error("capacity =", "capacty =");
         assert!(misspelt.contains("capacty") && misspelt.contains("line 6"), "{misspelt}");
     }
 
-    const OLD_KEYS: &str = "name = \"old\"\ntitle = \"\"\nsource = \"\"\nfit = \"\"\ncapacity = \"64MiB\"\n\
-        [flash]\nplanes = 2\ndies = 2\nover_provisioning = 0.5\nrows_wait = true\nkeeps_row = true\n\
-        [flash.fast]\nsize = \"4MiB\"\nread = \"20us\"\nprogram = \"50us\"\nerase = \"1ms\"\nrefill = \"2MiB\"\n\
-        [flash.reliability]\nfast_endurance = 900\n\
-        [controller.write_buffer]\nsize = \"1MiB\"\ntogether = \"16KiB\"\non_the_way = \"64KiB\"\n\
-        [controller.background]\npieces = 2\n\
-        [translation.shared_logs]\nlogs = 4\nreclaimed_at_once = 2\n";
-
     #[test]
-    fn a_profile_of_version_1_is_read_with_its_old_keys_and_printed_with_the_new_ones() {
-        let text = format!("version = 1\n{OLD_KEYS}");
-        let profile = Profile::parse(&text, "old.toml").unwrap();
-        let flash = profile.flash.as_ref().unwrap();
-        let slc_cache = flash.slc_cache.as_ref().unwrap();
-        assert!(flash.gathers_multi_plane_pages && flash.reuses_page_register);
-        assert_eq!(slc_cache.idle_reclaim, Some(Bytes::mib(2)));
-        assert_eq!(flash.reliability.unwrap().slc_endurance, 900);
-        let buffer = profile.controller.write_buffer.unwrap();
-        assert_eq!((buffer.flush_group, buffer.in_flight), (Some(Bytes::kib(16)), Some(Bytes::kib(64))));
-        assert_eq!(profile.controller.background.unwrap().max_backlog, 2);
-        assert!(matches!(&profile.translation, Translation::SharedLogs(logs) if logs.reclaim_batch == 2));
-        assert_eq!(Profile::warnings(&text, "old.toml").len(), 9);
-        insta::assert_snapshot!(Profile::warnings(&text, "old.toml")[0], @"warning: old.toml: `flash.rows_wait` is named `gathers_multi_plane_pages` since version 2 of the profile format; `flashlab sim show` prints the profile with the new keys");
-
-        let printed = profile.to_toml();
-        assert!(printed.starts_with("version = 2"), "{printed}");
-        assert_eq!(Profile::warnings(&printed, "new.toml"), [""; 0]);
-        assert_eq!(Profile::parse(&printed, "printed"), Ok(profile));
-    }
-
-    #[test]
-    fn version_2_refuses_an_old_key_and_names_the_new_one() {
-        let error = Profile::parse(&format!("version = 2\n{OLD_KEYS}"), "old.toml").unwrap_err();
-        insta::assert_snapshot!(error, @"profile old.toml: `flash.rows_wait` is named `gathers_multi_plane_pages` since version 2: write the new key");
-        let startup = format!("{ZEUS}\n[startup]\nios = 1\nfactor = 0.1\nrest = \"1s\"\n");
-        insta::assert_snapshot!(Profile::parse(&startup, "old.toml").unwrap_err(), @"profile old.toml: `startup.rest` is named `idle` since version 2: write the new key");
+    fn an_unknown_key_is_refused_with_those_that_there_are() {
         let unknown = format!("{ZEUS}\n[startup]\nios = 125\nfactor = 0.05\nidel = \"2.5s\"\n");
         let error = Profile::parse(&unknown, "new.toml").unwrap_err().to_string();
         assert!(error.ends_with("expected one of `ios`, `factor`, `idle`"), "{error}");
-    }
-
-    #[test]
-    fn every_profile_of_the_zoo_has_the_new_keys() {
-        for profile in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/profiles")).unwrap() {
-            let text = std::fs::read_to_string(profile.unwrap().path()).unwrap();
-            assert!(text.contains("version = 2"), "{text}");
-            assert_eq!(Profile::warnings(&text, "any.toml"), [""; 0]);
-        }
     }
 }

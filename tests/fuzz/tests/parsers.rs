@@ -108,7 +108,6 @@ fn profiles() {
     let examples: Vec<Vec<u8>> = zoo().iter().map(|profile| profile.to_toml().into_bytes()).collect();
     fuzz(&examples, |bytes| {
         let text = String::from_utf8_lossy(bytes);
-        let _ = Profile::warnings(&text, "profile.toml");
         if let Ok(profile) = Profile::parse(&text, "profile.toml") {
             assert!(Profile::parse(&profile.to_toml(), "again.toml").is_ok(), "{}", profile.to_toml());
         }

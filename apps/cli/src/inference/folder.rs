@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use flashlab_analysis::inference::{INFERENCE_VERSION, Inference, reads_inference_version};
+use flashlab_analysis::inference::{INFERENCE_VERSION, Inference};
 use flashlab_base::Bytes;
 use flashlab_infer::{Checkpoint, Known};
 use flashlab_samples::seal::REMEDY;
@@ -86,7 +86,7 @@ pub fn count_pending_writes(folder: &RunFolder, known: &mut Inference) -> Result
     let file = folder.path().join(UNDER_WAY);
     let advice = "begin a new run: what the group under way wrote is not known without it";
     let under_way: PendingWrites = read(folder, UNDER_WAY, advice)?;
-    if !reads_inference_version(under_way.version) {
+    if under_way.version != INFERENCE_VERSION {
         bail!(Usage(format!(
             "{}: has version {}, and this program reads version {INFERENCE_VERSION}; {advice}",
             file.display(),

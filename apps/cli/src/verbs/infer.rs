@@ -92,7 +92,7 @@ impl Infer {
     fn infer_existing(&self, target: &Target) -> Result<()> {
         run_folder::check_output(self.output.as_deref())?;
         let is_simulated = target.is_simulated();
-        // The earlier name of --capacity.
+        // Of a simulated device both options mean its capacity.
         let capacity = self.capacity.or(self.size);
         if capacity.is_some() && !is_simulated {
             bail!(Usage(

@@ -60,7 +60,7 @@ io_count = 300
 "#;
 
 /// A device with noise, which needs logarithms, roots and cosines.
-const NOISY: &str = r#"version = 1
+const NOISY: &str = r#"version = 2
 name = "noisy"
 title = "Noisy"
 source = "a test"

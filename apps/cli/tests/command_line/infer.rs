@@ -191,7 +191,7 @@ fn wearing_out_ends_with_the_device() {
     let directory = Directory::new();
     directory.write(
         "mortal.toml",
-        "version = 1\nname = \"t\"\ntitle = \"t\"\nsource = \"t\"\nfit = \"t\"\ncapacity = \"64MiB\"\n[flash]\n\
+        "version = 2\nname = \"t\"\ntitle = \"t\"\nsource = \"t\"\nfit = \"t\"\ncapacity = \"64MiB\"\n[flash]\n\
          page = \"4KiB\"\npages_per_block = 64\nover_provisioning = 0.2\nreliability = { endurance = 12 }\n",
     );
     let ran = directory.succeeds(&[

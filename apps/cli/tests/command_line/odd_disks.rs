@@ -11,7 +11,7 @@ use crate::support::{Directory, program};
 /// A profile of flash of 8 MiB in blocks of 4 KiB.
 fn flash(more: &str) -> String {
     format!(
-        "version = 1\nname = \"odd\"\ntitle = \"Odd\"\nsource = \"none\"\nfit = \"none\"\ncapacity = \"8MiB\"\n\
+        "version = 2\nname = \"odd\"\ntitle = \"Odd\"\nsource = \"none\"\nfit = \"none\"\ncapacity = \"8MiB\"\n\
          block = \"4KiB\"\n[flash]\n{more}"
     )
 }

@@ -8,7 +8,7 @@ use flashlab_base::Nanos;
 use crate::support::{Directory, SMALL_PROFILE};
 
 /// Flash of 16 MiB whose garbage collection begins soon.
-const FLASH: &str = "version = 1\nname = \"flash\"\ntitle = \"Flash\"\nsource = \"none\"\nfit = \"none\"\n\
+const FLASH: &str = "version = 2\nname = \"flash\"\ntitle = \"Flash\"\nsource = \"none\"\nfit = \"none\"\n\
     capacity = \"16MiB\"\nblock = \"4KiB\"\n[flash]\nover_provisioning = 0.2\ndies = 2\n";
 
 /// 3000 IOs of 4 KiB, 200 us apart: two of three write.

@@ -5,20 +5,8 @@ use crate::support::Directory;
 const PLAN: &str = "version = 1\nname = \"short\"\ntitle = \"Short\"\ndescription = \"Random writes.\"\n\
     mode = \"write\"\nlocation = \"random\"\nio_size = \"4KiB\"\nio_count = 300\n";
 
-const PROFILE: &str = "version = 1\nname = \"small\"\ntitle = \"Small\"\nsource = \"none\"\nfit = \"none\"\n\
+const PROFILE: &str = "version = 2\nname = \"small\"\ntitle = \"Small\"\nsource = \"none\"\nfit = \"none\"\n\
     capacity = \"32MiB\"\n[flash]\nover_provisioning = 0.1\n";
-
-#[test]
-fn an_old_key_of_a_profile_is_a_warning() {
-    let directory = Directory::new();
-    directory.write("new.toml", PROFILE);
-    directory.write("old.toml", format!("{PROFILE}rows_wait = true\n"));
-    let quiet = directory.succeeds(&["sim", "show", "./new.toml"]);
-    let shown = directory.succeeds(&["sim", "show", "./old.toml"]);
-    assert_eq!(quiet.err, "");
-    insta::assert_snapshot!(shown.err, @"warning: ./old.toml: `flash.rows_wait` is named `gathers_multi_plane_pages` since version 2 of the profile format; `flashlab sim show` prints the profile with the new keys");
-    assert!(shown.out.contains("gathers_multi_plane_pages = true"));
-}
 
 #[test]
 fn a_saved_state_is_where_a_run_begins() {

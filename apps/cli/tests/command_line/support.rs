@@ -314,7 +314,7 @@ duration = "400ms"
 "#;
 
 /// A small simulated device with 4 KiB blocks.
-pub const SMALL_PROFILE: &str = r#"version = 1
+pub const SMALL_PROFILE: &str = r#"version = 2
 name = "small"
 title = "Small"
 source = "a test"

@@ -149,14 +149,6 @@ fn options_that_exclude_or_need_each_other() {
 }
 
 #[test]
-fn earlier_spellings_are_answered_with_the_present_ones() {
-    insta::assert_snapshot!(wrong(&["bench", "--resume", "a-run"]), @"flashlab: this command has a new spelling: flashlab resume a-run");
-    insta::assert_snapshot!(wrong(&["infer", "sim:zeus", "--wear-out", "3", "--out", "worn"]), @"flashlab: this command has a new spelling: flashlab wear-out sim:zeus --rounds 3 --output worn");
-    insta::assert_snapshot!(wrong(&["sim", "run", "a disk", "--live", "--trace", "log"]), @"flashlab: this command has a new spelling: flashlab replay log 'a disk'");
-    insta::assert_snapshot!(wrong(&["serve", "--control", "s", "--status", "--json"]), @"flashlab: this command has a new spelling: flashlab live status s --json");
-}
-
-#[test]
 fn targets_that_are_none() {
     insta::assert_snapshot!(wrong(&["bench", "sim:zeuss"]), @"flashlab: there is no simulated device `zeuss`: `flashlab sim list` names them; or give a file as sim:./zeuss.toml");
     insta::assert_snapshot!(wrong(&["bench", "sim:./zeus.toml"]), @"flashlab: cannot read the profile ./zeus.toml: No such file or directory (os error 2)");

@@ -86,7 +86,7 @@ fn profiles_that_are_wrong() {
     unknown field `randm_read`, expected one of `sequential_read`, `random_read`, `sequential_write`, `random_write`
     "#);
     insta::assert_snapshot!(wrong(&SMALL_PROFILE.replace("64MiB", "0B")), @"flashlab: profile ./p.toml: `capacity` is 0 B; it may be from one block to 1 EiB");
-    insta::assert_snapshot!(wrong(&SMALL_PROFILE.replace("version = 1", "version = 9")), @"flashlab: profile ./p.toml: `version` is 9; it may be 1 or 2: the versions that this program knows");
+    insta::assert_snapshot!(wrong(&SMALL_PROFILE.replace("version = 2", "version = 9")), @"flashlab: profile ./p.toml: `version` is 9; it may be 2: the version that this program knows");
 }
 
 #[test]

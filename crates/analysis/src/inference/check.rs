@@ -14,9 +14,7 @@ use std::ops::RangeInclusive;
 
 use flashlab_base::Bytes;
 
-use super::{
-    Finding, INFERENCE_VERSION, Inference, Parameter, Unit, Value, Verdict, reads_inference_version,
-};
+use super::{Finding, INFERENCE_VERSION, Inference, Parameter, Unit, Value, Verdict};
 
 /// The largest number.
 const LARGEST: f64 = ((1_u64 << 53) - 1) as f64;
@@ -39,7 +37,7 @@ impl Inference {
     /// # Errors
     /// What is wrong, and where, in a clause.
     pub fn check(&self) -> Result<(), String> {
-        if !reads_inference_version(self.version) {
+        if self.version != INFERENCE_VERSION {
             let version = self.version;
             return Err(format!("has version {version}, and this program reads version {INFERENCE_VERSION}"));
         }

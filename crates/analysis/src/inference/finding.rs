@@ -12,35 +12,6 @@ pub const USUAL_WRITES: u64 = 2;
 
 /// The version of [`Inference`] as a file.
 pub const INFERENCE_VERSION: u32 = 5;
-/// The earliest version that can be read. Since then names have changed, which serde's aliases accept, and
-/// what resuming needs has become the checkpoint of crate `infer`.
-const EARLIEST_VERSION: u32 = 3;
-
-/// Whether files of this version can be read.
-pub fn reads_inference_version(version: u32) -> bool {
-    (EARLIEST_VERSION..=INFERENCE_VERSION).contains(&version)
-}
-
-/// Reads a version. An earlier one becomes the current one, because the document is written with that
-/// version.
-fn current_version<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-    let version = u32::deserialize(deserializer)?;
-    Ok(if reads_inference_version(version) { INFERENCE_VERSION } else { version })
-}
-
-/// Reads up to where a device was filled: a size, or the state of filling of an earlier version.
-fn filled_until<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Filled {
-        Until(Bytes),
-        State { until: Bytes },
-    }
-    Ok(match Filled::deserialize(deserializer)? {
-        Filled::Until(until) | Filled::State { until } => until,
-    })
-}
-
 /// The kind of answer for a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Verdict {
@@ -213,7 +184,6 @@ impl Finding {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inference {
     /// [`INFERENCE_VERSION`].
-    #[serde(deserialize_with = "current_version")]
     pub version: u32,
     /// The target, as it was named.
     pub target: String,
@@ -225,9 +195,7 @@ pub struct Inference {
     pub findings: Vec<Finding>,
     /// The bytes written in all, including groups of probes that did not finish.
     pub written: Bytes,
-    /// Up to which address the device was filled sequentially: its capacity if it holds data everywhere. Earlier versions have the
-    /// state of filling here.
-    #[serde(default, alias = "fill", deserialize_with = "filled_until")]
+    /// Up to which address the device was filled sequentially: its capacity if it holds data everywhere.
     pub filled: Bytes,
 }
 
@@ -298,44 +266,21 @@ impl From<Family> for Value {
 mod tests {
     use super::*;
 
-    /// A document of version 3: other names, the same meaning.
-    const VERSION_3: &str = r#"{
-        "version": 3, "target": "sim:x", "identity": IDENTITY, "capacity": 1048576,
-        "findings": [
-            {"parameter": "fast_region_size", "value": 0.0, "confidence": 0.9, "verdict": "found",
-             "evidence": "e", "bytes_written": 0, "picture": null}
-        ],
-        "supposed": [
-            {"parameter": "fast_region_refill", "value": null, "confidence": 0.9, "verdict": "not identifiable",
-             "evidence": "e", "bytes_written": 0, "picture": null}
-        ],
-        "written": 0,
-        "fill": {"until": 65536, "whole_at": null, "nanos_per_byte": 0.0, "was_begun": false,
-                 "unit": {"size": 4096, "onset": null, "foretold": 9, "rightly": 8, "logs": null}}
-    }"#;
-
-    fn version_3() -> String {
-        VERSION_3.replace("IDENTITY", &serde_json::to_string(&Identity::default()).unwrap())
-    }
-
-    #[test]
-    fn a_document_of_the_earlier_version_is_read_and_written_in_this_one() {
-        let read: Inference = serde_json::from_str(&version_3()).unwrap();
-        assert_eq!(read.check(), Ok(()));
-        assert_eq!(read.version, INFERENCE_VERSION);
-        assert_eq!(read.get(Parameter::SlcCacheSize).and_then(Finding::number), Some(0.0));
-        assert_eq!(read.filled, Bytes::kib(64));
-        let written = serde_json::to_string(&read).unwrap();
-        assert!(written.contains("\"slc_cache_size\"") && !written.contains("provisional"), "{written}");
-        assert_eq!(serde_json::from_str::<Inference>(&written).unwrap(), read);
-    }
-
     #[test]
     fn a_version_that_is_not_known_is_refused() {
-        for version in [0, 2, 6] {
-            let text = version_3().replace("\"version\": 3", &format!("\"version\": {version}"));
-            let read: Inference = serde_json::from_str(&text).unwrap();
-            assert_eq!(read.check(), Err(format!("has version {version}, and this program reads version 5")));
+        for version in [0, INFERENCE_VERSION - 1, INFERENCE_VERSION + 1] {
+            let document = Inference {
+                version,
+                target: "sim:x".into(),
+                identity: Identity::default(),
+                capacity: Bytes::mib(1),
+                findings: Vec::new(),
+                written: Bytes::ZERO,
+                filled: Bytes::ZERO,
+            };
+            let refused =
+                format!("has version {version}, and this program reads version {INFERENCE_VERSION}");
+            assert_eq!(document.check(), Err(refused));
         }
     }
 }

@@ -38,11 +38,11 @@ impl Unit {
 }
 
 macro_rules! parameters {
-    ($($variant:ident $name:literal $((was $earlier:literal))? $unit:ident $title:literal $definition:literal)*) => {
+    ($($variant:ident $name:literal $unit:ident $title:literal $definition:literal)*) => {
         /// A hidden parameter of a device.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum Parameter {
-            $(#[doc = $definition] #[serde(rename = $name $(, alias = $earlier)?)] $variant,)*
+            $(#[doc = $definition] #[serde(rename = $name)] $variant,)*
         }
 
         impl Parameter {
@@ -52,11 +52,6 @@ macro_rules! parameters {
             /// Its name in files, as `erase_block_size`.
             pub fn name(self) -> &'static str {
                 match self { $(Parameter::$variant => $name,)* }
-            }
-
-            /// The name that it had in files of earlier versions, if it was renamed.
-            pub fn earlier_name(self) -> Option<&'static str> {
-                match self { $(Parameter::$variant => [$($earlier)?].first().copied(),)* }
             }
 
             /// Its name in reports.
@@ -157,9 +152,9 @@ parameters! {
         "the capacity plus what can be written at random offsets of the filled device before the first garbage collection or merge; shared log blocks count; not identifiable if each log block belongs to one data block"
     OverProvisioning "over_provisioning" Ratio "Over-provisioning"
         "the physical capacity above the capacity, relative to the capacity"
-    SlcCacheSize "slc_cache_size" (was "fast_region_size") Bytes "SLC cache"
+    SlcCacheSize "slc_cache_size" Bytes "SLC cache"
         "how much can be written at full speed before the SLC cache is full; 0: there is no SLC cache"
-    SlcCacheRefill "slc_cache_refill" (was "fast_region_refill") Bytes "SLC cache refill"
+    SlcCacheRefill "slc_cache_refill" Bytes "SLC cache refill"
         "how much of the SLC cache is free again after a minute of idle time; not identifiable without an SLC cache"
 }
 
@@ -169,21 +164,10 @@ impl fmt::Display for Parameter {
     }
 }
 
-/// Why a text is not the name of a parameter.
+/// A text that is not the name of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum UnknownParameter {
-    /// No parameter has this name.
-    #[error("there is no parameter `{0}`; there are: {names}", names = all_names())]
-    NoSuchName(String),
-    /// A parameter had this name in an earlier version.
-    #[error("the parameter `{earlier}` is now called `{now}`")]
-    Renamed {
-        /// As it was given.
-        earlier: &'static str,
-        /// The parameter that it means.
-        now: Parameter,
-    },
-}
+#[error("there is no parameter `{0}`; there are: {names}", names = all_names())]
+pub struct UnknownParameter(pub String);
 
 fn all_names() -> String {
     let names: Vec<&str> = Parameter::ALL.iter().map(|parameter| parameter.name()).collect();
@@ -195,15 +179,8 @@ impl FromStr for Parameter {
 
     /// The parameter of this name.
     fn from_str(name: &str) -> Result<Parameter, UnknownParameter> {
-        for &parameter in Parameter::ALL {
-            if parameter.name() == name.trim() {
-                return Ok(parameter);
-            }
-            if let Some(earlier) = parameter.earlier_name().filter(|&earlier| earlier == name.trim()) {
-                return Err(UnknownParameter::Renamed { earlier, now: parameter });
-            }
-        }
-        Err(UnknownParameter::NoSuchName(name.to_owned()))
+        let named = Parameter::ALL.iter().find(|parameter| parameter.name() == name.trim());
+        named.copied().ok_or_else(|| UnknownParameter(name.to_owned()))
     }
 }
 
@@ -212,10 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_of_an_earlier_version_is_answered_with_the_new_one() {
-        let earlier = Parameter::SlcCacheSize.earlier_name().unwrap();
-        let message = earlier.parse::<Parameter>().unwrap_err().to_string();
-        assert_eq!(message, format!("the parameter `{earlier}` is now called `slc_cache_size`"));
+    fn an_unknown_name_is_answered_with_those_that_there_are() {
         let message = "no_such".parse::<Parameter>().unwrap_err().to_string();
         assert!(
             message.starts_with("there is no parameter `no_such`; there are: read_page_size, "),

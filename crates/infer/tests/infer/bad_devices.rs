@@ -146,7 +146,7 @@ impl flashlab_device::Wrapper for Hanging {
 
 #[test]
 fn a_device_that_does_not_answer_a_flush_is_gone() {
-    let text = "version = 1\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \
+    let text = "version = 2\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \
          \"64MiB\"\n[noise]\nsigma = 0.05\n[flash]\npage = \"4KiB\"\npages_per_block = 64\nread = \
          \"60us\"\nprogram = \"600us\"\n[controller.write_buffer]\nsize = \"256KiB\"\n";
     let answering = |flushes| {
@@ -236,7 +236,7 @@ fn a_device_that_wears_out_in_the_middle_says_so_for_what_is_written_later() {
 fn a_simulated_device_that_wears_out_is_read_all_the_same() {
     for endurance in [1, 4] {
         let profile = format!(
-            "version = 1\nname = \"t\"\ntitle = \"t\"\nsource = \"none\"\nfit = \"none\"\ncapacity = \"32MiB\"\n[flash]\n\
+            "version = 2\nname = \"t\"\ntitle = \"t\"\nsource = \"none\"\nfit = \"none\"\ncapacity = \"32MiB\"\n[flash]\n\
              page = \"4KiB\"\npages_per_block = 64\ndies = 2\nover_provisioning = 0.2\n\
              reliability = {{ endurance = {endurance} }}\n"
         );

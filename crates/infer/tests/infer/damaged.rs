@@ -13,7 +13,7 @@ use flashlab_sim::{Profile, SimulatedDevice};
 const CAPACITY: Bytes = Bytes::mib(24);
 
 fn device() -> SimulatedDevice {
-    let text = "version = 1\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \
+    let text = "version = 2\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \
          \"24MiB\"\n[noise]\nsigma = 0.05\n[flash]\npage = \"4KiB\"\npages_per_block = 64\ndies = \
          2\nover_provisioning = 0.2\nread = \"60us\"\nprogram = \"600us\"\n[controller]\nwrite_command = \
          \"8us\"\nread_command = \"8us\"\nwrite_bandwidth = \"1GB/s\"\n";

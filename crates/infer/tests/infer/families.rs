@@ -11,7 +11,7 @@ use flashlab_sim::Profile;
 /// What is found until the groups that ask for the family, of a device with these sections beside the usual ones.
 fn inferred(controller: &str, sections: &str) -> Known {
     let text = format!(
-        "version = 1\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \"96MiB\"\n\
+        "version = 2\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \"96MiB\"\n\
          [flash]\npage = \"4KiB\"\npages_per_block = 64\ndies = 2\nchannels = 2\nover_provisioning = 0.15\nread = \"60us\"\n\
          program = \"400us\"\nerase = \"2ms\"\nchannel_bandwidth = \"100MB/s\"\n\
          [controller]\nread_command = \"20us\"\nwrite_command = \"25us\"\nread_bandwidth = \"400MB/s\"\n\

@@ -11,7 +11,7 @@ use flashlab_sim::Profile;
 /// What is found with the usual budget of a device with jitter and outliers, of which this is the capacity and what is its own.
 fn inferred(capacity: &str, own: &str) -> Known {
     let toml = format!(
-        "version = 1\nname = \"test\"\nfit = \"test\"\nsource = \"test\"\ntitle = \"test\"\ncapacity = \"{capacity}\"\n\
+        "version = 2\nname = \"test\"\nfit = \"test\"\nsource = \"test\"\ntitle = \"test\"\ncapacity = \"{capacity}\"\n\
          block = \"512B\"\n{own}\n[noise]\nsigma = 0.03\noutlier_share = 0.005\noutlier_factor = 10\n"
     );
     let mut device = Profile::parse(&toml, "test").unwrap().device().unwrap();

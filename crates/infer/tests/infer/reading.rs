@@ -12,7 +12,7 @@ const NOISE: &str = "[noise]\nsigma = 0.05\noutlier_share = 0.01\noutlier_factor
 
 fn profile(capacity: &str, rest: &str) -> Profile {
     let head = format!(
-        "version = 1\nname = \"known\"\ntitle = \"known\"\nsource = \"none\"\nfit = \"none\"\ncapacity = \"{capacity}\"\n"
+        "version = 2\nname = \"known\"\ntitle = \"known\"\nsource = \"none\"\nfit = \"none\"\ncapacity = \"{capacity}\"\n"
     );
     Profile::parse(&format!("{head}{NOISE}{rest}"), "known.toml").unwrap()
 }

@@ -15,7 +15,7 @@ use flashlab_samples::{ProbeStep, Sample};
 use flashlab_sim::{Profile, SimulatedDevice};
 
 fn device() -> SimulatedDevice {
-    let text = "version = 1\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \
+    let text = "version = 2\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \
          \"16MiB\"\n[noise]\nsigma = 0.1\noutlier_share = 0.01\noutlier = \"3ms\"\n[flash]\npage = \
          \"4KiB\"\npages_per_block = 64\ndies = 2\nover_provisioning = 0.2\nread = \"60us\"\nprogram = \
          \"600us\"\n[controller]\nwrite_command = \"8us\"\nread_command = \"8us\"\n";

@@ -15,7 +15,7 @@ use flashlab_sim::{Profile, SimulatedDevice};
 
 /// Two dies behind a write buffer, which several groups in turn have to know of.
 fn device() -> SimulatedDevice {
-    let text = "version = 1\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \
+    let text = "version = 2\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \
          \"48MiB\"\n[noise]\nsigma = 0.05\noutlier_share = 0.01\noutlier = \"3ms\"\n[flash]\npage = \
          \"4KiB\"\npages_per_block = 64\ndies = 2\nover_provisioning = 0.2\nread = \"60us\"\nprogram = \
          \"600us\"\n[controller]\nwrite_command = \"8us\"\nread_command = \"8us\"\nwrite_bandwidth = \
@@ -118,7 +118,7 @@ fn who_is_interrupted_after_each_group_finds_the_same() {
 /// Planes behind a slow link and a write buffer, where reads are not enough.
 #[test]
 fn what_writes_told_of_planes_while_the_device_was_filled_is_known_after_an_interruption() {
-    let text = "version = 1\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \
+    let text = "version = 2\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \
          \"64MiB\"\n[noise]\nsigma = 0.05\n[flash]\npage = \"4KiB\"\npages_per_block = 64\nplanes = \
          2\nover_provisioning = 0.2\nread = \"45us\"\nprogram = \"800us\"\nchannel_bandwidth = \
          \"27MB/s\"\n[controller]\nwrite_command = \"80us\"\nread_command = \"80us\"\nread_bandwidth = \

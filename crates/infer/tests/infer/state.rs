@@ -11,7 +11,7 @@ use flashlab_sim::Profile;
 /// A device of which these are the sections.
 fn profile(capacity: &str, sections: &str) -> Profile {
     let text = format!(
-        "version = 1\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \
+        "version = 2\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \
          \"{capacity}\"\n[noise]\nsigma = 0.05\noutlier_share = 0.01\noutlier = \"3ms\"\n{sections}"
     );
     Profile::parse(&text, "test.toml").unwrap()

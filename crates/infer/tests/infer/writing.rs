@@ -106,7 +106,7 @@ fn flushes_tell_what_a_write_buffer_hides() {
     // In cache mode a chunk is read alike whatever its rows.
     let profile = |size: &str| {
         let toml = format!(
-            "version = 1\nname = \"test\"\nfit = \"test\"\nsource = \"test\"\ntitle = \"test\"\ncapacity = \"{size}\"\n\
+            "version = 2\nname = \"test\"\nfit = \"test\"\nsource = \"test\"\ntitle = \"test\"\ncapacity = \"{size}\"\n\
              block = \"512B\"\n[flash]\npage = \"4KiB\"\npages_per_block = 64\nplanes = 2\ndies = 4\nchannels = 1\n\
              over_provisioning = 0.2\nread = \"30us\"\nprogram = \"380us\"\nerase = \"2ms\"\n\
              channel_bandwidth = \"97MB/s\"\ncache_mode = true\n[controller]\nread_command = \"19us\"\n\
@@ -123,7 +123,7 @@ fn flushes_tell_what_a_write_buffer_hides() {
 
 /// Logs that all blocks share, behind a buffer that is flushed when it is full.
 fn logs_behind_a_buffer() -> Profile {
-    let toml = "version = 1\nname = \"test\"\nfit = \"test\"\nsource = \"test\"\ntitle = \"test\"\ncapacity = \"96MiB\"\n\
+    let toml = "version = 2\nname = \"test\"\nfit = \"test\"\nsource = \"test\"\ntitle = \"test\"\ncapacity = \"96MiB\"\n\
                 block = \"512B\"\n[flash]\npage = \"4KiB\"\npages_per_block = 64\ndies = 4\nchannels = 4\n\
                 over_provisioning = 0.2\nread = \"40us\"\nprogram = \"500us\"\nerase = \"3ms\"\n\
                 channel_bandwidth = \"60MB/s\"\n[controller]\nread_command = \"30us\"\nwrite_command = \"30us\"\n\

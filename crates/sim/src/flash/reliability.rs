@@ -23,7 +23,6 @@ pub struct Reliability {
     /// The rated endurance of a block in erases; default 3000.
     pub endurance: u32,
     /// The rated endurance of a block of the SLC cache in erases; default 30000.
-    #[serde(alias = "fast_endurance")]
     pub slc_endurance: u32,
     /// By how many percent at most the endurance of a block differs from the rated endurance, in both directions; default 0.
     pub endurance_spread_percent: u32,

@@ -211,11 +211,11 @@ pub struct WriteBufferSection {
     #[serde(default)]
     pub flush: FlushPolicy,
     /// Buffered pages within the same aligned part of this size leave together. Default: one block.
-    #[serde(alias = "together", default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flush_group: Option<Bytes>,
     /// The most bytes in flight to the flash. With 0 the host waits until each page is programmed. Default: `size`, or half
     /// of it if pages leave when the buffer is full.
-    #[serde(alias = "on_the_way", default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<Bytes>,
 }
 
@@ -262,7 +262,6 @@ pub struct BackgroundSection {
     #[serde(default = "yes")]
     pub while_idle: bool,
     /// The most merges in a die's backlog, which has a spare block for each. A die does further merges in the foreground.
-    #[serde(alias = "pieces")]
     pub max_backlog: u32,
 }
 

@@ -79,10 +79,8 @@ pub struct FlashSection {
     pub cache_mode: bool,
     /// Whether a die gathers the pages of a multi-plane page in its registers, and programs them when the last has come.
     /// Otherwise it programs each page when it comes.
-    #[serde(alias = "rows_wait")]
     pub gathers_multi_plane_pages: bool,
     /// Whether a die keeps the multi-plane page that it read last, so that a second read of it takes only the transfer.
-    #[serde(alias = "keeps_row")]
     pub reuses_page_register: bool,
     /// Whether pages are copied within a die without passing the channel.
     pub copy_back: bool,
@@ -101,7 +99,7 @@ pub struct FlashSection {
     /// The share of the program time that a page of ones takes.
     pub ones_program_share: f64,
     /// The SLC cache in front of the other blocks.
-    #[serde(alias = "fast", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub slc_cache: Option<SlcCacheSection>,
     /// How blocks age. Default: they do not.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,7 +124,7 @@ pub struct SlcCacheSection {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bypass_from: Option<Bytes>,
     /// The part of it up to which the device folds while the host is idle. Default: all of it.
-    #[serde(alias = "refill", default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_reclaim: Option<Bytes>,
 }
 

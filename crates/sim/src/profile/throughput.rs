@@ -126,7 +126,6 @@ pub struct Startup {
     /// The time of a random write in the start-up phase, relative to the model's.
     pub factor: f64,
     /// The time without random writes that restores the whole start-up phase.
-    #[serde(alias = "rest")]
     pub idle: Nanos,
 }
 

@@ -19,7 +19,6 @@ pub struct SharedLogsOptions {
     /// The number of random log blocks of a die, at least 1. Default: 4.
     pub logs: u32,
     /// The number of random logs that are reclaimed in a batch when the last one is full, 1 to `logs`. Default: 1.
-    #[serde(alias = "reclaimed_at_once")]
     pub reclaim_batch: u32,
     /// How the flash ages, from `[flash.reliability]`. Blocks that failed are not used any more. Default: it does not.
     #[serde(skip)]
