@@ -71,7 +71,7 @@ fn a_page_map_without_buffers_shows_its_over_provisioning_and_nothing_else() {
 fn log_blocks_of_one_data_block_each_show_no_over_provisioning_but_their_backlog() {
     let known = inferred(
         "128MiB",
-        "[flash]\npage = \"4KiB\"\npages_per_block = 64\n[controller.background]\npieces = 20\nidle_after = \"1ms\"\nslice = \
+        "[flash]\npage = \"4KiB\"\npages_per_block = 64\n[controller.background]\nmax_backlog = 20\nidle_after = \"1ms\"\nslice = \
          \"300us\"\n[translation.log_blocks]\nlogs = 6\n",
     );
     assert_not_identifiable(&known, Parameter::OverProvisioning);
@@ -86,7 +86,7 @@ fn an_slc_cache_and_a_write_buffer_are_measured() {
         "[flash]\npage = \"4KiB\"\npages_per_block = 64\ndies = 4\nover_provisioning = 0.2\nprogram = \
          \"800us\"\n[flash.slc_cache]\nsize = \"12MiB\"\nread = \"25us\"\nprogram = \"200us\"\nerase = \
          \"2ms\"\n[controller]\nwrite_command = \"20us\"\nwrite_bandwidth = \
-         \"400MB/s\"\n[controller.background]\nidle_after = \"10ms\"\npieces = 0\nslice = \
+         \"400MB/s\"\n[controller.background]\nidle_after = \"10ms\"\nmax_backlog = 0\nslice = \
          \"0ns\"\n",
     );
     assert_close(&known, Parameter::SlcCacheSize, 12.0 * 1048576.0);
