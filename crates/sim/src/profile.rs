@@ -369,6 +369,6 @@ mod tests {
     fn an_unknown_key_is_refused_with_those_that_there_are() {
         let unknown = format!("{ZEUS}\n[startup]\nios = 125\nfactor = 0.05\nidel = \"2.5s\"\n");
         let error = Profile::parse(&unknown, "new.toml").unwrap_err().to_string();
-        assert!(error.ends_with("expected one of `ios`, `factor`, `idle`"), "{error}");
+        assert!(error.trim_end().ends_with("expected one of `ios`, `factor`, `idle`"), "{error}");
     }
 }

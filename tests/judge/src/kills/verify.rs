@@ -130,11 +130,12 @@ fn fitting(evidence: &Evidence<'_>, durable: usize) -> Result<Fitting, Breach> {
         return Ok(fitting);
     }
     let what = format!(
-        "writer {} in session {}: {durable} of {} operations have to be there; {}",
+        "writer {} in session {}: {durable} of {} operations have to be there; {}; the last ones: {}",
         evidence.writer,
         evidence.session,
         operations.len(),
-        difference(evidence, durable)
+        difference(evidence, durable),
+        last_operations(operations)
     );
     Err(match fitting_from(evidence, 0) {
         Some(Fitting { most, .. }) => Breach::Lost {
@@ -143,6 +144,23 @@ fn fitting(evidence: &Evidence<'_>, durable: usize) -> Result<Fitting, Breach> {
         },
         None => Breach::OutOfOrder(format!("{what}; the state is of no prefix")),
     })
+}
+
+/// How many operations a breach shows.
+const SHOWN: usize = 16;
+
+/// The last operations, each with its number and how it ended.
+fn last_operations(operations: &[Recorded]) -> String {
+    let shown = operations.iter().enumerate().skip(operations.len().saturating_sub(SHOWN));
+    let words = shown.map(|(number, recorded)| {
+        let ended = match (recorded.succeeded(), recorded.end) {
+            (true, _) => "done",
+            (false, Some(_)) => "failed",
+            (false, None) => "under way",
+        };
+        format!("{number} {:?} {ended}", recorded.operation)
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// The prefixes of at least this number of operations that fit.
