@@ -2,7 +2,7 @@
 //!
 //! # Model
 //! A row is one measurement of a real drive: the rate of a write workload that lasted several overwrites, what the drive's counter
-//! said of media writes, or latencies under a rate of writes. [`judge`] runs the workload of each row on the drive's model, which is
+//! said of media writes, or latencies under a rate of writes. [`judge()`] runs the workload of each row on the drive's model, which is
 //! scaled down: a smaller capacity with blocks, zones and parts in use in the same proportion to it, and the bandwidth of the whole drive.
 //!
 //! # Invariants
