@@ -12,3 +12,5 @@ pub mod fsx;
 pub mod kills;
 pub mod server;
 mod system;
+
+pub use system::map;

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
+use flashlab_judge::map;
 use rustix::fs::statvfs;
 
 use crate::files::{Mounted, Place};
@@ -81,6 +82,36 @@ fn a_direct_write_that_does_not_fit_gets_enospc() {
     let dd = Command::new("dd").args(arguments).env("LC_ALL", "C").output().unwrap();
     let said = String::from_utf8(dd.stderr).unwrap();
     assert!(said.contains("No space left on device"), "{said}");
+    mounted.end();
+}
+
+/// A mapped page gets its place when it is written back. The kernel does not look how much of such a write was done.
+#[test]
+fn msync_of_what_does_not_fit_gets_enospc() {
+    const SPARSE: u64 = 64 * PAGE;
+    let (directory, place) = (Directory::new(), Place::new());
+    let volume = new_volume(&directory, "64MiB");
+    let Some(mounted) = Mounted::begin(&directory, &volume, &place) else { return };
+    let free = || statvfs(place.mount()).unwrap().f_bavail * PAGE;
+    fs::write(mounted.path("ballast"), vec![0x5a; (free() - SPARSE / 2) as usize]).unwrap();
+    let options = OpenOptions::new().read(true).write(true).create_new(true).clone();
+    let sparse = options.open(mounted.path("sparse")).unwrap();
+    sparse.set_len(SPARSE).unwrap();
+    let mut mapping = map(&sparse, SPARSE).unwrap();
+    mapping.fill(0x33);
+    assert_eq!(mapping.flush().unwrap_err().raw_os_error(), Some(NO_SPACE));
+    drop((mapping, sparse));
+    // What fits is there, and with space again all of it.
+    assert_eq!(mounted.path("sparse").metadata().unwrap().blocks() * 512, SPARSE / 2);
+    fs::remove_file(mounted.path("ballast")).unwrap();
+    let sparse = OpenOptions::new().read(true).write(true).open(mounted.path("sparse")).unwrap();
+    let mut mapping = map(&sparse, SPARSE).unwrap();
+    mapping.fill(0x34);
+    mapping.flush().unwrap();
+    drop((mapping, sparse));
+    mounted.end();
+    let Some(mounted) = Mounted::begin(&directory, &volume, &place) else { return };
+    assert_eq!(fs::read(mounted.path("sparse")).unwrap(), vec![0x34; SPARSE as usize]);
     mounted.end();
 }
 

@@ -2,7 +2,8 @@
 //!
 //! # Method
 //! A write that overwrites whole pages is acknowledged before it is done ([`flashlab_repair::Files::overwrite_acknowledging`]). Others are
-//! acknowledged when they are done, also those that clear set-ID bits.
+//! acknowledged when they are done, also those that clear set-ID bits. Where space runs out, the beginning is written, as on ext4: a program
+//! that writes is told how much, and one that changed a mapping gets an error from its next msync or fsync.
 
 use flashlab_repair::{FileAttributes, FileId, FileRefusal, RepairError};
 use fuser::{INodeNo, OpenFlags, ReplyWrite, Request, WriteFlags};
@@ -25,6 +26,9 @@ impl FilesMount {
         self.awake.used();
         let clears = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let is_direct = flags.0 & OFlags::DIRECT.bits() as i32 != 0;
+        // What a program changed in a mapping. The kernel ignores that less is written than it sent, but reports an error to the next
+        // msync or fsync.
+        let is_mapped = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let (mut reply, mut is_cleared) = (Some(reply), false);
         let written = self.files.with(|files, now_ns| {
             let acknowledge = || {
@@ -41,6 +45,9 @@ impl FilesMount {
                 true => files.write(id_of(node), Some(offset), data, now_ns).map(|_| data.len())?,
                 false => write_what_fits(files, id_of(node), offset, data, now_ns)?,
             };
+            if is_mapped && written < data.len() {
+                return Err(FileRefusal::NoSpace.into());
+            }
             if clears {
                 is_cleared = clear_set_ids(files, id_of(node), request, now_ns)?;
             }
