@@ -19,7 +19,7 @@
 mod drives;
 mod truth;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -306,12 +306,21 @@ impl<'a> Judge<'a> {
         (both.count(), equal)
     }
 
-    /// Values that were run or left out, and of which no point is given.
+    /// Values with writes that were planned or run, and of which no point is given.
     fn withheld(&self) -> usize {
-        let mut values = BTreeMap::new();
+        let mut values = BTreeSet::new();
         for record in self.records {
             if let Purpose::Point { plan, experiment, label, .. } = &record.purpose {
-                values.insert((plan.clone(), experiment.clone(), label.clone()), ());
+                values.insert((plan.clone(), experiment.clone(), label.clone()));
+            }
+        }
+        for plan in PLANS.iter().filter_map(|name| Plan::builtin(name)) {
+            for experiment in &plan.experiments {
+                for (value, pattern) in experiment.runs(Choice::Full) {
+                    if pattern.writes() && pattern.place(self.space, self.seed).is_ok() {
+                        values.insert((plan.name.clone(), experiment.name.clone(), value.label));
+                    }
+                }
             }
         }
         let experiments = self.findings.micro_benchmarks.iter().flat_map(|micro| &micro.experiments);
