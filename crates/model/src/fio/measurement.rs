@@ -34,8 +34,9 @@ pub(super) fn json_points(text: &str, name: &str) -> Result<FioPoints, ModelErro
     let wrong = |message: String| ModelError::Input(format!("{name}: {message}"));
     let document = Document::last(text).map_err(|message| wrong(message.clone()))?;
     let jobs = jobs(&document).map_err(wrong)?;
-    let sets = at_once(&jobs).map_err(wrong)?;
+    let sets = at_once(&jobs);
     let mut found = FioPoints::default();
+    found.notes.extend(told_in_turn(&jobs, &sets).map_err(wrong)?.map(|note| format!("{name}: {note}")));
     for (set, run) in sets.iter().zip(1u32..) {
         match measurement(set, &document, &mut found.notes) {
             Ok(measured) => found.points.extend(measured.points(run)),
@@ -74,7 +75,7 @@ fn jobs(document: &Document) -> Result<Vec<&Job>, String> {
 }
 
 /// The entries that ran at once.
-fn at_once<'a>(jobs: &[&'a Job]) -> Result<Vec<Vec<&'a Job>>, String> {
+fn at_once<'a>(jobs: &[&'a Job]) -> Vec<Vec<&'a Job>> {
     let mut sets: Vec<Vec<&Job>> = Vec::new();
     for &job in jobs {
         let last = sets.iter_mut().find(|set| set.iter().any(|other| is_at_once(job, other)));
@@ -83,18 +84,42 @@ fn at_once<'a>(jobs: &[&'a Job]) -> Result<Vec<Vec<&'a Job>>, String> {
             None => sets.push(vec![job]),
         }
     }
-    // `new_group` begins a group, too, and fio does not write it into its JSON. What ran one after the other takes the sum of the times.
-    let seconds: f64 = sets.iter().map(|set| set.iter().map(|job| seconds(job)).fold(0.0, f64::max)).sum();
-    let elapsed = jobs.iter().filter_map(|job| job.elapsed).fold(0.0, f64::max);
+    sets
+}
+
+/// Whether the sets ran one after the other, as far as fio's clock tells; a note where it does not.
+///
+/// `new_group` begins a group as `stonewall` does, without waiting, and fio writes neither of them into its JSON. Sets in turn take the
+/// sum of their times; if one of them ran beside another, its own time is missing in the whole.
+///
+/// # Errors
+/// When they ran at once.
+fn told_in_turn(jobs: &[&Job], sets: &[Vec<&Job>]) -> Result<Option<String>, String> {
+    /// fio counts whole seconds, and begins counting after it began.
+    const COUNTED_TO_SECONDS: f64 = 1.5;
     let is_known = jobs.iter().all(|job| job.elapsed.is_some() && job.job_start.is_none());
-    // fio counts whole seconds, and begins counting after it began.
-    if is_known && sets.len() > 1 && seconds > elapsed + 1.5 {
+    if !is_known || sets.len() < 2 {
+        return Ok(None);
+    }
+    let each: Vec<f64> =
+        sets.iter().map(|set| set.iter().map(|job| seconds(job)).fold(0.0, f64::max)).collect();
+    let shortest = each.iter().copied().fold(f64::INFINITY, f64::min);
+    let all: f64 = each.iter().sum();
+    let elapsed = jobs.iter().filter_map(|job| job.elapsed).fold(0.0, f64::max);
+    if all > elapsed + COUNTED_TO_SECONDS {
         return Err(format!(
-            "its groups took {seconds:.0} s together and fio {elapsed:.0} s: they ran at once (new_group), and none was measured \
+            "its groups took {all:.0} s together and fio {elapsed:.0} s: they ran at once (new_group), and none was measured \
              alone; give each job stonewall"
         ));
     }
-    Ok(sets)
+    let is_told = elapsed >= all - shortest + COUNTED_TO_SECONDS;
+    Ok((!is_told).then(|| {
+        format!(
+            "its groups took {all:.1} s together and fio {elapsed:.0} s, in whole seconds: too short to tell whether all ran one after \
+             the other (stonewall). They are read so. If one had new_group in place of it, the figures are wrong: run each for 3 s or \
+             more, or with fio 3.37 or newer, which writes when each began"
+        )
+    }))
 }
 
 /// How long the entry ran.

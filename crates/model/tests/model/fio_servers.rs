@@ -133,6 +133,17 @@ fn groups_that_ran_at_once_are_no_measurements_of_one_job_alone() {
     // fio counts seconds: two groups of 3 s that ended after 3 s ran at once, and after 6 s one after the other.
     assert!(refused(&with(&|_, job| job["elapsed"] = json!(3))).contains("they ran at once (new_group)"));
     assert_eq!(depths(&with(&|index, job| job["elapsed"] = json!(3 + 3 * index))), [1, 1]);
+    // Where one second decides, the whole seconds of fio tell nothing, and a note says so.
+    let notes = |runtime: u64, elapsed: u64| {
+        let text = with(&move |_, job| {
+            job["read"]["runtime"] = json!(runtime);
+            job["elapsed"] = json!(elapsed);
+        });
+        fio_points(&text, "t").unwrap().notes
+    };
+    assert!(notes(1000, 2).concat().contains("too short to tell whether all ran one after the other"));
+    assert_eq!(notes(1000, 3), [""; 0]);
+    assert_eq!(notes(3000, 6), [""; 0]);
     // From fio 3.37 on, `job_start` says it.
     let began = |ms: u64| {
         with(&move |index, job| job["job_start"] = json!(1_790_604_276_284_u64 + ms * index as u64))
