@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 
 use flashlab_analysis::{Classes, Done, Locality};
-use flashlab_base::{Bytes, Nanos, Operation};
+use flashlab_base::{Bytes, Nanos, Operation, Sample};
 use flashlab_engine::Observer;
 use flashlab_plan::PlannedIo;
-use flashlab_samples::{Lane, Sample};
+use flashlab_samples::Lane;
 use flashlab_trace::TraceIo;
 
 /// An IO in the trace or the plan.

@@ -5,9 +5,9 @@ use std::path::Path;
 use anyhow::Result;
 use flashlab_analysis::findings::OverTime;
 use flashlab_analysis::{ClassTable, Classes, Done, Locality};
-use flashlab_base::{Bytes, Identity, Mode, Nanos};
+use flashlab_base::{Bytes, Identity, Mode, Nanos, Sample};
 use flashlab_report::{class_rows, class_table};
-use flashlab_samples::{FolderKind, RecordedRun, RecordingSettings, RunFolder, Sample};
+use flashlab_samples::{FolderKind, RecordedRun, RecordingSettings, RunFolder};
 use serde::Serialize;
 
 use crate::arguments::TableOptions;

@@ -1,5 +1,5 @@
-//! The vocabulary of flashlab: bytes, nanoseconds, seeds, the mode and the operation of an IO, and one
-//! pseudo-random generator.
+//! The vocabulary of flashlab: bytes, nanoseconds, seeds, the mode, the operation and the sample of an IO,
+//! and one pseudo-random generator.
 //!
 //! Every other crate uses these types, so that a size is never mistaken for an index, nor a duration for a
 //! count. Invariants:
@@ -14,6 +14,7 @@ mod mode;
 mod nanos;
 mod operation;
 mod prng;
+mod sample;
 mod target;
 mod text_or_number;
 
@@ -24,4 +25,5 @@ pub use mode::Mode;
 pub use nanos::{Nanos, ParseNanosError};
 pub use operation::Operation;
 pub use prng::{Prng, Seed};
+pub use sample::Sample;
 pub use target::{ParseTargetError, ProfileName, SimulatedTarget, Target};

@@ -22,11 +22,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use flashlab_base::{Bytes, Identity, Nanos, Prng, Seed};
+use flashlab_base::{Bytes, Identity, Nanos, Prng, Sample, Seed};
 use flashlab_engine::{Control, Observer, run};
 use flashlab_host::{IoEngine, OpenOptions};
 use flashlab_plan::{IoSize, Pattern, Space};
-use flashlab_samples::{Lane, Manifest, Recording, RecordingSettings, RunFolder, Sample, for_each_batch};
+use flashlab_samples::{Lane, Manifest, Recording, RecordingSettings, RunFolder, for_each_batch};
 
 /// IOPS, and mean, 50th and 99th percentile of the response times in ns.
 type Figures = [f64; 4];

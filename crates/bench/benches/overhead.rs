@@ -13,11 +13,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use flashlab_analysis::Precision;
-use flashlab_base::{Bytes, Identity, Seed};
+use flashlab_base::{Bytes, Identity, Sample, Seed};
 use flashlab_device::NoDevice;
 use flashlab_engine::{Control, Observer, run};
 use flashlab_plan::{IoSize, Pattern, Placed, Space};
-use flashlab_samples::{Lane, Manifest, Recording, RecordingSettings, RunFolder, Sample};
+use flashlab_samples::{Lane, Manifest, Recording, RecordingSettings, RunFolder};
 
 const CAPACITY: Bytes = Bytes::gib(64);
 const SPACE: Space = Space { capacity: CAPACITY, block: Bytes(512) };

@@ -14,9 +14,8 @@ use flashlab_analysis::{
     Precision, Summary, io_ignore_and_count, lingering, pattern_stages, phases, point, returned_bytes,
     steady_state, trace,
 };
-use flashlab_base::{Bytes, Mode, Nanos, Target};
+use flashlab_base::{Bytes, Mode, Nanos, Sample, Target};
 use flashlab_plan::Plan;
-use flashlab_samples::Sample;
 
 use crate::error::BenchError;
 use crate::manifest::BenchManifest;

@@ -8,9 +8,8 @@ use std::ops::ControlFlow;
 
 use flashlab_analysis::findings::RunEnd;
 use flashlab_analysis::{Precision, Transient, pattern_stages, transient};
-use flashlab_base::Nanos;
+use flashlab_base::{Nanos, Sample};
 use flashlab_engine::Observer;
-use flashlab_samples::Sample;
 
 /// An observer that may end its run.
 pub(crate) trait EndingObserver: Observer {

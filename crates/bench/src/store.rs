@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use flashlab_analysis::findings::Warning;
+use flashlab_base::Sample;
 use flashlab_engine::Observer;
-use flashlab_samples::{Lane, Recording, RunFolder, Sample, SamplesError, SegmentIndex};
+use flashlab_samples::{Lane, Recording, RunFolder, SamplesError, SegmentIndex};
 
 use crate::error::BenchError;
 use crate::examine::{Source, each_of};

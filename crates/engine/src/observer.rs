@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use flashlab_samples::Sample;
+use flashlab_base::Sample;
 
 /// Sees every IO of one process, in the measuring thread and before the next submission. It has to be fast, because it
 /// delays the pattern.

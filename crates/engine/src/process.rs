@@ -16,10 +16,9 @@ use std::mem;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use flashlab_base::{Bytes, Nanos, Operation, Seed};
+use flashlab_base::{Bytes, Nanos, Operation, Sample, Seed};
 use flashlab_device::{Arena, Buffer, Completion, Device, DisturbanceCounters, Request};
 use flashlab_plan::{PlannedIo, Start};
-use flashlab_samples::Sample;
 
 use crate::content;
 use crate::control::INTERRUPT_CHECK;

@@ -7,14 +7,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ThreadId};
 
-use flashlab_base::{Bytes, Mode, Nanos, Seed};
+use flashlab_base::{Bytes, Mode, Nanos, Sample, Seed};
 use flashlab_device::{
     Completion, Device, FaultyDevice, Geometry, Identity, InjectedFault, IoError, MemoryDevice, Parallel,
     Request, VirtualQueue, VirtualTime,
 };
 use flashlab_engine::{Control, EngineError, Observer, RunOutcome, StopReason, check, run, verify};
 use flashlab_plan::{Arrival, Content, Location, Mix, Pattern, Space, Time};
-use flashlab_samples::Sample;
 
 const RESPONSE: Nanos = Nanos(1000);
 

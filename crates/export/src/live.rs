@@ -22,10 +22,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use flashlab_base::{Bytes, Identity, Mode, Nanos};
+use flashlab_base::{Bytes, Identity, Mode, Nanos, Sample};
 use flashlab_device::{Geometry, IoError, Operation};
 use flashlab_host::Clock;
-use flashlab_samples::{Lane, Sample};
+use flashlab_samples::Lane;
 use flashlab_sim::Statistics;
 
 use crate::awake::AwakeCpus;

@@ -2,10 +2,10 @@
 
 use std::mem;
 
-use flashlab_base::{Bytes, Nanos, Operation, Seed};
+use flashlab_base::{Bytes, Nanos, Operation, Sample, Seed};
 use flashlab_engine::{RunOutcome, StopReason};
 use flashlab_plan::{Experiment, Pattern};
-use flashlab_samples::{FailedIo, PROBE_STEPS_VERSION, ProbeRun, ProbeRunEnd, ProbeStep, Sample};
+use flashlab_samples::{FailedIo, PROBE_STEPS_VERSION, ProbeRun, ProbeRunEnd, ProbeStep};
 
 use crate::lab::{LabRun, Limits};
 use crate::progress::InferenceProgress;

@@ -11,11 +11,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use flashlab_base::{Bytes, Nanos, Operation, Seed};
+use flashlab_base::{Bytes, Nanos, Operation, Sample, Seed};
 use flashlab_device::{Buffer, Device, Request};
 use flashlab_engine::{Control, EngineError, FLUSH_TIMEOUT, INTERRUPT_CHECK, RunOutcome, flush_timeout_loss};
 use flashlab_plan::{Pattern, Placed};
-use flashlab_samples::Sample;
 
 use crate::checkpoint::WritesBefore;
 use crate::halt::Halt;

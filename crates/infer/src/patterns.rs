@@ -6,9 +6,8 @@ pub(crate) mod random_writes;
 pub(crate) mod reads;
 pub(crate) mod writes;
 
-use flashlab_base::{Bytes, Mode};
+use flashlab_base::{Bytes, Mode, Sample};
 use flashlab_plan::{Basic, Location, Mix, ModeRule, Pattern};
-use flashlab_samples::Sample;
 
 /// `count` consecutive IOs of one size, over the whole device.
 pub(crate) fn ios(mode: Mode, location: Location, size: Bytes, count: u64) -> Pattern {

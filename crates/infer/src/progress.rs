@@ -3,9 +3,9 @@
 use std::sync::atomic::AtomicBool;
 
 use flashlab_analysis::inference::{Finding, USUAL_WRITES};
-use flashlab_base::{Bytes, Nanos, Seed};
+use flashlab_base::{Bytes, Nanos, Sample, Seed};
 use flashlab_plan::Plan;
-use flashlab_samples::{ProbeStep, Sample};
+use flashlab_samples::ProbeStep;
 
 use crate::checkpoint::Known;
 use crate::probe::Probe;

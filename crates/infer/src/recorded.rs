@@ -17,10 +17,10 @@
 
 use std::sync::atomic::AtomicBool;
 
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::{Bytes, Nanos, Sample};
 use flashlab_engine::{Control, StopReason};
 use flashlab_plan::{Pattern, Placed};
-use flashlab_samples::{ProbeRun, ProbeStep, Sample};
+use flashlab_samples::{ProbeRun, ProbeStep};
 
 use crate::checkpoint::WritesBefore;
 use crate::halt::Halt;

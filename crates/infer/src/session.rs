@@ -11,11 +11,11 @@ use std::fmt;
 
 use crate::priors;
 use flashlab_analysis::inference::{Finding, Inference, Parameter};
-use flashlab_base::{Bytes, Nanos, Operation, Seed};
+use flashlab_base::{Bytes, Nanos, Operation, Sample, Seed};
 use flashlab_device::IoError;
 use flashlab_engine::{Control, Failure, StopReason};
 use flashlab_plan::{ModeRule, Pattern, Space};
-use flashlab_samples::{ProbeStep, Sample};
+use flashlab_samples::ProbeStep;
 
 use crate::checkpoint::Known;
 use crate::findings::Findings;

@@ -5,8 +5,7 @@
 //! 2. They are sorted by it and split in [`BINS`] of the same number of IOs. Each bin is a point, with the mean of its distances: the
 //!    platter's position scatters single requests by a rotation, and the mean of a bin by far less.
 
-use flashlab_base::Bytes;
-use flashlab_samples::Sample;
+use flashlab_base::{Bytes, Sample};
 
 /// Bins of a run. With 8192 IOs in virtual time each has 512, whose mean scatters by 1 % of a rotation; with 300 on a real disk each has 18.
 const BINS: usize = 16;

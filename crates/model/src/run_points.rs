@@ -11,11 +11,11 @@
 use std::path::Path;
 
 use flashlab_analysis::phases;
-use flashlab_base::{Bytes, Mode};
+use flashlab_base::{Bytes, Mode, Sample};
 use flashlab_bench::{Purpose, RunRecord};
 use flashlab_infer::{RecordedProbeRun, RecordedStep, Recording};
 use flashlab_plan::{Basic, IoSize, Location, ModeRule, Pattern, PatternParameter, Plan, Time};
-use flashlab_samples::{FolderKind, ProbeRun, ProbeRunEnd, RunFolder, Sample};
+use flashlab_samples::{FolderKind, ProbeRun, ProbeRunEnd, RunFolder};
 use flashlab_sim::profile::ThroughputClass;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};

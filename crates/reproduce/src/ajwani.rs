@@ -12,10 +12,9 @@ mod history;
 mod random_writes;
 mod recovery;
 
-use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
+use flashlab_base::{Bytes, Mode, Nanos, Prng, Sample, Seed};
 use flashlab_device::{Device, Operation};
 use flashlab_plan::{Basic, Location, ModeRule, Pattern};
-use flashlab_samples::Sample;
 
 use crate::lab::{Result, condition, device, elapsed, numbered, on_all_processors, run};
 use crate::papers::Measurement;

@@ -1,9 +1,8 @@
 //! Reproduces Stoica et al.: a day of random writes on the Fusion ioDrive, and its recovery.
 
-use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
+use flashlab_base::{Bytes, Mode, Nanos, Prng, Sample, Seed};
 use flashlab_device::{Device, Operation};
 use flashlab_plan::{Basic, Location, ModeRule, Pattern};
-use flashlab_samples::Sample;
 use flashlab_sim::SimulatedDevice;
 
 use crate::lab::{Result, bytes_per_s, condition, device, numbered, on_all_processors, run};

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use flashlab_analysis::findings::{Baseline, Findings, Traces};
-use flashlab_base::{Bytes, Nanos, Seed};
+use flashlab_base::{Bytes, Nanos, Sample, Seed};
 use flashlab_bench::{BenchManifest, Settings, Silent, bench, rebuild};
 use flashlab_device::{Device, Geometry, Operation};
 use flashlab_engine::Control;
 use flashlab_plan::{Pattern, Plan, Space};
-use flashlab_samples::{FolderKind, MANIFEST_VERSION, RunFolder, Sample};
+use flashlab_samples::{FolderKind, MANIFEST_VERSION, RunFolder};
 use flashlab_sim::{Profile, SimulatedDevice};
 use thiserror::Error;
 

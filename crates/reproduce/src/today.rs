@@ -1,10 +1,9 @@
 //! Compares today's simulated devices with published measurements of real ones.
 
 use flashlab_analysis::decide::boundaries::{Row, boundaries};
-use flashlab_base::{Bytes, Mode, Nanos, Seed};
+use flashlab_base::{Bytes, Mode, Nanos, Sample, Seed};
 use flashlab_device::{Buffer, Device, Operation, Request};
 use flashlab_plan::{Arrival, Basic, Location, ModeRule, Pattern, Time};
-use flashlab_samples::Sample;
 use flashlab_sim::SimulatedDevice;
 
 use crate::lab::{

@@ -4,10 +4,9 @@
 
 use flashlab_analysis::findings::{Baseline, Findings, Point, Traces};
 use flashlab_analysis::trace;
-use flashlab_base::{Bytes, Mode, Nanos, Seed};
+use flashlab_base::{Bytes, Mode, Nanos, Sample, Seed};
 use flashlab_device::Device;
 use flashlab_plan::{Basic, Location, ModeRule, Pattern, Space};
-use flashlab_samples::Sample;
 use flashlab_sim::SimulatedDevice;
 
 use crate::lab::{

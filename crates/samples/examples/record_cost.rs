@@ -6,8 +6,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use flashlab_base::{Bytes, Seed};
-use flashlab_samples::{Recording, Sample};
+use flashlab_base::{Bytes, Sample, Seed};
+use flashlab_samples::Recording;
 
 #[path = "../tests/samples/synthetic.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]

@@ -8,11 +8,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_base::{Bytes, Mode, Nanos, Sample};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::TypePtr;
-
-use crate::Sample;
 
 /// The version of the columns, kept in the file's metadata.
 pub(crate) const SAMPLES_VERSION: &str = "1";

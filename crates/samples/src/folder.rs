@@ -32,7 +32,8 @@ use crate::file_list::{FILES, ListedFile};
 use crate::json_lines::{self, JsonLines};
 use crate::manifest::{Finished, FolderKind, MANIFEST_VERSION, Manifest};
 use crate::segments::{SHARED_RUNS_MOST, Segment, SegmentIndex};
-use crate::{Column, Columns, Sample, SamplesError, regular_file, seal, segment_writer};
+use crate::{Column, Columns, SamplesError, regular_file, seal, segment_writer};
+use flashlab_base::Sample;
 
 const MANIFEST: &str = "manifest.json";
 const RUNS: &str = "runs.jsonl";

@@ -11,9 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
-use flashlab_base::Nanos;
+use flashlab_base::{Nanos, Sample};
 
-use crate::Sample;
 use crate::packing::{LONGEST, Previous, pack};
 
 /// The size of a chunk: some thousands of samples.

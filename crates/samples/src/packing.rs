@@ -4,9 +4,7 @@
 //! variable-length integers contain the others. A random 4 KiB read takes about 12 bytes. This is not a file
 //! format: it never leaves the process.
 
-use flashlab_base::{Bytes, Mode, Nanos};
-
-use crate::Sample;
+use flashlab_base::{Bytes, Mode, Nanos, Sample};
 
 /// No packed sample is longer: the flags and seven integers of at most ten bytes.
 pub(crate) const LONGEST: usize = 1 + 7 * 10;

@@ -24,9 +24,10 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::ColumnPath;
 
+use crate::SamplesError;
 use crate::checksum::Checksummed;
 use crate::columns::{COLUMNS, Columns, SAMPLES_VERSION, VERSION_KEY};
-use crate::{Sample, SamplesError};
+use flashlab_base::Sample;
 
 /// Samples of a row group, which a reader unpacks together.
 pub(crate) const ROW_GROUP: usize = 1 << 17;

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use crate::{Column, Columns, Sample, SamplesError, for_each_batch, for_each_batch_of};
+use crate::{Column, Columns, SamplesError, for_each_batch, for_each_batch_of};
+use flashlab_base::Sample;
 
 /// The most runs that share a segment.
 pub(crate) const SHARED_RUNS_MOST: u32 = 1 << 16;

@@ -12,12 +12,12 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
-use flashlab_base::Nanos;
+use flashlab_base::{Nanos, Sample};
 
 use crate::lane::{Packed, Signals};
 use crate::packing::{Previous, unpack};
 use crate::segment_writer::{ROW_GROUP, SegmentFile};
-use crate::{Columns, RunFolder, Sample, SamplesError};
+use crate::{Columns, RunFolder, SamplesError};
 
 /// How often the writer checks for chunks.
 const LOOK: Duration = Duration::from_millis(5);

@@ -197,7 +197,7 @@ fn segments_of_samples() {
     let mut recording = flashlab_samples::Recording::start(&run);
     let mut lanes = recording.start_run(1, 1).unwrap();
     for position in 0..200 {
-        let _ = lanes[0].record(&flashlab_samples::Sample {
+        let _ = lanes[0].record(&flashlab_base::Sample {
             position,
             process: 0,
             mode: flashlab_base::Mode::Write,

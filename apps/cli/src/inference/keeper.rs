@@ -4,10 +4,10 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use flashlab_analysis::inference::Finding;
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::{Bytes, Nanos, Sample};
 use flashlab_infer::{InferenceProgress, Known, PROBES_FOLDER, Probe};
 use flashlab_plan::Plan;
-use flashlab_samples::{Manifest, ProbeStep, RunFolder, Sample, SamplesError};
+use flashlab_samples::{Manifest, ProbeStep, RunFolder, SamplesError};
 
 use crate::inference::folder;
 use crate::inference::recorder::Recorder;

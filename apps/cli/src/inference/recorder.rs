@@ -7,7 +7,8 @@
 
 use std::mem;
 
-use flashlab_samples::{ProbeStep, RunFolder, Sample, SamplesError};
+use flashlab_base::Sample;
+use flashlab_samples::{ProbeStep, RunFolder, SamplesError};
 
 /// Samples that are collected at most: 36 MiB. Fewer would write more often between two patterns of a probe, and writing takes
 /// time in which the device is idle.

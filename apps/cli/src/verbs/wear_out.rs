@@ -23,13 +23,13 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Value, Verdict};
-use flashlab_base::{Bytes, Identity, Seed, Target};
+use flashlab_base::{Bytes, Identity, Sample, Seed, Target};
 use flashlab_bench::Progress;
 use flashlab_engine::{Control, StopReason};
 use flashlab_plan::{IoSize, Pattern, Space};
 use flashlab_report::InferenceJson;
 use flashlab_report::units::digits;
-use flashlab_samples::{FolderKind, Sample};
+use flashlab_samples::FolderKind;
 use flashlab_sim::flash_device::Statistics;
 use serde::{Serialize, Serializer};
 

@@ -20,7 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("input", &["base", "trace"]),
     ("samples", &["base", "input"]),
     ("trace", &["base"]),
-    ("engine", &["base", "plan", "device", "samples", "trace"]),
+    ("engine", &["base", "plan", "device", "trace"]),
     ("analysis", &["base"]),
     ("bench", &["base", "plan", "device", "samples", "engine", "analysis"]),
     ("infer", &["base", "plan", "device", "samples", "engine", "analysis"]),

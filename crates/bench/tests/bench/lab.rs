@@ -5,13 +5,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use flashlab_analysis::findings::{Baseline, Findings, Point, Traces};
-use flashlab_base::{Bytes, Nanos, Seed};
+use flashlab_base::{Bytes, Nanos, Sample, Seed};
 use flashlab_bench::{
     BenchError, BenchManifest, Progress, Purpose, RunRecord, Schedule, Settings, Thoroughness, bench, rebuild,
 };
 use flashlab_device::Device;
 use flashlab_plan::Plan;
-use flashlab_samples::{FolderKind, MANIFEST_VERSION, RunFolder, Sample};
+use flashlab_samples::{FolderKind, MANIFEST_VERSION, RunFolder};
 use flashlab_sim::Profile;
 use tempfile::TempDir;
 

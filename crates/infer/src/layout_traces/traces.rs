@@ -11,9 +11,8 @@
 use crate::flash_layout::{TimedRun, in_a_row, is_mixed, weighted};
 use crate::signals::statistics::upper_median;
 use flashlab_analysis::inference::{Parameter, TimedIo};
-use flashlab_base::Bytes;
+use flashlab_base::{Bytes, Sample};
 use flashlab_plan::Location;
-use flashlab_samples::Sample;
 
 use crate::halt::Halt;
 use crate::patterns::reads::{Walk, room};

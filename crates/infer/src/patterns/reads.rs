@@ -12,9 +12,8 @@ use crate::signals::statistics::upper_median;
 use flashlab_analysis::decide::level::level;
 use flashlab_analysis::decide::ranks::{Interval, ratio};
 use flashlab_analysis::inference::Parameter;
-use flashlab_base::{Bytes, Mode};
+use flashlab_base::{Bytes, Mode, Sample};
 use flashlab_plan::{Location, Pattern};
-use flashlab_samples::Sample;
 
 use crate::halt::Halt;
 use crate::patterns::ios;

@@ -29,9 +29,8 @@ use crate::signals::pass_level::{PassLevel, STRETCHES};
 use crate::signals::recovery::{After, Before, End};
 use crate::signals::statistics::mean;
 use flashlab_analysis::inference::Parameter;
-use flashlab_base::{Bytes, Mode, Nanos};
+use flashlab_base::{Bytes, Mode, Nanos, Sample};
 use flashlab_plan::Location;
-use flashlab_samples::Sample;
 
 use crate::halt::{Halt, if_affordable};
 use crate::patterns::{ios, responses};

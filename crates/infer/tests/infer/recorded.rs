@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use flashlab_base::{Nanos, Seed};
+use flashlab_base::{Nanos, Sample, Seed};
 use flashlab_device::Device;
 use flashlab_infer::{
     InferenceEnd, InferenceProgress, InferenceSettings, Known, Limits, Probe, RecordedDevice,
     RecordedProbeRun, RecordedStep, RecordedSteps, infer, nothing_known, replay_probes,
 };
 use flashlab_plan::{Pattern, Plan};
-use flashlab_samples::{ProbeStep, Sample};
+use flashlab_samples::ProbeStep;
 use flashlab_sim::{Profile, SimulatedDevice};
 
 fn device() -> SimulatedDevice {

@@ -6,10 +6,10 @@
 use std::path::Path;
 
 use flashlab_analysis::TwinKind;
-use flashlab_base::{Bytes, Nanos, Seed};
+use flashlab_base::{Bytes, Nanos, Sample, Seed};
 use flashlab_bench::{Purpose, RunRecord, open_run};
 use flashlab_plan::{Pattern, Plan, Space};
-use flashlab_samples::{Sample, SegmentIndex};
+use flashlab_samples::SegmentIndex;
 use flashlab_sim::profile::RESPONSE_TREE;
 
 use crate::ModelError;

@@ -7,10 +7,10 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 
+use flashlab_base::Sample;
 use flashlab_device::Device;
 use flashlab_engine::{Control, Observer, run};
 use flashlab_plan::Space;
-use flashlab_samples::Sample;
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
 
 use super::measured::MeasuredRun;

@@ -23,8 +23,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use flashlab_base::{Bytes, Nanos, Seed};
-use flashlab_samples::Sample;
+use flashlab_base::{Bytes, Nanos, Sample, Seed};
 use flashlab_sim::Profile;
 use flashlab_sim::profile::{ResponseTree, TreeLeaf, TreeSplit};
 use flashlab_sim::response_tree::{RequestFeature, RequestFeatures, RequestHistory};

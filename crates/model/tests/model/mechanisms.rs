@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use flashlab_base::{Bytes, Mode, Seed};
+use flashlab_base::{Bytes, Mode, Sample, Seed};
 use flashlab_device::{Device, Operation};
 use flashlab_engine::Control;
 use flashlab_model::{
@@ -10,7 +10,6 @@ use flashlab_model::{
     fill_of, write_amplification,
 };
 use flashlab_plan::{IoSize, Pattern, Space};
-use flashlab_samples::Sample;
 use flashlab_sim::{FlashDevice, Profile, SimulatedDevice};
 
 fn profile(name: &str) -> Profile {

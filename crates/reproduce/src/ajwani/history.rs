@@ -6,10 +6,9 @@
 //! 3. Sequential writes are measured in 30 phases of 4 s (appendix A). Their speed is given relative to that
 //!    without random writes.
 
-use flashlab_base::{Bytes, Mode, Nanos, Seed, median};
+use flashlab_base::{Bytes, Mode, Nanos, Sample, Seed, median};
 use flashlab_device::Device;
 use flashlab_plan::Pattern;
-use flashlab_samples::Sample;
 
 use super::alignment::{misaligned_over_aligned, ratio_picture, ratio_series, ratio_values};
 use super::{bandwidth, pattern, rewritten, run_at_random_start};

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use flashlab_base::Seed;
-use flashlab_samples::{FolderKind, Manifest, RunFolder, Sample, SamplesError, for_each_batch};
+use flashlab_base::{Sample, Seed};
+use flashlab_samples::{FolderKind, Manifest, RunFolder, SamplesError, for_each_batch};
 use proptest::prelude::*;
 
 use crate::synthetic::{folder, manifest, mixed_ios, record};

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use flashlab_base::{Bytes, Nanos, Seed};
-use flashlab_samples::{FolderKind, Recording, RunFolder, Sample};
+use flashlab_base::{Bytes, Nanos, Sample, Seed};
+use flashlab_samples::{FolderKind, Recording, RunFolder};
 
 use crate::synthetic::{folder, random_reads, read, record};
 

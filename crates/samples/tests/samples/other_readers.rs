@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use flashlab_base::{Bytes, Seed};
-use flashlab_samples::{RunFolder, Sample};
+use flashlab_base::{Bytes, Sample, Seed};
+use flashlab_samples::RunFolder;
 
 use crate::synthetic::{folder, mixed_ios, random_reads, record};
 

@@ -1,7 +1,7 @@
 //! Recording from several threads, over many segments and runs.
 
-use flashlab_base::{Bytes, Mode, Nanos, Seed};
-use flashlab_samples::{Column, FolderKind, Recording, RunFolder, Sample};
+use flashlab_base::{Bytes, Mode, Nanos, Sample, Seed};
+use flashlab_samples::{Column, FolderKind, Recording, RunFolder};
 
 use crate::synthetic::{folder, manifest, mixed_ios, random_reads, read, record};
 

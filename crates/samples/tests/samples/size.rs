@@ -1,7 +1,6 @@
 //! The space of samples on disk.
 
-use flashlab_base::{Bytes, Seed};
-use flashlab_samples::Sample;
+use flashlab_base::{Bytes, Sample, Seed};
 
 use crate::synthetic::{folder, random_reads, record};
 

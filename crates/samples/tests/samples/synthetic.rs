@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use flashlab_base::{Bytes, Identity, Mode, Nanos, Prng, Seed};
-use flashlab_samples::{FolderKind, MANIFEST_VERSION, Manifest, Recording, RunFolder, Sample};
+use flashlab_base::{Bytes, Identity, Mode, Nanos, Prng, Sample, Seed};
+use flashlab_samples::{FolderKind, MANIFEST_VERSION, Manifest, Recording, RunFolder};
 
 /// Samples of a closed loop: random 4 KiB reads over `space`, one after the other. Each takes about 60 us
 /// with log-normal jitter, with a short time of the program between them.

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::Result;
-use flashlab_base::Identity;
+use flashlab_base::{Identity, Sample};
 use flashlab_em::{IoObserver, IoRecord};
-use flashlab_samples::{Lane, RecordedRun, Recording, RunFolder, Sample, SamplesError};
+use flashlab_samples::{Lane, RecordedRun, Recording, RunFolder, SamplesError};
 
 use crate::recordings;
 

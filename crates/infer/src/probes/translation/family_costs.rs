@@ -13,9 +13,8 @@ use crate::priors;
 use crate::signals::statistics::upper_median;
 use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::{Bytes, Nanos, Sample};
 use flashlab_plan::{Location, Pattern};
-use flashlab_samples::Sample;
 
 use crate::halt::Halt;
 use crate::patterns::responses;

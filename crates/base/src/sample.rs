@@ -1,6 +1,6 @@
 //! The record of one IO.
 
-use flashlab_base::{Bytes, Mode, Nanos};
+use crate::{Bytes, Mode, Nanos};
 
 /// One IO. Times are those of the device's clock, since the start of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
