@@ -247,7 +247,9 @@ impl<'a> Judge<'a> {
                     if regime == Regime::Sustained { (sustained, burst) } else { (burst, sustained) };
                 let what = format!(
                     "{} {} {}",
-                    self.findings.micro_benchmarks[micro].name, found.pattern, measured.label
+                    self.findings.micro_benchmarks[micro].name,
+                    found.name(),
+                    measured.label
                 );
                 let runs: Vec<&RunSummary> = measured.runs.iter().collect();
                 all.push(judged(regime, what, measured.response_ns_mean, &runs, &own, &other));
@@ -265,10 +267,9 @@ impl<'a> Judge<'a> {
         let record = self.records.iter().find(|record| record.run == run)?;
         let pattern = match &record.purpose {
             Purpose::Baseline { pattern } => Pattern::baseline(pattern)?,
-            Purpose::Point { plan, experiment, label, .. } => {
-                let name = experiment.strip_suffix(".burst").unwrap_or(experiment);
+            Purpose::Point { plan, experiment: name, label, .. } => {
                 let plan = Plan::builtin(plan)?;
-                let experiment = plan.experiments.iter().find(|experiment| experiment.name == name)?;
+                let experiment = plan.experiments.iter().find(|experiment| experiment.name == *name)?;
                 let mut runs = experiment.runs(Choice::Full);
                 runs.find(|(value, _)| value.label == *label)?.1
             }
@@ -310,15 +311,16 @@ impl<'a> Judge<'a> {
     fn withheld(&self) -> usize {
         let mut values = BTreeSet::new();
         for record in self.records {
-            if let Purpose::Point { plan, experiment, label, .. } = &record.purpose {
-                values.insert((plan.clone(), experiment.clone(), label.clone()));
+            if let Purpose::Point { plan, experiment, regime, label, .. } = &record.purpose {
+                let is_burst = *regime == Some(Regime::Burst);
+                values.insert((plan.clone(), experiment.clone(), is_burst, label.clone()));
             }
         }
         for plan in PLANS.iter().filter_map(|name| Plan::builtin(name)) {
             for experiment in &plan.experiments {
                 for (value, pattern) in experiment.runs(Choice::Full) {
                     if pattern.writes() && pattern.place(self.space, self.seed).is_ok() {
-                        values.insert((plan.name.clone(), experiment.name.clone(), value.label));
+                        values.insert((plan.name.clone(), experiment.name.clone(), false, value.label));
                     }
                 }
             }

@@ -287,6 +287,7 @@ fn key(index: usize) -> ExperimentKey {
         micro_benchmark: "synthetic".to_owned(),
         parameter: "experiment".to_owned(),
         pattern: "RW".to_owned(),
+        regime: None,
         value: index as f64,
         label: index.to_string(),
         mode: flashlab_base::Mode::Write,

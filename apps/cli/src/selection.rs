@@ -89,26 +89,32 @@ impl Selection {
     /// The experiments of a run with these settings, including those that do not fit on the device, and bursts, which a
     /// device with one regime does not have; the reads and the writes of a mix apart.
     pub fn experiments(&self, settings: &Settings) -> Vec<ExperimentKey> {
-        let key = |micro_benchmark: &str, parameter: String, pattern: &str, value: ExperimentValue, mode| {
+        let key = |micro_benchmark: &str,
+                   parameter: String,
+                   pattern: &str,
+                   regime,
+                   value: ExperimentValue,
+                   mode| {
             ExperimentKey {
                 micro_benchmark: micro_benchmark.to_owned(),
                 parameter,
                 pattern: pattern.to_owned(),
+                regime,
                 value: value.number,
                 label: value.label,
                 mode,
             }
         };
         let none = || ExperimentValue { number: 0.0, label: String::new() };
-        let burst = format!("RW{}", Regime::BURST_ENDING);
         let baselines = [
-            ("SR", Mode::Read),
-            ("RR", Mode::Read),
-            ("SW", Mode::Write),
-            ("RW", Mode::Write),
-            (burst.as_str(), Mode::Write),
+            ("SR", None, Mode::Read),
+            ("RR", None, Mode::Read),
+            ("SW", None, Mode::Write),
+            ("RW", None, Mode::Write),
+            ("RW", Some(Regime::Burst), Mode::Write),
         ];
-        let baselines = baselines.map(|(name, mode)| key("baseline", String::new(), name, none(), mode));
+        let baselines =
+            baselines.map(|(name, regime, mode)| key("baseline", String::new(), name, regime, none(), mode));
         let baselines = baselines.into_iter().filter(|_| settings.methodology);
         let planned = self.plans.iter().flat_map(|plan| {
             plan.experiments.iter().flat_map(move |experiment| {
@@ -118,13 +124,12 @@ impl Selection {
                 runs.flat_map(move |(value, pattern)| {
                     let modes = [(Mode::Read, pattern.reads()), (Mode::Write, pattern.writes())];
                     let parameter = parameter.clone();
-                    let burst = (settings.methodology && pattern.writes())
-                        .then(|| format!("{}{}", experiment.name, Regime::BURST_ENDING));
-                    let names = [Some(experiment.name.clone()), burst].into_iter().flatten();
-                    names.flat_map(move |name| {
+                    let burst = (settings.methodology && pattern.writes()).then_some(Some(Regime::Burst));
+                    let regimes = [Some(None), burst].into_iter().flatten();
+                    regimes.flat_map(move |regime| {
                         let (parameter, value) = (parameter.clone(), value.clone());
                         modes.into_iter().filter(|(_, is_used)| *is_used).map(move |(mode, _)| {
-                            key(&plan.name, parameter.clone(), &name, value.clone(), mode)
+                            key(&plan.name, parameter.clone(), &experiment.name, regime, value.clone(), mode)
                         })
                     })
                 })

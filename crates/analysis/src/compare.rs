@@ -24,7 +24,7 @@ mod unseen;
 use flashlab_base::Mode;
 use serde::Serialize;
 
-use crate::findings::Characteristics;
+use crate::findings::{Characteristics, Regime};
 
 use level::{RepetitionVariance, repetition_variance};
 pub use level::{Responses, Statistic, TransferTotals};
@@ -43,12 +43,28 @@ pub struct ExperimentKey {
     pub parameter: String,
     /// `SR`, `RR`, `SW`, `RW`, or a mix as `SR/RW`.
     pub pattern: String,
+    /// The regime of its writes; null if the device has one regime, or nothing is written.
+    pub regime: Option<Regime>,
     /// The parameter's value.
     pub value: f64,
     /// The value as a text.
     pub label: String,
     /// Of the experiment's reads, or of its writes.
     pub mode: Mode,
+}
+
+impl ExperimentKey {
+    /// Whether response times of both can be compared. A device with one regime is always in what lasts.
+    pub(crate) fn is_same(&self, other: &ExperimentKey) -> bool {
+        let lasting = |regime: Option<Regime>| regime.unwrap_or(Regime::Sustained);
+        let same_regime = lasting(self.regime) == lasting(other.regime);
+        same_regime && *other == ExperimentKey { regime: other.regime, ..self.clone() }
+    }
+
+    /// `RW`, or `RW.burst`.
+    pub fn name(&self) -> String {
+        Regime::experiment_name(self.regime, &self.pattern)
+    }
 }
 
 /// What distinguishes runs of one device.
@@ -111,6 +127,8 @@ pub struct ExperimentRow {
     /// Which.
     #[serde(flatten)]
     pub key: ExperimentKey,
+    /// The regime of each run's writes: a device with two is compared with one that has one, in what lasts.
+    pub regimes: Vec<Option<Regime>>,
     /// The number of IOs of each run; null if it has none.
     pub ios: Vec<Option<u64>>,
     /// The distribution of each run's response times, for a plot.
@@ -187,8 +205,11 @@ pub fn compare(runs: &[ComparedRun]) -> Comparison {
     };
     let mut rows = Vec::new();
     for ((key, found), pairs) in experiments.into_iter().zip(pairs) {
+        let regimes: Vec<Option<Regime>> =
+            runs.iter().map(|run| run.key(key).and_then(|key| key.regime)).collect();
         rows.push(ExperimentRow {
-            key: key.clone(),
+            key: ExperimentKey { regime: regimes.iter().copied().flatten().next(), ..key.clone() },
+            regimes,
             ios: found.iter().map(|found| found.map(|found| found.count() as u64)).collect(),
             distributions: found.iter().map(|found| found.map(distribution)).collect(),
             ratios: pairs.into_iter().map(|pairs| pairs.map(&mut ratios)).collect(),
@@ -284,7 +305,11 @@ impl ComparedRun {
     }
 
     fn find(&self, key: &ExperimentKey) -> Option<&Responses> {
-        self.experiments.iter().find(|(other, _)| other == key).map(|(_, responses)| responses)
+        self.experiments.iter().find(|(other, _)| other.is_same(key)).map(|(_, responses)| responses)
+    }
+
+    fn key(&self, key: &ExperimentKey) -> Option<&ExperimentKey> {
+        self.experiments.iter().map(|(other, _)| other).find(|other| other.is_same(key))
     }
 }
 
@@ -292,7 +317,7 @@ impl ComparedRun {
 fn keys(runs: &[ComparedRun]) -> Vec<&ExperimentKey> {
     let mut keys: Vec<&ExperimentKey> = Vec::new();
     for (key, _) in runs.iter().flat_map(|run| &run.experiments) {
-        if !keys.contains(&key) {
+        if !keys.iter().any(|known| known.is_same(key)) {
             keys.push(key);
         }
     }

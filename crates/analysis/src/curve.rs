@@ -12,7 +12,7 @@ pub(crate) const DEGRADATION: f64 = 2.0;
 /// The relative half width of points for which neither the repetitions nor a confidence interval give one.
 const UNKNOWN_PRECISION: f64 = 0.25;
 
-/// The points of the experiment that varies `parameter` (a uFLIP name) of `pattern`.
+/// The points of the experiment that varies `parameter` (a uFLIP name) of `pattern`, without bursts.
 pub(crate) fn curve<'a>(
     micro_benchmarks: &'a [MicroBenchmark],
     parameter: &str,
@@ -22,7 +22,7 @@ pub(crate) fn curve<'a>(
         .iter()
         .filter(|micro| micro.parameter == parameter)
         .flat_map(|micro| &micro.experiments)
-        .filter(|experiment| experiment.pattern == pattern)
+        .filter(|experiment| experiment.pattern == pattern && experiment.regime != Some(Regime::Burst))
         .flat_map(|experiment| &experiment.points)
         .filter(|point| point.response_ns_mean > 0.0)
         .collect();

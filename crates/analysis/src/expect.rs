@@ -86,6 +86,7 @@ enum Bound {
 struct Selector {
     plan: Option<String>,
     pattern: String,
+    regime: Option<Regime>,
     value: Option<String>,
     mode: Option<Mode>,
 }
@@ -491,12 +492,7 @@ impl Selector {
             (_, Some(before)) => (before, Some(Mode::Write)),
             _ => (text, None),
         };
-        let (text, is_burst) =
-            match (text.strip_suffix(Regime::BURST_ENDING), text.strip_suffix(".sustained")) {
-                (Some(before), _) => (before, true),
-                (_, Some(before)) => (before, false),
-                _ => (text, false),
-            };
+        let (text, regime) = with_regime(text);
         let (plan, text) = match text.split_once(':') {
             Some((plan, text)) => (Some(plan.trim().to_owned()), text),
             None => (None, text),
@@ -505,18 +501,24 @@ impl Selector {
             Some((pattern, value)) => (pattern, Some(plain(value))),
             None => (text, None),
         };
-        let (pattern, is_burst) = match pattern.trim().strip_suffix(Regime::BURST_ENDING) {
-            Some(before) => (before, true),
-            None => (pattern.trim(), is_burst),
-        };
-        let pattern = pattern.to_owned();
+        // As in `RW.burst@32KiB`.
+        let (pattern, before_value) = with_regime(pattern);
+        let (pattern, regime) = (pattern.to_owned(), regime.or(before_value));
         let is_complete = !pattern.is_empty()
             && plan.as_deref() != Some("")
             && value.as_deref() != Some("")
             // A figure would follow the point.
             && (value.is_some() || !pattern.contains('.'));
-        let regime = if is_burst { Regime::BURST_ENDING } else { "" };
-        is_complete.then_some(Selector { plan, pattern: pattern + regime, value, mode })
+        is_complete.then_some(Selector { plan, pattern, regime, value, mode })
+    }
+
+    /// Without a regime it means what lasts, and of a run that does not show the regime what the run measured.
+    fn is_in_regime(&self, regime: Option<Regime>) -> bool {
+        match self.regime {
+            Some(Regime::Burst) => regime == Some(Regime::Burst),
+            Some(_) => matches!(regime, None | Some(Regime::Sustained)),
+            None => regime != Some(Regime::Burst),
+        }
     }
 
     /// The experiments that it names. Without a plan these are the baselines of this pattern, because the
@@ -524,6 +526,7 @@ impl Selector {
     fn select(&self, keys: &[ExperimentKey]) -> Vec<usize> {
         let fits = |key: &ExperimentKey| {
             key.pattern.eq_ignore_ascii_case(&self.pattern)
+                && self.is_in_regime(key.regime)
                 && self.plan.as_ref().is_none_or(|plan| *plan == key.micro_benchmark)
                 && self.value.as_ref().is_none_or(|value| is_value(key, value))
                 && self.mode.is_none_or(|mode| mode == key.mode)
@@ -534,6 +537,16 @@ impl Selector {
             return found.into_iter().filter(is_baseline).collect();
         }
         found
+    }
+}
+
+/// The regime that a text ends with.
+fn with_regime(text: &str) -> (&str, Option<Regime>) {
+    let text = text.trim();
+    match (text.strip_suffix(Regime::BURST_ENDING), text.strip_suffix(".sustained")) {
+        (Some(before), _) => (before, Some(Regime::Burst)),
+        (_, Some(before)) => (before, Some(Regime::Sustained)),
+        _ => (text, None),
     }
 }
 
@@ -564,7 +577,7 @@ fn name(keys: &[ExperimentKey], index: usize) -> String {
         Mode::Read => ".reads",
         Mode::Write => ".writes",
     };
-    format!("{plan}{}{value}{mode}", key.pattern)
+    format!("{plan}{}{value}{mode}", key.name())
 }
 
 fn plain_label(key: &ExperimentKey) -> String {

@@ -207,6 +207,11 @@ impl WriteStages {
         self.patterns.iter().find(|found| found.pattern == pattern)
     }
 
+    /// The regime of the pattern's baseline, which leaves its stages out; `None` if it has none.
+    pub fn lasting_regime(&self, pattern: &str) -> Option<Regime> {
+        self.of(pattern).filter(|stages| !stages.stages.is_empty()).map(|_| Regime::Sustained)
+    }
+
     /// Whether the figures of this pattern are withheld.
     pub fn withholds(&self, pattern: &str) -> bool {
         self.of(pattern).is_some_and(PatternStages::is_withheld)
@@ -320,7 +325,7 @@ pub struct MicroBenchmark {
 /// One pattern over the values of the parameter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentFindings {
-    /// `SR`, `RR`, `SW`, `RW`, or for mixes `SR/RW`. `.burst` follows if it was measured in bursts.
+    /// `SR`, `RR`, `SW`, `RW`, or for mixes `SR/RW`.
     pub pattern: String,
     /// The regime of its writes; null if the device has one regime, or nothing is written.
     #[serde(default)]
@@ -337,11 +342,35 @@ pub enum Regime {
     Burst,
     /// What lasts.
     Sustained,
+    /// The run does not show which of the two: it was too short, or its rate was still changing when it ended.
+    Unknown,
 }
 
 impl Regime {
     /// What the name of an experiment ends with if it was measured in bursts.
-    pub const BURST_ENDING: &str = ".burst";
+    pub(crate) const BURST_ENDING: &str = ".burst";
+
+    /// As in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Regime::Burst => "burst",
+            Regime::Sustained => "sustained",
+            Regime::Unknown => "unknown",
+        }
+    }
+
+    /// The name of an experiment as expectations write it: `RW` is what lasts, `RW.burst` its bursts.
+    pub fn experiment_name(regime: Option<Regime>, pattern: &str) -> String {
+        let ending = if regime == Some(Regime::Burst) { Regime::BURST_ENDING } else { "" };
+        format!("{pattern}{ending}")
+    }
+}
+
+impl ExperimentFindings {
+    /// `RW`, or `RW.burst`.
+    pub fn name(&self) -> String {
+        Regime::experiment_name(self.regime, &self.pattern)
+    }
 }
 
 /// All repetitions of one run.
@@ -513,6 +542,14 @@ pub enum Severity {
 }
 
 impl Findings {
+    /// The bytes up to which a quick run saw no faster stage of writes: a larger buffer would not show. `None` if it saw one, or is no quick run.
+    pub fn stages_looked_for(&self) -> Option<Bytes> {
+        let found = self.stages.as_ref().filter(|_| self.method.thoroughness == "quick")?;
+        let has_one = |stages: &PatternStages| !stages.stages.is_empty() || stages.is_withheld();
+        let written = found.patterns.iter().filter_map(|stages| Some(stages.curve.last()?.0)).max()?;
+        (!found.patterns.iter().any(has_one)).then_some(Bytes(written))
+    }
+
     /// The warnings that may change a verdict.
     pub fn severe_warnings(&self) -> impl Iterator<Item = &Warning> {
         self.warnings.iter().filter(|warning| warning.severity() == Severity::ChangesVerdict)

@@ -59,11 +59,12 @@ pub fn without_unsettled_points(micro_benchmarks: &mut Vec<MicroBenchmark>) -> O
             if experiment.regime.is_none() {
                 continue;
             }
+            let name = experiment.name();
             experiment.points.retain(|point| {
                 let Some(spread) = point.spread.filter(|&spread| spread > REGIME_WITHIN) else { return true };
                 count += 1;
                 if spread > worst.0 {
-                    worst = (spread, format!("{} {} {}", micro.name, experiment.pattern, point.label));
+                    worst = (spread, format!("{} {name} {}", micro.name, point.label));
                 }
                 false
             });
@@ -102,7 +103,7 @@ fn spread_warning(
             "{}, {}{place}: the {} repetitions lie {:.0} % of their mean apart (over {:.0} %); \
              {remedy}",
             micro.name,
-            experiment.pattern,
+            experiment.name(),
             point.runs.len(),
             spread * 100.0,
             SPREAD_LIMIT * 100.0,

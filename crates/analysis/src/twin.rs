@@ -9,6 +9,8 @@
 
 use serde::Serialize;
 
+use crate::findings::Regime;
+
 /// From this mean error of a micro-benchmark on, the twin lacks something that the device has.
 const MISSED: f64 = 0.25;
 /// A point is an outlier where the twin is off by this factor, and by this many times what the device is off itself.
@@ -80,6 +82,8 @@ pub struct PooledPoint {
     pub micro_benchmark: String,
     /// The experiment, as `SR` or `SR/RW`.
     pub experiment: String,
+    /// The regime of its writes; `None` if the device has one, or nothing is written.
+    pub regime: Option<Regime>,
     /// The parameter's value.
     pub value: f64,
     /// As a person writes it.
@@ -91,7 +95,7 @@ pub struct PooledPoint {
 impl PooledPoint {
     fn is_same(&self, other: &PooledPoint) -> bool {
         let name = |point: &PooledPoint| {
-            (point.micro_benchmark.clone(), point.experiment.clone(), point.label.clone())
+            (point.micro_benchmark.clone(), point.experiment.clone(), point.regime, point.label.clone())
         };
         name(self) == name(other)
     }
@@ -129,6 +133,8 @@ impl PooledPoint {
 pub struct TwinPoint {
     /// The experiment, as `SR` or `SR/RW`.
     pub experiment: String,
+    /// The regime of its writes; null if the device has one, or nothing is written.
+    pub regime: Option<Regime>,
     /// The parameter's value.
     pub value: f64,
     /// As a person writes it.
@@ -177,8 +183,8 @@ impl TwinDifference {
             let other = twin.iter().find(|other| other.is_same(&point)).and_then(PooledPoint::figures);
             let Some((device, twin)) = point.figures().zip(other) else { continue };
             let (error, own) = (device.error_of(twin), point.own_scatter());
-            let PooledPoint { micro_benchmark, experiment, value, label, .. } = point;
-            let compared = TwinPoint { experiment, value, label, device, twin, error, own };
+            let PooledPoint { micro_benchmark, experiment, regime, value, label, .. } = point;
+            let compared = TwinPoint { experiment, regime, value, label, device, twin, error, own };
             match micro_benchmarks.iter_mut().find(|micro| micro.name == micro_benchmark) {
                 Some(micro) => micro.points.push(compared),
                 None => micro_benchmarks.push(TwinMicroBenchmark {
@@ -226,6 +232,11 @@ impl TwinDifference {
 }
 
 impl TwinPoint {
+    /// `RW`, or `RW.burst`.
+    pub fn name(&self) -> String {
+        Regime::experiment_name(self.regime, &self.experiment)
+    }
+
     /// By how much the means differ, in the direction in which it is more than 1.
     fn factor(&self) -> f64 {
         let ratio = self.twin.mean.max(1.0) / self.device.mean.max(1.0);
@@ -290,6 +301,7 @@ mod tests {
         PooledPoint {
             micro_benchmark: micro.to_owned(),
             experiment: experiment.to_owned(),
+            regime: None,
             value: 1.0,
             label: "1".to_owned(),
             repetitions: vec![responses.to_vec()],

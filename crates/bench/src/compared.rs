@@ -36,19 +36,19 @@ pub fn compared_run(path: &Path) -> Result<ComparedRun, BenchError> {
         experiments.extend(responses(&segments, &key, &runs)?);
     }
     if let Some(burst) = longest_burst(&findings) {
-        experiments.extend(responses(
-            &segments,
-            &baseline_key(&format!("RW{}", Regime::BURST_ENDING)),
-            &[burst],
-        )?);
+        experiments.extend(responses(&segments, &baseline_key("RW", Some(Regime::Burst)), &[burst])?);
     }
+    let warnings = findings.severe_warnings().map(|warning| warning.message.clone());
+    let horizon = findings.stages_looked_for().map(|written| {
+        format!("the regime of its writes is known as far as {written} after an idle time: a larger buffer would not show")
+    });
     Ok(ComparedRun {
         device: findings.characteristics.device.clone(),
         details: RunDetails {
             folder: path.display().to_string(),
             started: manifest.started,
             state: findings.method.state.clone(),
-            warnings: findings.severe_warnings().map(|warning| warning.message.clone()).collect(),
+            warnings: warnings.chain(horizon).collect(),
         },
         characteristics: findings.characteristics,
         experiments,
@@ -58,11 +58,12 @@ pub fn compared_run(path: &Path) -> Result<ComparedRun, BenchError> {
 /// A run, and the positions of the IOs that count.
 type Counted = (u32, Range<u64>);
 
-fn baseline_key(pattern: &str) -> ExperimentKey {
+fn baseline_key(pattern: &str, regime: Option<Regime>) -> ExperimentKey {
     ExperimentKey {
         micro_benchmark: BASELINE.to_owned(),
         parameter: String::new(),
         pattern: pattern.to_owned(),
+        regime,
         value: 0.0,
         label: String::new(),
         mode: Mode::Read,
@@ -79,8 +80,10 @@ fn longest_burst(findings: &Findings) -> Option<Counted> {
 
 /// All experiments of a run, each with its repetitions. The mode is not known here, so it is set to read.
 fn experiment_runs(findings: &Findings) -> Vec<(ExperimentKey, Vec<&RunSummary>)> {
-    let baselines =
-        findings.baselines.iter().map(|baseline| (baseline_key(&baseline.pattern), vec![&baseline.run]));
+    let baselines = findings.baselines.iter().map(|baseline| {
+        let regime = findings.stages.as_ref().and_then(|stages| stages.lasting_regime(&baseline.pattern));
+        (baseline_key(&baseline.pattern, regime), vec![&baseline.run])
+    });
     let points = findings.micro_benchmarks.iter().flat_map(|micro| {
         micro.experiments.iter().flat_map(move |experiment| {
             experiment.points.iter().map(move |point| {
@@ -88,6 +91,7 @@ fn experiment_runs(findings: &Findings) -> Vec<(ExperimentKey, Vec<&RunSummary>)
                     micro_benchmark: micro.name.clone(),
                     parameter: micro.parameter.clone(),
                     pattern: experiment.pattern.clone(),
+                    regime: experiment.regime,
                     value: point.value,
                     label: point.label.clone(),
                     mode: Mode::Read,

@@ -470,9 +470,8 @@ impl<'a> Conduct<'a> {
 
     /// The seed of a run: the same when the run is resumed, and different for each repetition.
     fn seed_for(&self, purpose: &Purpose) -> Seed {
-        let label = serde_json::to_string(purpose).expect("a purpose is made of texts and numbers");
         let earlier = self.store.finished(purpose).count();
-        self.settings.seed.derive(&label, earlier as u64)
+        self.settings.seed.derive(&purpose.seed_label(), earlier as u64)
     }
 
     /// Why measurements of the device are meaningless from now on.

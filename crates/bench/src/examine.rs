@@ -382,13 +382,12 @@ fn micro_benchmarks_of(
         let varied = experiment.vary.as_ref().map(|vary| vary.parameter);
         let parameter = varied.map_or("", |parameter| parameter.name()).to_owned();
         let unit = varied.map_or("", |parameter| parameter.unit()).to_owned();
-        for pattern in [experiment.name.clone(), format!("{}{}", experiment.name, Regime::BURST_ENDING)] {
-            let points = points(source, &plan.name, &pattern, records)?;
+        for regime in [None, Some(Regime::Sustained), Some(Regime::Burst)] {
+            let points = points(source, (&plan.name, &experiment.name, regime), records)?;
             if points.is_empty() {
                 continue;
             }
-            let regime = regime(&plan.name, &pattern, records);
-            let experiment = ExperimentFindings { pattern, regime, points };
+            let experiment = ExperimentFindings { pattern: experiment.name.clone(), regime, points };
             match found.iter_mut().find(|micro| micro.parameter == parameter) {
                 Some(micro) => micro.experiments.push(experiment),
                 None => found.push(MicroBenchmark {
@@ -403,31 +402,18 @@ fn micro_benchmarks_of(
     Ok(found)
 }
 
-/// The regime of an experiment's runs.
-fn regime(of_plan: &str, of_experiment: &str, records: &[RunRecord]) -> Option<Regime> {
-    if of_experiment.ends_with(Regime::BURST_ENDING) {
-        return Some(Regime::Burst);
-    }
-    let is_sustained = |record: &RunRecord| match &record.purpose {
-        Purpose::Point { plan, experiment, .. } => {
-            plan == of_plan && experiment == of_experiment && record.regime_shown.is_some()
-        }
-        _ => false,
-    };
-    records.iter().any(is_sustained).then_some(Regime::Sustained)
-}
-
 fn points(
     source: &dyn Source,
-    of_plan: &str,
-    of_experiment: &str,
+    of: (&str, &str, Option<Regime>),
     records: &[RunRecord],
 ) -> Result<Vec<Point>, BenchError> {
     let mut groups: Vec<(f64, String, Vec<RunSummary>)> = Vec::new();
     for record in records {
-        let Purpose::Point { plan, experiment, value, label, repetition } = &record.purpose else { continue };
+        let Purpose::Point { plan, experiment, regime, value, label, repetition } = &record.purpose else {
+            continue;
+        };
         let is_undecided = record.regime_shown == Some(false) || record.settled == Some(false);
-        if plan != of_plan || experiment != of_experiment || record.ended.is_none() || is_undecided {
+        if (plan.as_str(), experiment.as_str(), *regime) != of || record.ended.is_none() || is_undecided {
             continue;
         }
         let run = summarise(source, record, *repetition)?;

@@ -1,6 +1,6 @@
 //! The record of a finished run: what its samples do not contain.
 
-use flashlab_analysis::findings::RunEnd;
+use flashlab_analysis::findings::{Regime, RunEnd};
 use flashlab_base::Seed;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +46,9 @@ pub enum Purpose {
         plan: String,
         /// The experiment's name.
         experiment: String,
+        /// The regime of its writes; null if the device has one, or nothing is written.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        regime: Option<Regime>,
         /// The parameter's value, in its unit.
         value: f64,
         /// As a person writes it.
@@ -61,15 +64,24 @@ impl Purpose {
         matches!(self, Purpose::State { .. } | Purpose::SteadyRound { .. })
     }
 
+    /// As text, from which the seed of the run follows. Both regimes of a repetition have the same addresses.
+    pub(crate) fn seed_label(&self) -> String {
+        let mut purpose = self.clone();
+        if let Purpose::Point { regime, .. } = &mut purpose {
+            *regime = None;
+        }
+        serde_json::to_string(&purpose).expect("a purpose is made of texts and numbers")
+    }
+
     /// Whether both purposes are the same. How much of the target a state covered does not matter. Nor does
     /// the rounding of a value that was written to a file.
     pub fn is_same(&self, other: &Purpose) -> bool {
         match (self, other) {
             (Purpose::State { state: a, .. }, Purpose::State { state: b, .. }) => a == b,
             (
-                Purpose::Point { plan, experiment, label, repetition, value: _ },
-                Purpose::Point { plan: p, experiment: e, label: l, repetition: r, value: _ },
-            ) => (plan, experiment, label, repetition) == (p, e, l, r),
+                Purpose::Point { plan, experiment, regime, label, repetition, value: _ },
+                Purpose::Point { plan: p, experiment: e, regime: g, label: l, repetition: r, value: _ },
+            ) => (plan, experiment, regime, label, repetition) == (p, e, g, l, r),
             _ => self == other,
         }
     }

@@ -74,10 +74,8 @@ impl Step {
     pub(crate) fn purpose(&self) -> Purpose {
         Purpose::Point {
             plan: self.plan.clone(),
-            experiment: match self.regime {
-                Some(Regime::Burst) => format!("{}{}", self.experiment, Regime::BURST_ENDING),
-                _ => self.experiment.clone(),
-            },
+            experiment: self.experiment.clone(),
+            regime: self.regime,
             value: self.value.number,
             label: self.value.label.clone(),
             repetition: self.repetition,
@@ -106,7 +104,7 @@ impl fmt::Display for Step {
         match self.regime {
             Some(Regime::Burst) => f.write_str(" in a burst"),
             Some(Regime::Sustained) => f.write_str(" sustained"),
-            None => Ok(()),
+            Some(Regime::Unknown) | None => Ok(()),
         }
     }
 }

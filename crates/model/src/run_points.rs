@@ -10,6 +10,7 @@
 
 use std::path::Path;
 
+use flashlab_analysis::findings::Regime;
 use flashlab_analysis::phases;
 use flashlab_base::{Bytes, Mode, Sample};
 use flashlab_bench::{Purpose, RunRecord};
@@ -152,7 +153,12 @@ pub fn run_points_after(path: &Path, run: u32) -> Result<Vec<RunPoint>, ModelErr
     let segments = folder.segment_index();
     let mut points = Vec::new();
     for record in flashlab_bench::records(&folder)? {
-        if record.run <= run || record.ended.is_none() || !varies_what_models_know(&record.purpose, &plans) {
+        let is_burst = matches!(&record.purpose, Purpose::Point { regime: Some(Regime::Burst), .. });
+        if record.run <= run
+            || record.ended.is_none()
+            || !varies_what_models_know(&record.purpose, &plans)
+            || is_burst
+        {
             continue;
         }
         let plan = Plan::parse(&record.pattern, &format!("{}: run {}", path.display(), record.run))?;

@@ -106,9 +106,9 @@ impl Serialize for Figures {
     }
 }
 
-/// The colour of one of the baselines, in any regime; other names have the text's colour.
+/// The colour of one of the baselines; other names have the text's colour.
 pub fn colour(pattern: &str) -> &'static str {
-    match pattern.split('.').next().unwrap_or_default() {
+    match pattern {
         "SR" => "sr",
         "RR" => "rr",
         "SW" => "sw",
@@ -289,8 +289,8 @@ fn series(experiment: &ExperimentFindings, values: &BTreeMap<u64, (f64, &str)>) 
     let repeated = experiment.points.iter().any(|point| point.runs.len() > 1);
     ChartSeries {
         name: match experiment.regime {
-            Some(Regime::Sustained) => format!("{} sustained", experiment.pattern),
-            _ => experiment.pattern.replace('.', " "),
+            Some(regime) => format!("{} {}", experiment.pattern, regime.name()),
+            None => experiment.pattern.clone(),
         },
         colour: colour(first).to_owned(),
         points: colour(second).to_owned(),

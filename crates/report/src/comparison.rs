@@ -7,6 +7,7 @@
 //! Invariant: a difference is stated only if [`compare`](fn@flashlab_analysis::compare) shows it. The ratios
 //! of Table 3 are not tested, and no text states that they differ.
 
+use flashlab_analysis::findings::Regime;
 use flashlab_analysis::{
     Comparison, ExperimentKey, ExperimentRow, FigureRow, MissingRow, Ratio, RatioVerdict, RunDetails,
     Statistic, StatisticRatio,
@@ -99,8 +100,8 @@ pub type ExperimentGroup<'a> = Vec<&'a ExperimentRow>;
 /// The experiments by micro-benchmark, pattern and mode, in the order of their first one.
 pub fn groups(rows: &[ExperimentRow]) -> Vec<ExperimentGroup<'_>> {
     let curve = |row: &ExperimentRow| {
-        let ExperimentKey { micro_benchmark, parameter, pattern, mode, .. } = row.key.clone();
-        (micro_benchmark, parameter, pattern, mode)
+        let ExperimentKey { micro_benchmark, parameter, pattern, regime, mode, .. } = row.key.clone();
+        (micro_benchmark, parameter, pattern, regime, mode)
     };
     let mut groups: Vec<ExperimentGroup<'_>> = Vec::new();
     for row in rows {
@@ -112,11 +113,16 @@ pub fn groups(rows: &[ExperimentRow]) -> Vec<ExperimentGroup<'_>> {
     groups
 }
 
-/// `granularity RW`; with `reads` or `writes` if the pattern has both.
+/// `granularity RW`, `granularity RW sustained`; with `reads` or `writes` if the pattern has both.
 pub fn group_name(key: &ExperimentKey) -> String {
     let name = match key.micro_benchmark == key.pattern {
         true => key.pattern.clone(),
         false => format!("{} {}", key.micro_benchmark, key.pattern),
+    };
+    let name = match key.regime {
+        Some(Regime::Unknown) => format!("{name} (regime unknown)"),
+        Some(regime) => format!("{name} {}", regime.name()),
+        None => name,
     };
     match (key.pattern.as_str(), key.mode) {
         ("SR" | "RR" | "SW" | "RW", _) => name,

@@ -40,7 +40,7 @@ pub(crate) fn facts(plans: &[&MicroBenchmark]) -> Markup {
         };
         let mut figures: Vec<String> = counted(run).into_iter().map(in_words).collect();
         figures.extend(run.write_amplification.map(|factor| format!("write amplification {factor:.2}")));
-        Some((experiment.pattern.clone(), figures.join("; ")))
+        Some((experiment.name(), figures.join("; ")))
     };
     let found: Vec<(String, String)> = experiments.filter_map(fact).collect();
     if found.is_empty() {
@@ -68,9 +68,9 @@ fn table(out: &mut Writer<'_>, plan: &MicroBenchmark) {
             let Some(run) = middle(point) else { continue };
             factors.extend(run.write_amplification);
             let name = match (is_single, point.label.as_str()) {
-                (_, "") => experiment.pattern.clone(),
+                (_, "") => experiment.name(),
                 (true, label) => label.to_owned(),
-                (false, label) => format!("{} {label}", experiment.pattern),
+                (false, label) => format!("{} {label}", experiment.name()),
             };
             for (index, counted) in counted(run).into_iter().enumerate() {
                 let name = if index == 0 { name.as_str() } else { "" };
@@ -160,7 +160,7 @@ pub(crate) fn over_time(findings: &Findings) -> Vec<Chart> {
             };
             charts.push(Chart {
                 id: format!("over-time-{}", charts.len()),
-                title: format!("{}{place} over time", experiment.pattern),
+                title: format!("{}{place} over time", experiment.name()),
                 caption: "What was completed in each twentieth of the run, its start-up phase included."
                     .to_owned(),
                 wide: false,

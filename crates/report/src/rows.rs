@@ -1,6 +1,6 @@
 //! The tables of a report as rows for CSV. Each figure has the unit in the name of its column.
 
-use flashlab_analysis::findings::{Distribution, Findings, ModeFigures, RunSummary};
+use flashlab_analysis::findings::{Distribution, Findings, ModeFigures, Regime, RunSummary};
 use flashlab_analysis::inference::{Finding, Inference, Value, Verdict};
 use flashlab_analysis::{ClassRow, ClassTable, Comparison, ExperimentKey, StatisticRatio};
 use flashlab_base::Mode;
@@ -15,6 +15,8 @@ pub struct RunRow {
     pub plan: String,
     /// The pattern.
     pub experiment: String,
+    /// The regime of its writes: `burst`, `sustained` or `unknown`; empty if the device has one regime, or nothing is written.
+    pub regime: &'static str,
     /// The parameter that varies; empty if none does.
     pub parameter: String,
     /// Its value.
@@ -44,15 +46,15 @@ pub struct RunRow {
 
 /// One row for the reads of each run, and one for its writes.
 pub fn run_rows(findings: &Findings) -> Vec<RunRow> {
-    let baselines = findings
-        .baselines
-        .iter()
-        .flat_map(|baseline| rows_of(&baseline.run, ["baseline", &baseline.pattern, "", ""], 0.0));
+    let baselines = findings.baselines.iter().flat_map(|baseline| {
+        let regime = findings.stages.as_ref().and_then(|stages| stages.lasting_regime(&baseline.pattern));
+        rows_of(&baseline.run, ["baseline", &baseline.pattern, "", ""], regime, 0.0)
+    });
     let points = findings.micro_benchmarks.iter().flat_map(|micro| {
         micro.experiments.iter().flat_map(move |experiment| {
             experiment.points.iter().flat_map(move |point| {
                 let names = [micro.name.as_str(), &experiment.pattern, &micro.parameter, &point.label];
-                point.runs.iter().flat_map(move |run| rows_of(run, names, point.value))
+                point.runs.iter().flat_map(move |run| rows_of(run, names, experiment.regime, point.value))
             })
         })
     });
@@ -72,10 +74,16 @@ pub fn middle_rows(findings: &Findings) -> Vec<RunRow> {
     run_rows(&middle)
 }
 
-fn rows_of(run: &RunSummary, [plan, experiment, parameter, label]: [&str; 4], value: f64) -> Vec<RunRow> {
+fn rows_of(
+    run: &RunSummary,
+    [plan, experiment, parameter, label]: [&str; 4],
+    regime: Option<Regime>,
+    value: f64,
+) -> Vec<RunRow> {
     let row = |mode: &ModeFigures| RunRow {
         plan: plan.to_owned(),
         experiment: experiment.to_owned(),
+        regime: regime.filter(|_| mode.mode == Mode::Write).map_or("", Regime::name),
         parameter: parameter.to_owned(),
         value,
         label: label.to_owned(),

@@ -72,9 +72,10 @@ fn rows(findings: &Findings) -> Vec<Markup> {
     for micro in &findings.micro_benchmarks {
         for experiment in &micro.experiments {
             for point in &experiment.points {
+                let pattern = experiment.name();
                 let place = Place {
                     benchmark: &micro.name,
-                    pattern: &experiment.pattern,
+                    pattern: &pattern,
                     label: &point.label,
                     value: point.value,
                 };

@@ -28,11 +28,9 @@ pub fn stages_sentences(findings: &Findings) -> Vec<String> {
 
 /// How far a quick run has looked: a buffer that it did not fill would not show.
 fn horizon_sentence(findings: &Findings) -> Option<String> {
-    let found = findings.stages.as_ref().filter(|_| findings.method.thoroughness == "quick")?;
-    let written = found.patterns.iter().filter_map(|stages| Some(stages.curve.last()?.0)).max()?;
+    let written = findings.stages_looked_for()?;
     Some(format!(
-        "This quick run saw no faster stage of writes within {} after an idle time; a larger buffer would not show.",
-        Bytes(written)
+        "This quick run saw no faster stage of writes within {written} after an idle time; a larger buffer would not show."
     ))
 }
 

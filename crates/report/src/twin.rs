@@ -74,7 +74,9 @@ fn outliers(difference: &TwinDifference) -> Vec<String> {
         });
         format!(
             "Outlier: {} {} at {}: the mean is {twin} in place of {device}{own}.",
-            micro.name, point.experiment, point.label
+            micro.name,
+            point.name(),
+            point.label
         )
     };
     let mut sentences: Vec<String> = all.iter().take(OUTLIERS_NAMED).map(sentence).collect();
@@ -163,16 +165,16 @@ fn errors(difference: &TwinDifference) -> Markup {
 
 /// One chart for each experiment of a micro-benchmark.
 fn micro_charts(micro: &TwinMicroBenchmark) -> Vec<Chart> {
-    let mut names: Vec<&str> = micro.points.iter().map(|point| point.experiment.as_str()).collect();
+    let mut names: Vec<String> = micro.points.iter().map(TwinPoint::name).collect();
     names.dedup();
     names.sort_unstable();
     names.dedup();
-    names.into_iter().map(|name| chart(micro, name)).collect()
+    names.iter().map(|name| chart(micro, name)).collect()
 }
 
 fn chart(micro: &TwinMicroBenchmark, experiment: &str) -> Chart {
     let mut points: Vec<&TwinPoint> =
-        micro.points.iter().filter(|point| point.experiment == experiment).collect();
+        micro.points.iter().filter(|point| point.name() == experiment).collect();
     points.sort_by(|a, b| a.value.total_cmp(&b.value));
     let series = |(name, of): Statistic, is_twin: bool, style| {
         let (who, colour) = if is_twin { ("twin", "run1") } else { ("device", "run0") };
@@ -188,7 +190,7 @@ fn chart(micro: &TwinMicroBenchmark, experiment: &str) -> Chart {
     };
     let error = TwinFigures::mean_of(points.iter().map(|point| point.error));
     Chart {
-        id: format!("twin-{}-{}", micro.name, experiment.replace('/', "-").to_lowercase()),
+        id: format!("twin-{}-{}", micro.name, experiment.replace(['/', '.'], "-").to_lowercase()),
         title: format!("{}, {experiment}", capitalised(&micro.name)),
         caption: format!(
             "The twin's means are off by {}, its medians by {}, its 99th percentiles by {}.",
@@ -234,6 +236,7 @@ mod tests {
         let point = |experiment: &str, responses: [u64; 2]| PooledPoint {
             micro_benchmark: "order".to_owned(),
             experiment: experiment.to_owned(),
+            regime: None,
             value: 1.0,
             label: "1".to_owned(),
             repetitions: vec![responses.to_vec()],

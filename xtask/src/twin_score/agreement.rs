@@ -119,6 +119,7 @@ mod tests {
         PooledPoint {
             micro_benchmark: "order".to_owned(),
             experiment: "SW".to_owned(),
+            regime: None,
             value: 1.0,
             label: label.to_owned(),
             repetitions: vec![responses.to_vec()],

@@ -12,6 +12,7 @@ fn key(pattern: &str, value: f64) -> ExperimentKey {
         micro_benchmark: "granularity".into(),
         parameter: "IOSize".into(),
         pattern: pattern.into(),
+        regime: None,
         value,
         label: value.to_string(),
         mode: Mode::Write,
@@ -331,4 +332,34 @@ fn the_columns_are_those_of_the_document() {
     named.sort_unstable();
     compared.sort_unstable();
     assert_eq!(named, compared);
+}
+
+#[test]
+fn each_regime_is_compared_with_the_same_regime_and_named() {
+    let in_regime = |regime, ns: u64| {
+        let key = ExperimentKey { regime, ..key("RW", 32768.0) };
+        (key, vec![(0..500).map(|i| ns + i % 7).collect(); 3])
+    };
+    let (burst, sustained) = (Some(Regime::Burst), Some(Regime::Sustained));
+    let buffered = run("buffered", vec![in_regime(sustained, 600_000), in_regime(burst, 10_000)]);
+    let other = run("other", vec![in_regime(burst, 20_000), in_regime(sustained, 300_000)]);
+    let unbuffered = run("unbuffered", vec![in_regime(None, 600_000)]);
+    let short = run("short", vec![in_regime(Some(Regime::Unknown), 10_000)]);
+    let compared = compare(&[buffered, other, unbuffered, short]);
+    let medians = |row: &ExperimentRow| -> Vec<Option<f64>> {
+        let median = |ratios: &Option<Vec<StatisticRatio>>| Some(ratios.as_ref()?[0].ratio.ratio);
+        row.ratios.iter().map(median).collect()
+    };
+    let [lasting, bursts] = &compared.experiments[..] else { panic!("{:?}", compared.experiments) };
+    assert_eq!((lasting.key.name(), bursts.key.name()), ("RW".to_owned(), "RW.burst".to_owned()));
+    // A device with one regime is always in what lasts; a run that does not show its regime is in none.
+    assert_eq!(lasting.regimes, [sustained, sustained, None, None]);
+    assert_eq!(bursts.regimes, [burst, burst, None, None]);
+    let near = |found: Option<f64>, wanted: f64| assert!((found.unwrap() / wanted - 1.0).abs() < 0.01);
+    near(medians(lasting)[1], 0.5);
+    near(medians(lasting)[2], 1.0);
+    near(medians(bursts)[1], 2.0);
+    assert_eq!((medians(lasting)[3], medians(bursts)[2], medians(bursts)[3]), (None, None, None));
+    let missing: Vec<_> = compared.missing.iter().map(|row| (row.key.regime, row.runs.clone())).collect();
+    assert!(missing.contains(&(Some(Regime::Unknown), vec![3])), "{missing:?}");
 }

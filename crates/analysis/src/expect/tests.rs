@@ -4,17 +4,22 @@ use super::{Evidence, Expectation, ExpectationKind, Outcome};
 use crate::compare::{
     ComparedRun, ExperimentKey, RatioVerdict, Responses, RunDetails, TransferTotals, compare,
 };
-use crate::findings::Characteristics;
+use crate::findings::{Characteristics, Regime};
 
 fn key(micro_benchmark: &str, pattern: &str, label: &str, value: f64, mode: Mode) -> ExperimentKey {
     ExperimentKey {
         micro_benchmark: micro_benchmark.to_owned(),
         parameter: String::new(),
         pattern: pattern.to_owned(),
+        regime: None,
         value,
         label: label.to_owned(),
         mode,
     }
+}
+
+fn in_bursts(key: ExperimentKey) -> ExperimentKey {
+    ExperimentKey { regime: Some(Regime::Burst), ..key }
 }
 
 /// Three repetitions of IOs of 4 KiB, within 10 % of `center_ns`, one after the other.
@@ -41,8 +46,8 @@ fn run_of(ios: u64, center_ns: u64, seed: u64) -> ComparedRun {
         key("granularity", "RW", "32KiB", 32768.0, Mode::Write),
         key("mix", "SR/RW", "2", 2.0, Mode::Read),
         key("mix", "SR/RW", "2", 2.0, Mode::Write),
-        key("baseline", "RW.burst", "", 0.0, Mode::Write),
-        key("granularity", "RW.burst", "32KiB", 32768.0, Mode::Write),
+        in_bursts(key("baseline", "RW", "", 0.0, Mode::Write)),
+        in_bursts(key("granularity", "RW", "32KiB", 32768.0, Mode::Write)),
     ];
     ComparedRun {
         device: "a device".to_owned(),

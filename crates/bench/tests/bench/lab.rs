@@ -145,7 +145,7 @@ impl Measured {
     pub fn points(&self, micro_benchmark: &str, experiment: &str) -> &[Point] {
         let found = self.findings.micro_benchmarks.iter().find(|found| found.name == micro_benchmark);
         let experiments = &found.unwrap_or_else(|| panic!("no {micro_benchmark}")).experiments;
-        &experiments.iter().find(|found| found.pattern == experiment).unwrap().points
+        &experiments.iter().find(|found| found.name() == experiment).unwrap().points
     }
 
     /// The records of the runs of micro-benchmarks, in their order.

@@ -174,14 +174,8 @@ fn sustained_points_are_what_a_run_of_twenty_stages_gives_and_bursts_are_the_buf
     let experiments = &measured.findings.micro_benchmarks[0].experiments;
     let regimes: Vec<_> = experiments.iter().map(|found| (found.pattern.as_str(), found.regime)).collect();
     let (burst, sustained) = (Some(Regime::Burst), Some(Regime::Sustained));
-    let expected = [
-        ("SR", None),
-        ("RR", None),
-        ("SW", sustained),
-        ("SW.burst", burst),
-        ("RW", sustained),
-        ("RW.burst", burst),
-    ];
+    let expected =
+        [("SR", None), ("RR", None), ("SW", sustained), ("SW", burst), ("RW", sustained), ("RW", burst)];
     assert_eq!(regimes, expected);
     assert!(!measured.findings.warnings.iter().any(|warning| warning.kind == "regime_undecided"));
 }

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use flashlab_analysis::TwinKind;
+use flashlab_analysis::findings::Regime;
 use flashlab_base::{Bytes, Nanos, Sample, Seed};
 use flashlab_bench::{Purpose, RunRecord, open_run};
 use flashlab_plan::{Pattern, Plan, Space};
@@ -54,7 +55,9 @@ impl MeasuredRun {
     /// What it measures, the same for all repetitions.
     pub(super) fn point_name(&self) -> String {
         match &self.purpose {
-            Purpose::Point { plan, experiment, label, .. } => format!("{plan} {experiment} {label}"),
+            Purpose::Point { plan, experiment, regime, label, .. } => {
+                format!("{plan} {} {label}", Regime::experiment_name(*regime, experiment))
+            }
             Purpose::SteadyRound { .. } => "steady round".to_owned(),
             other => format!("{other:?}"),
         }

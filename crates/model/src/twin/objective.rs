@@ -4,6 +4,7 @@
 //! The response times of all repetitions of a point are put together. Their mean and four quantiles are compared, each with a
 //! weight; a ratio's logarithm is what both directions of an error count alike in.
 
+use flashlab_analysis::findings::Regime;
 use flashlab_bench::Purpose;
 
 use super::measured::MeasuredRun;
@@ -98,7 +99,9 @@ pub(super) fn weight(residual: f64) -> f64 {
 
 fn name_of(purpose: &Purpose) -> Option<String> {
     match purpose {
-        Purpose::Point { plan, experiment, label, .. } => Some(format!("{plan} {experiment} {label}")),
+        Purpose::Point { plan, experiment, regime, label, .. } => {
+            Some(format!("{plan} {} {label}", Regime::experiment_name(*regime, experiment)))
+        }
         Purpose::Baseline { pattern } => Some(format!("baseline {pattern}")),
         _ => None,
     }

@@ -3,6 +3,7 @@
 //! The lines go through the means of the granularity micro-benchmark, because a merge or a collection that comes now and then is
 //! in the mean and not in the median. A class whose line would have a negative A gets A = 0.
 
+use flashlab_analysis::findings::Regime;
 use flashlab_base::Nanos;
 use flashlab_bench::Purpose;
 use flashlab_sim::Profile;
@@ -50,8 +51,8 @@ pub(super) fn throughput_profile(measured: &MeasuredRuns, noise: Option<Noise>) 
 fn means(measured: &MeasuredRuns, pattern: &str) -> Vec<(f64, f64)> {
     let mut sums: Vec<(f64, f64, f64)> = Vec::new();
     for run in &measured.runs {
-        let Purpose::Point { plan, experiment, value, .. } = &run.purpose else { continue };
-        if plan != "granularity" || experiment != pattern {
+        let Purpose::Point { plan, experiment, regime, value, .. } = &run.purpose else { continue };
+        if plan != "granularity" || experiment != pattern || *regime == Some(Regime::Burst) {
             continue;
         }
         let responses = run.responses.iter().flatten();

@@ -1,5 +1,6 @@
 //! Typical figures of a run, from which a fit begins.
 
+use flashlab_analysis::findings::Regime;
 use flashlab_bench::Purpose;
 
 use super::measured::MeasuredRuns;
@@ -34,9 +35,12 @@ impl Typical {
 fn medians(measured: &MeasuredRuns, pattern: &str) -> Vec<(f64, f64)> {
     let mut medians: Vec<(f64, f64)> = Vec::new();
     for run in &measured.runs {
-        let Purpose::Point { plan, experiment, value, repetition: 1, .. } = &run.purpose else { continue };
+        let Purpose::Point { plan, experiment, regime, value, repetition: 1, .. } = &run.purpose else {
+            continue;
+        };
         if plan == "granularity"
             && experiment == pattern
+            && *regime != Some(Regime::Burst)
             && run.responses.iter().any(|responses| !responses.is_empty())
         {
             let mut sorted = run.all_responses();
