@@ -330,6 +330,9 @@ pub struct ExperimentFindings {
     /// The regime of its writes; null if the device has one regime, or nothing is written.
     #[serde(default)]
     pub regime: Option<Regime>,
+    /// What a run of a plan as it is written shows of the regimes, in one clause; empty otherwise.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub regime_evidence: String,
     /// In ascending order of the parameter.
     pub points: Vec<Point>,
 }
@@ -397,6 +400,9 @@ pub struct RunSummary {
     pub repetition: u32,
     /// IOs left out at the start.
     pub io_ignore: u64,
+    /// The position in each process from which on no IO counts, as after a burst; null if all count up to the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io_end: Option<u64>,
     /// Response times of the others.
     pub response: Distribution,
     /// Bytes read and written per second, from the start of the first counted IO to the end of the last one.

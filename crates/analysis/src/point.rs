@@ -134,6 +134,7 @@ mod tests {
             experiments: vec![ExperimentFindings {
                 pattern: "SW".to_owned(),
                 regime: None,
+                regime_evidence: String::new(),
                 points: vec![point(-1.0, "-1", means.map(run).to_vec())],
             }],
         };

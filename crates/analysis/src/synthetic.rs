@@ -59,6 +59,7 @@ pub(crate) fn run(mean_ns: f64) -> RunSummary {
         run: 1,
         repetition: 1,
         io_ignore: 0,
+        io_end: None,
         response: Distribution { count: 1000, mean_ns, ..Distribution::default() },
         throughput_bytes_per_s: 32768.0 * 1e9 / mean_ns,
         ios_per_s: 1e9 / mean_ns,
@@ -78,7 +79,12 @@ pub(crate) fn micro(parameter: &str, pattern: &str, points: &[(f64, f64)]) -> Mi
         name: parameter.to_lowercase(),
         parameter: parameter.to_owned(),
         unit: String::new(),
-        experiments: vec![ExperimentFindings { pattern: pattern.to_owned(), regime: None, points }],
+        experiments: vec![ExperimentFindings {
+            pattern: pattern.to_owned(),
+            regime: None,
+            regime_evidence: String::new(),
+            points,
+        }],
     }
 }
 

@@ -32,7 +32,8 @@ pub fn compared_run(path: &Path) -> Result<ComparedRun, BenchError> {
     let segments = folder.segment_index();
     let mut experiments = Vec::new();
     for (key, runs) in experiment_runs(&findings) {
-        let runs: Vec<Counted> = runs.iter().map(|run| (run.run, run.io_ignore..u64::MAX)).collect();
+        let runs: Vec<Counted> =
+            runs.iter().map(|run| (run.run, run.io_ignore..run.io_end.unwrap_or(u64::MAX))).collect();
         experiments.extend(responses(&segments, &key, &runs)?);
     }
     if let Some(burst) = longest_burst(&findings) {

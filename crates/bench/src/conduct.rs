@@ -8,7 +8,7 @@ mod state;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use flashlab_analysis::Transient;
-use flashlab_analysis::findings::{Baseline, RunEnd};
+use flashlab_analysis::findings::{Baseline, Regime, RunEnd};
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::Device;
 use flashlab_engine::{Control, INTERRUPT_CHECK, RunOutcome, StopReason, run};
@@ -21,14 +21,16 @@ use crate::examine::{baselines, lingering_effect, write_stages};
 use crate::manifest::BenchManifest;
 use crate::media::MediaCounters;
 use crate::observe::{EndingObserver, UntilLong, UntilPrecise, UntilSustained};
-use crate::plain::plain_schedule;
+use crate::plain::{longest_writes, plain_schedule};
 use crate::progress::Progress;
 use crate::record::{Purpose, RunRecord};
 use crate::regimes::{RESTORES_MOST, Regimes, WriteRegimes, lead_in_bound};
 use crate::schedule::schedule;
 use crate::settings::{BASELINES, IO_SIZE, Settings, State};
+use crate::shown::LOOKED_FOR;
 use crate::step::{Schedule, Step};
 use crate::store::{Record, Store};
+use crate::until_shown::UntilShown;
 
 /// The most reads before and after the random writes of the lingering experiment. On a simulated device whose
 /// reads take no time, a time limit alone would never end them.
@@ -342,6 +344,10 @@ impl<'a> Conduct<'a> {
                 area = step.area.map(|size| self.area(size, done)).transpose()?;
             }
             let pattern = step.placed_at(area);
+            if step.regime == Some(Regime::Unknown) {
+                self.until_shown(purpose, pattern)?;
+                continue;
+            }
             let (io_ignore, goal) = (pattern.io_ignore, self.settings.precision_goal);
             let period = period_of(step, baselines);
             let until = UntilPrecise::new(io_ignore, step.io_count_min, period, goal)
@@ -359,6 +365,24 @@ impl<'a> Conduct<'a> {
             self.run(purpose, pattern, goal)?;
         }
         Ok(())
+    }
+
+    /// A run of a plan without an end: until its writes show their regimes.
+    fn until_shown(&mut self, purpose: Purpose, pattern: Pattern) -> Result<RunRecord, BenchError> {
+        // In virtual time all SLC caches of the zoo are looked for: they have up to an eighth of the capacity.
+        let is_virtual = self.device.virtual_time().is_some();
+        let (times, all) = match is_virtual {
+            true => (VIRTUAL_TIMES, LOOKED_FOR.max(Bytes(self.space.capacity.0 / 8))),
+            false => (1, LOOKED_FOR),
+        };
+        let least = Bytes(all.0 / u64::from(pattern.parallel_degree));
+        let longest = longest_writes(self.settings) * times;
+        let precision = self.settings.precision_goal;
+        let goal = Goal {
+            io_ignore_wanted: pattern.io_ignore,
+            ..Goal::of(|| UntilShown::new(least, longest, precision))
+        };
+        self.run(purpose, pattern, goal.within(Some(longest)))
     }
 
     /// An area for the next run. If the run is `done`, it used this area before the interruption. So the

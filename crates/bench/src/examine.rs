@@ -4,6 +4,7 @@
 //! memory during the run. So the findings can be computed again, also those of a killed run.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use flashlab_analysis::findings::{
     Baseline, BufferRecovery, Disturbance, ExperimentFindings, FINDINGS_VERSION, Findings, Lingering, Method,
@@ -22,6 +23,7 @@ use crate::manifest::BenchManifest;
 use crate::record::{Purpose, RunRecord};
 use crate::regimes::outlasts;
 use crate::settings::{BASELINES, IO_SIZE, Settings, State};
+use crate::shown::{SeenWrite, Shown, shown, shows_regimes, with_each_other};
 
 /// How many points a trace keeps.
 const TRACE_POINTS: usize = 4000;
@@ -178,6 +180,16 @@ pub(crate) fn summarise(
     record: &RunRecord,
     repetition: u32,
 ) -> Result<RunSummary, BenchError> {
+    summarise_part(source, record, repetition, record.io_ignore..u64::MAX)
+}
+
+/// The figures of the IOs at these positions of each process.
+fn summarise_part(
+    source: &dyn Source,
+    record: &RunRecord,
+    repetition: u32,
+    positions: Range<u64>,
+) -> Result<RunSummary, BenchError> {
     let ended = record.ended.unwrap_or(RunEnd::BudgetUsed);
     let mut summary = Summary::new();
     let mut precisions: BTreeMap<u32, Precision> = BTreeMap::new();
@@ -189,7 +201,7 @@ pub(crate) fn summarise(
             failed_ios += 1;
             return;
         }
-        let is_counted = sample.position >= record.io_ignore;
+        let is_counted = positions.contains(&sample.position);
         let [reads, writes] = &mut modes;
         match sample.mode {
             Mode::Read => reads.add(sample, is_counted),
@@ -210,7 +222,8 @@ pub(crate) fn summarise(
     Ok(RunSummary {
         run: record.run,
         repetition,
-        io_ignore: record.io_ignore,
+        io_ignore: positions.start,
+        io_end: Some(positions.end).filter(|&end| end != u64::MAX),
         response: summary.distribution(),
         throughput_bytes_per_s: per_second(bytes),
         ios_per_s: per_second(ios),
@@ -322,11 +335,16 @@ pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Fin
         .into_iter()
         .filter(|baseline| !stages.as_ref().is_some_and(|stages| stages.withholds(&baseline.pattern)))
         .collect();
-    let mut micro_benchmarks = Vec::new();
+    let (mut micro_benchmarks, mut undecided) = (Vec::new(), Vec::new());
+    let shown = shown_by_runs(source, plans, records, settings)?;
     for plan in *plans {
-        micro_benchmarks.extend(micro_benchmarks_of(source, plan, records)?);
+        micro_benchmarks.extend(micro_benchmarks_of(source, plan, records, &shown, &mut undecided)?);
     }
-    let unsettled = flashlab_analysis::without_unsettled_points(&mut micro_benchmarks);
+    // What a plan of the user's own measured is shown, and warned of.
+    let unsettled = settings
+        .methodology
+        .then(|| flashlab_analysis::without_unsettled_points(&mut micro_benchmarks))
+        .flatten();
     let characteristics =
         flashlab_analysis::characteristics(&manifest.identity, &baselines, &micro_benchmarks);
     let hints = flashlab_analysis::hints(&baselines, &micro_benchmarks);
@@ -336,6 +354,7 @@ pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Fin
     warnings.extend(crate::warnings::of_runs(records));
     warnings.extend(flashlab_analysis::spread_warnings(&micro_benchmarks, is_simulated));
     warnings.extend(unsettled);
+    warnings.extend(crate::shown::warning(&undecided));
     warnings.extend(crate::warnings::of_stages(stages.as_ref(), settings.thoroughness));
     let pause = pause_kept(records);
     warnings.extend(crate::warnings::of_pause(lingering.as_ref(), pause));
@@ -376,18 +395,29 @@ fn micro_benchmarks_of(
     source: &dyn Source,
     plan: &Plan,
     records: &[RunRecord],
+    shown: &BTreeMap<u32, Shown>,
+    undecided: &mut Vec<(String, Shown)>,
 ) -> Result<Vec<MicroBenchmark>, BenchError> {
     let mut found: Vec<MicroBenchmark> = Vec::new();
     for experiment in &plan.experiments {
         let varied = experiment.vary.as_ref().map(|vary| vary.parameter);
         let parameter = varied.map_or("", |parameter| parameter.name()).to_owned();
         let unit = varied.map_or("", |parameter| parameter.unit()).to_owned();
-        for regime in [None, Some(Regime::Sustained), Some(Regime::Burst)] {
-            let points = points(source, (&plan.name, &experiment.name, regime), records)?;
-            if points.is_empty() {
-                continue;
+        let parts = parts(source, (&plan.name, &experiment.name), records, shown)?;
+        for regime in [None, Some(Regime::Unknown), Some(Regime::Sustained), Some(Regime::Burst)] {
+            let in_regime = || parts.iter().filter(|part| part.regime == regime);
+            let Some(first) = in_regime().next() else { continue };
+            // A burst and what lasts have one evidence.
+            let shown = first.shown.clone().filter(|_| regime != Some(Regime::Burst));
+            if let Some(shown) = shown.clone().filter(|_| regime == Some(Regime::Unknown)) {
+                undecided.push((experiment.name.clone(), shown));
             }
-            let experiment = ExperimentFindings { pattern: experiment.name.clone(), regime, points };
+            let experiment = ExperimentFindings {
+                pattern: experiment.name.clone(),
+                regime,
+                regime_evidence: shown.map(|shown| shown.evidence).unwrap_or_default(),
+                points: points(in_regime()),
+            };
             match found.iter_mut().find(|micro| micro.parameter == parameter) {
                 Some(micro) => micro.experiments.push(experiment),
                 None => found.push(MicroBenchmark {
@@ -402,28 +432,99 @@ fn micro_benchmarks_of(
     Ok(found)
 }
 
-fn points(
+/// A run of an experiment, or a part of one, in a regime.
+struct PointPart {
+    regime: Option<Regime>,
+    value: f64,
+    label: String,
+    /// What the run shows, if it had to show its regime.
+    shown: Option<Shown>,
+    run: RunSummary,
+}
+
+/// The runs of an experiment that count, each in its regime. A run of a plan as it is written may show both.
+fn parts(
     source: &dyn Source,
-    of: (&str, &str, Option<Regime>),
+    of: (&String, &String),
     records: &[RunRecord],
-) -> Result<Vec<Point>, BenchError> {
-    let mut groups: Vec<(f64, String, Vec<RunSummary>)> = Vec::new();
+    shown: &BTreeMap<u32, Shown>,
+) -> Result<Vec<PointPart>, BenchError> {
+    let mut parts = Vec::new();
     for record in records {
         let Purpose::Point { plan, experiment, regime, value, label, repetition } = &record.purpose else {
             continue;
         };
         let is_undecided = record.regime_shown == Some(false) || record.settled == Some(false);
-        if (plan.as_str(), experiment.as_str(), *regime) != of || record.ended.is_none() || is_undecided {
+        if (plan, experiment) != of || record.ended.is_none() || is_undecided {
             continue;
         }
-        let run = summarise(source, record, *repetition)?;
-        match groups.iter_mut().find(|(number, _, _)| number == value) {
-            Some((_, _, runs)) => runs.push(run),
-            None => groups.push((*value, label.clone(), vec![run])),
+        let shown = shown.get(&record.run);
+        for (found, positions) in crate::shown::parts(shown, record.io_ignore) {
+            let run = summarise_part(source, record, *repetition, positions)?;
+            let regime = regime.or(found);
+            // What the flash programs in a burst, it programs later.
+            let write_amplification = run.write_amplification.filter(|_| found != Some(Regime::Burst));
+            parts.push(PointPart {
+                regime,
+                value: *value,
+                label: label.clone(),
+                shown: shown.cloned(),
+                run: RunSummary { write_amplification, ..run },
+            });
+        }
+    }
+    Ok(parts)
+}
+
+/// What the runs of plans show that are run as they are written, by the number of the run.
+fn shown_by_runs(
+    source: &dyn Source,
+    plans: &[Plan],
+    records: &[RunRecord],
+    settings: &Settings,
+) -> Result<BTreeMap<u32, Shown>, BenchError> {
+    let has_to_show = |purpose: &Purpose| match purpose {
+        Purpose::Point { plan, experiment, .. } => plans
+            .iter()
+            .filter(|known| known.name == *plan)
+            .flat_map(|plan| &plan.experiments)
+            .any(|known| known.name == *experiment && shows_regimes(known, settings)),
+        _ => false,
+    };
+    let mut all = BTreeMap::new();
+    for record in records.iter().filter(|record| record.ended.is_some() && record.written_bytes > 0) {
+        if has_to_show(&record.purpose) {
+            all.extend(shown(&writes_of(source, record)?).map(|shown| (record.run, shown)));
+        }
+    }
+    with_each_other(all.values_mut());
+    Ok(all)
+}
+
+/// The writes of a run that did not fail, in the order of their submission.
+fn writes_of(source: &dyn Source, record: &RunRecord) -> Result<Vec<SeenWrite>, BenchError> {
+    let mut writes = Vec::new();
+    each_of(source, record, |sample| {
+        if sample.errno == 0 && sample.mode == Mode::Write {
+            let (position, response_ns) = (sample.position, sample.response().0);
+            writes.push((sample.submitted, SeenWrite { position, response_ns, size: sample.size }));
+        }
+    })?;
+    writes.sort_by_key(|&(submitted, write)| (submitted, write.position));
+    Ok(writes.into_iter().map(|(_, write)| write).collect())
+}
+
+/// A point for each value, in their order.
+fn points<'a>(parts: impl Iterator<Item = &'a PointPart>) -> Vec<Point> {
+    let mut groups: Vec<(f64, String, Vec<RunSummary>)> = Vec::new();
+    for part in parts {
+        match groups.iter_mut().find(|(number, _, _)| *number == part.value) {
+            Some((_, _, runs)) => runs.push(part.run.clone()),
+            None => groups.push((part.value, part.label.clone(), vec![part.run.clone()])),
         }
     }
     groups.sort_by(|(a, _, _), (b, _, _)| a.total_cmp(b));
-    Ok(groups.into_iter().map(|(value, label, runs)| point(value, label, runs)).collect())
+    groups.into_iter().map(|(value, label, runs)| point(value, label, runs)).collect()
 }
 
 fn method(context: &Context<'_>, pause: Nanos, steady: Option<SteadyState>) -> Method {

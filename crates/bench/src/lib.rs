@@ -33,8 +33,10 @@ mod regimes;
 mod schedule;
 mod settings;
 mod shares;
+mod shown;
 mod step;
 mod store;
+mod until_shown;
 mod warnings;
 
 use std::cell::RefCell;

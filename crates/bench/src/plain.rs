@@ -1,18 +1,30 @@
 //! Schedules plans as they are written, without the methodology.
 
+use flashlab_analysis::findings::Regime;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Experiment, ExperimentValue, Pattern, Plan, Space};
 
 use crate::estimate::DeviceKnowledge;
-use crate::settings::Settings;
+use crate::settings::{Settings, Thoroughness};
 use crate::shares::bytes_written_each;
+use crate::shown::{LOOKED_FOR, shows_regimes};
 use crate::step::{Schedule, Step, left_out_warning};
 
 /// How long a run without IOCount and duration may take.
 const PLAIN_TIME: Nanos = Nanos::from_secs(10);
+/// ... if it writes: an SLC cache of 20 GB is full after that at 333 MB/s.
+const PLAIN_WRITES_TIME: Nanos = Nanos::from_secs(60);
+
+/// The longest time of a run without IOCount and duration whose writes show their regimes.
+pub(crate) fn longest_writes(settings: &Settings) -> Nanos {
+    match settings.thoroughness {
+        Thoroughness::Quick => PLAIN_TIME,
+        Thoroughness::Full => PLAIN_WRITES_TIME,
+    }
+}
 
 /// The runs of plans as they are written. A pattern without IOCount and duration ends when its mean is
-/// precise, or after ten seconds.
+/// precise, or after ten seconds. One that writes goes on until its rate has settled.
 pub(crate) fn plain_schedule(plans: &[Plan], settings: &Settings, space: Space, pause: Nanos) -> Schedule {
     let mut steps = Vec::new();
     let mut left_out = Vec::new();
@@ -26,7 +38,17 @@ pub(crate) fn plain_schedule(plans: &[Plan], settings: &Settings, space: Space, 
                         }
                         continue;
                     }
-                    steps.push(plain_step(plan, experiment, value, pattern, repetition, space));
+                    let mut step = plain_step(plan, experiment, value, pattern, repetition, space);
+                    if step.time_limit.is_some()
+                        && step.pattern.writes()
+                        && shows_regimes(experiment, settings)
+                    {
+                        // At least that much; how much more, the device decides.
+                        step.written = step.written.max(LOOKED_FOR);
+                        step.time = longest_writes(settings);
+                        step.regime = Some(Regime::Unknown);
+                    }
+                    steps.push(step);
                 }
             }
         }

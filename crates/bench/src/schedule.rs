@@ -377,6 +377,7 @@ mod tests {
             run: 1,
             repetition: 1,
             io_ignore: 0,
+            io_end: None,
             response: Distribution { mean_ns, ..Distribution::default() },
             throughput_bytes_per_s: 0.0,
             ios_per_s: 0.0,

@@ -22,7 +22,7 @@ pub struct Step {
     pub repetition: u32,
     /// What is run.
     pub pattern: Pattern,
-    /// The regime of its writes; `None` if the device has one regime.
+    /// The regime of its writes; `None` if the device has one regime. Unknown if the run goes on until it shows the regimes.
     pub regime: Option<Regime>,
     /// The IOs of each process in a window of whole cycles, over which the run has to settle; `None` if it does not have to.
     pub window_ios: Option<u64>,
@@ -75,7 +75,7 @@ impl Step {
         Purpose::Point {
             plan: self.plan.clone(),
             experiment: self.experiment.clone(),
-            regime: self.regime,
+            regime: self.regime.filter(|&regime| regime != Regime::Unknown),
             value: self.value.number,
             label: self.value.label.clone(),
             repetition: self.repetition,

@@ -102,7 +102,12 @@ fn own_plan(findings: &Findings) -> String {
     let mut charts: Vec<Chart> =
         plans.map(|(index, plan)| charts::micro_benchmark(findings, plan, index)).collect();
     charts.extend(points::over_time(findings));
-    let body = html! { (points::facts(&single)) (figures(&charts)) };
+    let regimes = findings.micro_benchmarks.iter().flat_map(points::regime_sentences);
+    let body = html! {
+        (points::facts(&single))
+        @for sentence in regimes { p.note { (sentence) } }
+        (figures(&charts))
+    };
     let mut sections = vec![
         summary::head(findings),
         Section { id: "patterns", short: "Patterns", heading: "What was run", body },

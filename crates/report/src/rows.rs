@@ -15,7 +15,7 @@ pub struct RunRow {
     pub plan: String,
     /// The pattern.
     pub experiment: String,
-    /// The regime of its writes: `burst`, `sustained` or `unknown`; empty if the device has one regime, or nothing is written.
+    /// The regime of the experiment's writes: `burst`, `sustained` or `unknown`; empty if the device has one regime, or nothing is written.
     pub regime: &'static str,
     /// The parameter that varies; empty if none does.
     pub parameter: String,
@@ -83,7 +83,7 @@ fn rows_of(
     let row = |mode: &ModeFigures| RunRow {
         plan: plan.to_owned(),
         experiment: experiment.to_owned(),
-        regime: regime.filter(|_| mode.mode == Mode::Write).map_or("", Regime::name),
+        regime: regime.map_or("", Regime::name),
         parameter: parameter.to_owned(),
         value,
         label: label.to_owned(),

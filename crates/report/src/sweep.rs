@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use flashlab_analysis::findings::Regime;
 use flashlab_base::Mode;
 use maud::html;
 use serde::Serialize;
@@ -68,7 +69,7 @@ pub fn sweep_terminal(sweep: &Sweep, layout: &Layout) -> String {
         .collect();
     let line = |cells: &[String]| {
         let cells = cells.iter().zip(&widths).enumerate();
-        let padded = cells.map(|(column, (cell, &width))| match column < sweep.keys.len() + 2 {
+        let padded = cells.map(|(column, (cell, &width))| match column < sweep.keys.len() + 3 {
             true => format!("{cell:<width$}"),
             false => format!("{cell:>width$}"),
         });
@@ -78,6 +79,9 @@ pub fn sweep_terminal(sweep: &Sweep, layout: &Layout) -> String {
     rows.iter().for_each(|row| out.line(&line(row), ""));
     out.blank();
     out.wrapped("", WRITE_AMPLIFICATION, DIM);
+    for sentence in regime_notes(sweep) {
+        out.wrapped("", sentence, DIM);
+    }
     out.report();
     out.text
 }
@@ -107,10 +111,39 @@ pub fn sweep_html(sweep: &Sweep) -> String {
             id: "table",
             short: "Table",
             heading: "All figures",
-            body: html! { (table) p.note { (WRITE_AMPLIFICATION) } },
+            body: html! {
+                (table)
+                p.note { (WRITE_AMPLIFICATION) }
+                @for sentence in regime_notes(sweep) { p.note { (sentence) } }
+            },
         },
     ];
     page(&title(sweep), &sections, &charts.iter().collect::<Vec<_>>(), &sweep.flashlab)
+}
+
+/// What the column of the regimes means, as far as it has values.
+fn regime_notes(sweep: &Sweep) -> Vec<&'static str> {
+    let has = |regime: Regime| {
+        sweep.points.iter().flat_map(|point| &point.rows).any(|row| row.regime == regime.name())
+    };
+    let of_one_rate = |row: &RunRow| row.mode == Mode::Write && row.regime.is_empty();
+    let has_one_rate = sweep.points.iter().flat_map(|point| &point.rows).any(of_one_rate);
+    let one_rate = has_one_rate.then_some(
+        "Writes without a regime had one rate from the begin of the run to its end; a buffer that is larger than what it wrote would not \
+         show.",
+    );
+    let notes = [
+        (
+            Regime::Sustained,
+            "Sustained is what lasts, and burst the writes before it, which the device buffered.",
+        ),
+        (
+            Regime::Unknown,
+            "Unknown is a regime that the run does not show: its writes may all be buffered. Give the plan a larger io_count, or none and no \
+             duration.",
+        ),
+    ];
+    notes.into_iter().filter(|(regime, _)| has(*regime)).map(|(_, note)| note).chain(one_rate).collect()
 }
 
 /// A sentence for each point that did not reach the state of the sweep.
@@ -131,7 +164,7 @@ fn title(sweep: &Sweep) -> String {
 
 /// The headings, and a row for each combination, experiment and mode.
 fn table(sweep: &Sweep) -> (Vec<String>, Vec<Vec<String>>) {
-    let figures = ["experiment", "mode", "mean", "p50", "p99", "p99.9", "IO/s", "bytes/s", "WA"];
+    let figures = ["experiment", "mode", "regime", "mean", "p50", "p99", "p99.9", "IO/s", "bytes/s", "WA"];
     let keys = sweep.keys.iter().map(|key| short(key).to_owned());
     let headings = keys.chain(figures.map(str::to_owned)).collect();
     let mut rows = Vec::new();
@@ -141,6 +174,7 @@ fn table(sweep: &Sweep) -> (Vec<String>, Vec<Vec<String>>) {
             let figures = [
                 series_name(row),
                 mode_words(row.mode).to_owned(),
+                if row.regime.is_empty() { units::UNKNOWN } else { row.regime }.to_owned(),
                 units::time(response.mean_ns),
                 units::time(response.p50_ns as f64),
                 units::time(response.p99_ns as f64),
@@ -162,6 +196,11 @@ fn short(key: &str) -> &str {
 
 fn series_name(row: &RunRow) -> String {
     if row.label.is_empty() { row.experiment.clone() } else { format!("{} {}", row.experiment, row.label) }
+}
+
+/// As [`series_name`], with its regime: `RW sustained`.
+fn line_name(row: &RunRow) -> String {
+    format!("{} {}", series_name(row), row.regime).trim_end().to_owned()
 }
 
 /// A line: an experiment's reads or writes, with one value for each key but the first.
@@ -298,7 +337,7 @@ fn series(sweep: &Sweep, drawn: &Drawn, group: &str, lines: &[&Line]) -> Vec<Cha
 /// The line of each row of a point.
 fn lines_of<'a>(sweep: &'a Sweep, point: &'a SweepPoint) -> impl Iterator<Item = Line> + 'a {
     point.rows.iter().map(move |row| {
-        let same = |other: &&RunRow| series_name(other) != series_name(row);
+        let same = |other: &&RunRow| line_name(other) != line_name(row);
         let experiment = point.rows.iter().take_while(same).count();
         let others = sweep.keys[1..].iter().zip(&point.values[1..]);
         let others: String = others.map(|(key, value)| format!(", {} {value}", short(key))).collect();
@@ -307,7 +346,7 @@ fn lines_of<'a>(sweep: &'a Sweep, point: &'a SweepPoint) -> impl Iterator<Item =
             is_write: row.mode == Mode::Write,
             others: point.values[1..].to_vec(),
             group: row.experiment.clone(),
-            name: format!("{} {}{others}", series_name(row), mode_words(row.mode)),
+            name: format!("{} {}{others}", line_name(row), mode_words(row.mode)),
         }
     })
 }

@@ -23,7 +23,12 @@ fn granularity(latency_us: f64, us_per_kib: f64) -> MicroBenchmark {
                 .map(|kib| (kib * 1024.0, (latency_us + us_per_kib * kib) * 1e3))
                 .map(|(size, ns)| point(size, Bytes(size as u64).exact(), vec![sized(ns, size)]))
                 .collect();
-            crate::findings::ExperimentFindings { pattern: pattern.to_owned(), regime: None, points }
+            crate::findings::ExperimentFindings {
+                pattern: pattern.to_owned(),
+                regime: None,
+                regime_evidence: String::new(),
+                points,
+            }
         })
         .to_vec();
     all

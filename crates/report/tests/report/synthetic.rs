@@ -91,6 +91,7 @@ impl Synthetic {
             run: self.run,
             repetition,
             io_ignore,
+            io_end: None,
             throughput_bytes_per_s: size * 1e9 / response.mean_ns,
             ios_per_s: 1e9 / response.mean_ns,
             modes: vec![ModeFigures {
@@ -151,7 +152,12 @@ impl Synthetic {
                         self.point(value, label(value, unit), cost(self, pattern, value), size)
                     })
                     .collect();
-                ExperimentFindings { pattern: pattern.to_owned(), regime: None, points }
+                ExperimentFindings {
+                    pattern: pattern.to_owned(),
+                    regime: None,
+                    regime_evidence: String::new(),
+                    points,
+                }
             })
             .collect();
         MicroBenchmark {
