@@ -148,8 +148,8 @@ pub(crate) fn warning(undecided: &[(String, Shown)]) -> Option<Warning> {
         kind: "regime_unknown".to_owned(),
         run: None,
         message: format!(
-            "{name}: whether its writes are a burst or what lasts cannot be told{more}: {evidence}; an `io_count` of {} or more ({wanted}) settles \
-             it, or a plan without `io_count` and `duration`, whose runs go on until their rate has settled",
+            "{name}: whether its writes are a burst or what lasts cannot be told{more}: {evidence}; an `io_count` of {} or more ({wanted}) \
+             settles it",
             wanted.0.div_ceil(write_size.0.max(1))
         ),
     })
@@ -177,7 +177,7 @@ mod tests {
     fn writes(responses: impl Iterator<Item = u64>) -> Vec<SeenWrite> {
         let write =
             |(position, response_ns)| SeenWrite { position: 3 * position, response_ns, size: Bytes::kib(32) };
-        (0..).zip(responses).map(write).collect()
+        (0u64..).zip(responses).map(write).collect()
     }
 
     /// A write buffer that takes `buffered` writes in 10 us each. After that most are as fast, and every eighth waits.

@@ -139,8 +139,7 @@ fn regime_notes(sweep: &Sweep) -> Vec<&'static str> {
         ),
         (
             Regime::Unknown,
-            "Unknown is a regime that the run does not show: its writes may all be buffered. Give the plan a larger io_count, or none and no \
-             duration.",
+            "Unknown is a regime that the run does not show: its writes may all be buffered. Give the plan a larger io_count.",
         ),
     ];
     notes.into_iter().filter(|(regime, _)| has(*regime)).map(|(_, note)| note).chain(one_rate).collect()

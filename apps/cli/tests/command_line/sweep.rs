@@ -97,3 +97,33 @@ fn every_table_is_csv() {
     assert!(disk.contains("hard disk") && !disk.contains("throughput model"), "{disk}");
     assert_eq!(directory.flashlab(&["sim", "list", "--csv", "--json"]).code, Some(2));
 }
+
+/// A drive of 1 GiB with a write buffer of 16 MiB.
+const BUFFERED: &str = "version = 2\nname = \"small\"\ntitle = \"A small drive\"\nsource = \"a test\"\nfit = \"none\"\ncapacity = \"1GiB\"\n\n\
+    [flash]\npage = \"4KiB\"\npages_per_block = 64\nplanes = 2\ndies = 16\nchannels = 16\nover_provisioning = 0.28\nread = \"50us\"\n\
+    program = \"660us\"\nerase = \"5ms\"\nchannel_bandwidth = \"400MB/s\"\n\n[controller]\nread_command = \"1us\"\nwrite_command = \"2us\"\n\
+    read_bandwidth = \"4000MB/s\"\nwrite_bandwidth = \"4000MB/s\"\nwrite_buffer = { size = \"16MiB\" }\n";
+
+#[test]
+fn the_writes_of_the_baselines_are_sustained_and_bursts_in_a_named_column() {
+    let directory = Directory::new();
+    directory.write("small.toml", BUFFERED);
+    let sets = ["--set", "flash.over_provisioning=0.15,0.4"];
+    let sweep = [&["sweep", "sim:./small.toml", "--plan", "baselines", "--json"][..], &sets].concat();
+    let ran = directory.succeeds(&sweep);
+    let document: Value = serde_json::from_str(&ran.out).unwrap();
+    let mean = |point: usize, regime: &str| {
+        let rows = document["points"][point]["rows"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["experiment"] == "RW" && row["regime"] == regime);
+        row.unwrap_or_else(|| panic!("no RW {regime}: {rows:?}"))["mean_ns"].as_f64().unwrap()
+    };
+    // The buffer is as fast with every over-provisioning, and what lasts is not.
+    assert!((mean(0, "burst") / mean(1, "burst") - 1.0).abs() < 0.05);
+    assert!(
+        mean(0, "sustained") > 1.3 * mean(1, "sustained"),
+        "{} {}",
+        mean(0, "sustained"),
+        mean(1, "sustained")
+    );
+    assert!(mean(1, "sustained") > 5.0 * mean(1, "burst"));
+}

@@ -179,3 +179,57 @@ fn sustained_points_are_what_a_run_of_twenty_stages_gives_and_bursts_are_the_buf
     assert_eq!(regimes, expected);
     assert!(!measured.findings.warnings.iter().any(|warning| warning.kind == "regime_undecided"));
 }
+
+/// Random writes of 32 KiB of a plan as it is written, on a drive in its steady state, once.
+fn plain(profile: Profile, more: &str) -> Measured {
+    let mut lab = Lab::new(profile, Thoroughness::Quick, &[]);
+    lab.manifest.plans = vec![format!("version = 1\nname = \"own\"\npattern = \"RW\"\n{more}")];
+    lab.manifest.settings.methodology = false;
+    lab.manifest.settings.state = State::Steady;
+    lab.manifest.settings.repetitions = 1;
+    lab.measure()
+}
+
+fn regimes(measured: &Measured) -> Vec<(Option<Regime>, f64)> {
+    let experiments = measured.findings.micro_benchmarks.iter().flat_map(|micro| &micro.experiments);
+    experiments.map(|found| (found.regime, found.points[0].response_ns_mean)).collect()
+}
+
+#[test]
+fn a_plan_without_an_end_goes_on_until_its_writes_show_both_regimes() {
+    let measured = plain(drive(&[CONTROLLER, BUFFER]), "");
+    let [(Some(Regime::Sustained), lasting), (Some(Regime::Burst), burst)] = regimes(&measured)[..] else {
+        panic!("{:?}", measured.findings.micro_benchmarks)
+    };
+    // 2 us, and 32 KiB over the link.
+    assert_near(burst, 2000.0 + 32768.0 / 4.0, 0.05, "burst");
+    let truth = truth(drive(&[CONTROLLER, BUFFER]), "pattern = \"RW\"\n", 1024)[0];
+    assert_near(lasting, truth, 0.15, "what lasts");
+    let written = measured.points_run().map(|record| record.written_bytes).sum::<u64>();
+    assert!(written >= 512 << 20, "{written}");
+    // Both parts are of the one run, and no IO is in both.
+    let experiments = &measured.findings.micro_benchmarks[0].experiments;
+    let [lasting, burst] = [0, 1].map(|index| &experiments[index].points[0].runs[0]);
+    assert_eq!((lasting.run, Some(lasting.io_ignore)), (burst.run, burst.io_end));
+    assert!(experiments[0].regime_evidence.contains("which lasts"), "{}", experiments[0].regime_evidence);
+}
+
+#[test]
+fn a_plan_that_fits_into_the_buffer_does_not_show_its_regime() {
+    let measured = plain(drive(&[CONTROLLER, BUFFER]), "io_count = 256\n");
+    assert!(matches!(regimes(&measured)[..], [(Some(Regime::Unknown), _)]), "{:?}", regimes(&measured));
+    let warnings = &measured.findings.warnings;
+    let found = warnings.iter().find(|warning| warning.kind == "regime_unknown").expect("a warning");
+    assert!(
+        found.message.contains("8 MiB only") && found.message.contains("16384 or more"),
+        "{}",
+        found.message
+    );
+}
+
+#[test]
+fn a_plan_with_pauses_has_no_regime_to_show() {
+    let measured = plain(drive(&[CONTROLLER, BUFFER]), "io_count = 256\npause = \"1ms\"\n");
+    assert!(matches!(regimes(&measured)[..], [(None, _)]), "{:?}", regimes(&measured));
+    assert!(!measured.findings.warnings.iter().any(|warning| warning.kind == "regime_unknown"));
+}
