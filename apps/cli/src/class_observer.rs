@@ -1,5 +1,6 @@
 //! Classifies the IOs of a run by operation, locality and size, and records them as samples.
 
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use flashlab_analysis::{Classes, Done, Locality};
@@ -34,8 +35,11 @@ impl From<PlannedIo> for Upcoming {
 /// which decides what is sequential.
 pub struct ClassObserver<I> {
     upcoming: I,
-    /// The operation and locality of the IOs so far.
-    known: Vec<(Operation, Locality)>,
+    /// The operation and locality of the IOs from `first` on; none for one that was observed. It is as long as the IOs in flight are
+    /// apart, and allocates no more once it is.
+    known: VecDeque<Option<(Operation, Locality)>>,
+    /// The position of the first IO in `known`.
+    first: u64,
     /// The end of the last IO of each operation, by source.
     ends: Vec<[Option<Bytes>; 4]>,
     classes: Classes,
@@ -59,7 +63,8 @@ impl<I: Iterator<Item = Upcoming>> ClassObserver<I> {
     pub fn new(upcoming: I, io_ignore: u64, lane: Option<Lane>) -> ClassObserver<I> {
         ClassObserver {
             upcoming,
-            known: Vec::new(),
+            known: VecDeque::new(),
+            first: 0,
             ends: Vec::new(),
             classes: Classes::default(),
             io_ignore,
@@ -82,15 +87,25 @@ impl<I: Iterator<Item = Upcoming>> ClassObserver<I> {
         let end = &mut self.ends[source][io.operation as usize];
         let follows = end.replace(Bytes(io.offset.0.saturating_add(io.size.0))) == Some(io.offset);
         let locality = if follows { Locality::Sequential } else { Locality::Random };
-        self.known.push((io.operation, locality));
+        self.known.push_back(Some((io.operation, locality)));
         Some(())
+    }
+
+    /// The operation and locality of the IO at a position, which completes once.
+    fn take(&mut self, position: u64) -> Option<(Operation, Locality)> {
+        while self.first + self.known.len() as u64 <= position && self.know_next().is_some() {}
+        let taken = self.known.get_mut(position.checked_sub(self.first)? as usize)?.take();
+        while let Some(None) = self.known.front() {
+            self.known.pop_front();
+            self.first += 1;
+        }
+        taken
     }
 }
 
 impl<I: Iterator<Item = Upcoming> + Send> Observer for ClassObserver<I> {
     fn observe(&mut self, sample: &Sample) -> ControlFlow<()> {
-        while self.known.len() as u64 <= sample.position && self.know_next().is_some() {}
-        let Some(&(operation, locality)) = self.known.get(sample.position as usize) else {
+        let Some((operation, locality)) = self.take(sample.position) else {
             return ControlFlow::Continue(());
         };
         if sample.errno == 0 && sample.position >= self.io_ignore {

@@ -9,8 +9,8 @@ use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_device::{Device, StoringDevice};
 use flashlab_em::bfs::{SearchMethod, SearchPlacement, SearchTask, sequence_block};
 use flashlab_em::experiment::{
-    ExperimentOutcome, SearchGraph, SearchKind, SearchOptions, SequencePlacement, SortOptions, run_bfs,
-    run_scan, run_search, run_sort,
+    Algorithm, BfsOptions, ExperimentOutcome, ScanOptions, SearchGraph, SearchKind, SearchOptions,
+    SequencePlacement, SortOptions,
 };
 use flashlab_em::graph::LevelTree;
 use flashlab_em::{HostTime, Machine, RecordFormat, SortMethod, Spread};
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 placement: SequencePlacement::ONE,
                 seed: Seed(1),
             };
-            let outcome = run_sort(&mut machine(name, MEMORY)?, &sort)?;
+            let outcome = sort.run(&mut machine(name, MEMORY)?)?;
             println!(
                 "  {name}, {memories} memories of {MEMORY}: {:.3}; {}",
                 outcome.bandwidth_bound_ratio(),
@@ -49,9 +49,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     println!("scan");
+    let placement = SequencePlacement::ONE;
+    let scan =
+        ScanOptions { elements: elements(8, MEMORY), format: format.clone(), placement, seed: Seed(1) };
     for name in ["tlc-sata", "nvme-consumer", "hama", "barracuda"] {
-        let outcome =
-            run_scan(&mut machine(name, MEMORY)?, elements(8, MEMORY), &format, Spread::On(0), Seed(1))?;
+        let outcome = scan.run(&mut machine(name, MEMORY)?)?;
         println!("  {name}: {:.3}; {}", outcome.bandwidth_bound_ratio(), summary(&outcome));
     }
     println!("search");
@@ -67,7 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 placement: SequencePlacement::ONE,
                 seed: Seed(1),
             };
-            let outcome = run_search(&mut machine(name, MEMORY)?, &search)?;
+            let outcome = search.run(&mut machine(name, MEMORY)?)?;
             let chosen = outcome.choices.iter().map(|(name, value)| format!("{name} {value}"));
             println!("  {name}: {}; {}", chosen.collect::<Vec<_>>().join(", "), summary(&outcome));
         }
@@ -98,7 +100,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 placement: SequencePlacement::ONE,
                 seed: Seed(1),
             };
-            let outcome = run_sort(&mut machine("nvme-consumer", memory)?, &sort)?;
+            let outcome = sort.run(&mut machine("nvme-consumer", memory)?)?;
             let length = (memory.0 * memories) as f64;
             let bytes = |mode| outcome.issued.bytes_of(mode).0 as f64 / length;
             costs.push(bytes(Mode::Read) + 5.0 * bytes(Mode::Write));
@@ -137,7 +139,8 @@ fn bfs(method: SearchMethod, devices: &str) -> Result<String, Box<dyn Error>> {
     let (cluster, host_cost, seed) = (None, Nanos(2), Seed(1));
     let task = SearchTask { method, placement, block, sequence_block, cluster, host_cost, seed };
     let tree = LevelTree::new(300_000, 512, seed).ok_or("a tree has legs")?;
-    let outcome = run_bfs(&mut machine(devices, MEMORY)?, &SearchGraph::LevelTree(tree), &task)?;
+    let outcome =
+        BfsOptions { graph: SearchGraph::LevelTree(tree), task }.run(&mut machine(devices, MEMORY)?)?;
     let off = outcome.planned.total() as f64 / outcome.issued.total() as f64 - 1.0;
     Ok(format!("{}, IOs of the formula {:+.1} %; {}", outcome.time, off * 100.0, best(&outcome)))
 }

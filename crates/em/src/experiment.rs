@@ -11,21 +11,29 @@
 //! - An experiment that returns was verified; a wrong result is an error.
 //! - Times and IOs are the algorithm's alone: generating, measuring, building an index and verifying are other phases.
 
+mod algorithm;
 mod graph_search;
+mod measured_costs;
 mod placement;
 mod prediction;
 mod ranking;
+mod scanning;
+mod search_graph;
 mod searching;
 mod sorting;
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed, median};
 
-pub use graph_search::{SearchGraph, run_bfs};
-pub use placement::SequencePlacement;
-pub use prediction::{AlgorithmPrediction, CostSource, MeasuredCosts, PredictedAlgorithm, predict};
-pub use ranking::{RankMethod, RankOptions, run_rank};
-pub use searching::{SearchKind, SearchOptions, run_scan, run_search};
-pub use sorting::{SortOptions, run_sort};
+pub use algorithm::{Algorithm, Smaller};
+pub use graph_search::BfsOptions;
+pub use measured_costs::MeasuredCosts;
+pub use placement::{DataLayout, SequencePlacement};
+pub use prediction::{AlgorithmPrediction, CostSource};
+pub use ranking::{RankMethod, RankOptions};
+pub use scanning::ScanOptions;
+pub use search_graph::SearchGraph;
+pub use searching::{SearchKind, SearchOptions};
+pub use sorting::SortOptions;
 
 use crate::budget::MemoryBudget;
 use crate::cost::{AlgorithmIos, CostModel, CostSizes, DeviceCosts, InFlight, measure};

@@ -29,6 +29,7 @@ use std::str::FromStr;
 
 use flashlab_base::{Bytes, Nanos};
 use flashlab_device::IoError;
+use rustix::io::Errno;
 
 use crate::fault_rules::{FaultKind, FaultOperation, FaultRule};
 
@@ -39,15 +40,15 @@ pub struct ParseFaultRuleError(String);
 
 /// The error numbers that block devices return, by their Linux names.
 const ERRNOS: [(&str, i32); 9] = [
-    ("EIO", 5),
-    ("ENXIO", 6),
-    ("ENOMEM", 12),
-    ("EINVAL", 22),
-    ("ENOSPC", 28),
-    ("EROFS", 30),
-    ("ENODATA", 61),
-    ("ETIMEDOUT", 110),
-    ("EREMOTEIO", 121),
+    ("EIO", Errno::IO.raw_os_error()),
+    ("ENXIO", Errno::NXIO.raw_os_error()),
+    ("ENOMEM", Errno::NOMEM.raw_os_error()),
+    ("EINVAL", Errno::INVAL.raw_os_error()),
+    ("ENOSPC", Errno::NOSPC.raw_os_error()),
+    ("EROFS", Errno::ROFS.raw_os_error()),
+    ("ENODATA", Errno::NODATA.raw_os_error()),
+    ("ETIMEDOUT", Errno::TIMEDOUT.raw_os_error()),
+    ("EREMOTEIO", Errno::REMOTEIO.raw_os_error()),
 ];
 
 impl FromStr for FaultRule {

@@ -219,4 +219,4 @@ impl Worker<'_> {
 }
 
 /// EOPNOTSUPP.
-const UNSUPPORTED: IoError = IoError { errno: 95 };
+const UNSUPPORTED: IoError = IoError { errno: rustix::io::Errno::OPNOTSUPP.raw_os_error() };

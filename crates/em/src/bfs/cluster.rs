@@ -114,7 +114,7 @@ struct Growth {
 }
 
 /// Where clusters lie.
-struct Layout {
+struct DataLayout {
     /// Each node with the beginning of its cluster, by node.
     map: Collected<Pair>,
     /// The beginning and the number of arcs of each cluster, in order.
@@ -220,7 +220,7 @@ impl Growth {
         workspace: &mut Workspace<'_, '_>,
         members: Collected<Triple>,
         source: u32,
-    ) -> Result<Layout, EmError> {
+    ) -> Result<DataLayout, EmError> {
         let mut map = self.collection(workspace, CollectionOrder::Sorted)?;
         let mut sizes = self.collection(workspace, CollectionOrder::Kept)?;
         let mut cursor = members.cursor(workspace)?;
@@ -246,7 +246,7 @@ impl Growth {
         }
         drop(cursor);
         members.free(workspace);
-        Ok(Layout { map: map.finish(workspace)?, sizes: sizes.finish(workspace)?, source_cluster })
+        Ok(DataLayout { map: map.finish(workspace)?, sizes: sizes.finish(workspace)?, source_cluster })
     }
 
     /// Writes the arcs cluster by cluster.
@@ -255,7 +255,7 @@ impl Growth {
         workspace: &mut Workspace<'_, '_>,
         graph: &StoredGraph,
         structure: Spread,
-        layout: Layout,
+        layout: DataLayout,
         source: u32,
     ) -> Result<Clustering, EmError> {
         let by_target = self.with_source_cluster(workspace, graph, &layout.map)?;

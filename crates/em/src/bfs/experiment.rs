@@ -53,6 +53,14 @@ pub struct SearchTask {
     pub seed: Seed,
 }
 
+impl SearchTask {
+    /// With blocks that suit the unit of a device's IOs and this memory.
+    pub(crate) fn fitted(&self, unit: Bytes, memory: Bytes) -> SearchTask {
+        let block = self.block.max(unit);
+        SearchTask { block, sequence_block: sequence_block(memory, block), ..*self }
+    }
+}
+
 /// What a search came to.
 pub struct SearchRun {
     /// What each device charges.
@@ -87,13 +95,7 @@ pub fn search_cost_sizes(task: &SearchTask) -> CostSizes {
         small: task.block,
         large: task.sequence_block.max(task.block * 2),
         // What the searches have: up to 8 lists or clusters, and a block ahead of each sequence.
-        in_flight: InFlight {
-            random_reads: 8,
-            sequential_reads: 2,
-            sequential_writes: 2,
-            halving_reads: 0,
-            cached_levels: 0,
-        },
+        in_flight: InFlight { random_reads: 8, sequential_reads: 2, sequential_writes: 2, ..InFlight::ONE },
     }
 }
 

@@ -89,6 +89,15 @@ pub struct InFlight {
 }
 
 impl InFlight {
+    /// One IO of each kind, and no halving.
+    pub const ONE: InFlight = InFlight {
+        random_reads: 1,
+        sequential_reads: 1,
+        sequential_writes: 1,
+        halving_reads: 0,
+        cached_levels: 0,
+    };
+
     /// On each of several devices that share them.
     pub fn shared(self, devices: usize) -> InFlight {
         let share = |count: u32| count.div_ceil(devices.max(1) as u32);

@@ -3,85 +3,79 @@
 use flashlab_base::{Bytes, Mode, Nanos};
 
 use super::ExperimentOutcome;
-use super::placement::SequenceTimes;
+use super::algorithm::{Algorithm, NODES, Shrunk, Smaller};
+use super::placement::{DataLayout, SequenceTimes};
+use super::prediction::{AlgorithmPrediction, CostSource};
+use super::search_graph::SearchGraph;
 use crate::bfs::{
-    LevelShape, Search, SearchIos, SearchMethod, SearchRun, SearchSizes, SearchTask, direct_shape,
-    level_tree_shape, measure_levels, run_search, search_ios, verify_level_tree, verify_levels,
+    LevelShape, Search, SearchIos, SearchMethod, SearchPlacement, SearchRun, SearchSizes, SearchTask,
+    closed_form, direct_shape, level_tree_shape, measure_levels, run_search, search_cost_sizes, search_ios,
 };
+use crate::cost::AlgorithmIos;
 use crate::error::EmError;
-use crate::extent::ExtentAllocator;
-use crate::graph::{AdjacencyArrays, GraphSource, LevelTree};
+use crate::extent::{ExtentAllocator, Spread};
+use crate::graph::GraphSource;
 use crate::ledger::IoCounts;
 use crate::machine::Machine;
 use crate::records::Workspace;
 
-/// A graph to search.
+/// What is searched, and how.
 #[derive(Clone, Debug)]
-pub enum SearchGraph {
-    /// A level tree, which is searched from its root.
-    LevelTree(LevelTree),
-    /// A graph in memory, and the node that it is searched from.
-    Arrays {
-        /// The graph.
-        graph: AdjacencyArrays,
-        /// The source.
-        source: u32,
-    },
+pub struct BfsOptions {
+    /// The graph.
+    pub graph: SearchGraph,
+    /// The search. Its `host_cost` is what the predictions take a record to cost the host.
+    pub task: SearchTask,
 }
 
-impl GraphSource for SearchGraph {
-    fn nodes(&self) -> u32 {
-        match self {
-            SearchGraph::LevelTree(tree) => tree.nodes(),
-            SearchGraph::Arrays { graph, .. } => graph.nodes(),
-        }
+impl Algorithm for BfsOptions {
+    fn name(&self) -> &'static str {
+        "bfs"
     }
 
-    fn arcs(&self) -> u64 {
-        match self {
-            SearchGraph::LevelTree(tree) => tree.arcs(),
-            SearchGraph::Arrays { graph, .. } => graph.arcs(),
-        }
+    /// The graph, the clusters, and what sorting them and the pool spill.
+    fn space(&self, _memory: Bytes) -> Result<Bytes, EmError> {
+        Ok(Bytes(64 * u64::from(self.graph.nodes()) + 100 * self.graph.arcs()) + Bytes::mib(64))
     }
 
-    fn neighbours(&self, node: u32, into: &mut Vec<u32>) {
-        match self {
-            SearchGraph::LevelTree(tree) => tree.neighbours(node, into),
-            SearchGraph::Arrays { graph, .. } => graph.neighbours(node, into),
-        }
-    }
-}
-
-impl SearchGraph {
-    fn source(&self) -> u32 {
-        match self {
-            SearchGraph::LevelTree(tree) => tree.root(),
-            SearchGraph::Arrays { source, .. } => *source,
-        }
+    fn data(&self) -> (Bytes, Spread) {
+        (Bytes(16 * self.graph.arcs()), self.task.placement.structure)
     }
 
-    /// The level of each node by the textbook's search.
-    fn levels(&self) -> Vec<Option<u32>> {
-        match self {
-            SearchGraph::LevelTree(tree) => (0..tree.nodes()).map(|node| Some(tree.level(node))).collect(),
-            SearchGraph::Arrays { graph, source } => graph.levels(*source),
-        }
+    fn place(&mut self, machine: &Machine<'_>, layout: DataLayout) {
+        self.task = self.task.fitted(machine.unit(), machine.budget().limit());
+        let (structure, pool) = match layout {
+            DataLayout::ByRole => (Spread::On(0), Spread::On(machine.device_count() - 1)),
+            DataLayout::Striped => {
+                (Spread::Striped(self.task.sequence_block), Spread::Striped(self.task.sequence_block))
+            }
+        };
+        self.task.placement = SearchPlacement { structure, pool };
     }
 
-    fn verify(&self, workspace: &mut Workspace<'_, '_>, found: &Search) -> Result<(), EmError> {
-        match self {
-            SearchGraph::LevelTree(tree) => verify_level_tree(workspace, found, tree),
-            SearchGraph::Arrays { graph, source } => verify_levels(workspace, found, graph, *source),
-        }
+    fn run(&self, machine: &mut Machine<'_>) -> Result<ExperimentOutcome, EmError> {
+        run(machine, &self.graph, &self.task)
+    }
+
+    fn predict(&self, source: &mut dyn CostSource) -> Result<AlgorithmPrediction, EmError> {
+        let task = match self.task.block < source.unit() {
+            true => self.task.fitted(source.unit(), source.memory()),
+            false => self.task,
+        };
+        predict(source, &self.graph, &task)
+    }
+
+    fn smaller(&self, memory: Bytes, _chosen: (&AlgorithmIos, Bytes)) -> Option<Smaller> {
+        let Shrunk { times, elements, memory, work } =
+            Shrunk::new(u64::from(self.graph.nodes()), NODES, memory);
+        let graph = self.graph.smaller(elements, times, self.task.seed)?;
+        let task = self.task.fitted(self.task.block, memory);
+        Some(Smaller { algorithm: Box::new(BfsOptions { graph, task }), memory, work })
     }
 }
 
-/// Writes a graph, searches it, and compares the levels with the textbook's. `task.host_cost` is what the predictions take
-/// a record to cost the host.
-///
-/// # Errors
-/// Those of the IOs, [`EmError::Memory`], [`EmError::Space`], [`EmError::Parameter`] and [`EmError::Wrong`].
-pub fn run_bfs(
+/// Writes a graph, searches it, and compares the levels with the textbook's.
+fn run(
     machine: &mut Machine<'_>,
     graph: &SearchGraph,
     task: &SearchTask,
@@ -205,4 +199,25 @@ fn choices(graph: &SearchGraph, task: &SearchTask, run: &SearchRun) -> Vec<(&'st
         choices.push(("nodes of a cluster, closed form", format!("{:.1}", run.closed_form.nodes)));
     }
     choices
+}
+
+fn predict(
+    source: &mut dyn CostSource,
+    graph: &SearchGraph,
+    task: &SearchTask,
+) -> Result<AlgorithmPrediction, EmError> {
+    let devices = source.device_count();
+    let costs = (0..devices).map(|device| source.costs(device, search_cost_sizes(task)));
+    let mut costs = costs.collect::<Result<Vec<_>, _>>()?;
+    let nodes = closed_form(&costs, graph, task).nodes;
+    let cluster = task.cluster.unwrap_or(nodes.round() as u64).max(1);
+    let ios = predicted_search(graph, task, cluster, source.memory())?;
+    source.levels((graph, task), &ios, &mut costs)?;
+    let host = Nanos((ios.elements * task.host_cost.0 as f64) as u64);
+    let choices = vec![
+        ("block of random reads", task.block.to_string()),
+        ("block of sequences", task.sequence_block.to_string()),
+        ("nodes of a cluster, closed form", format!("{nodes:.1}")),
+    ];
+    Ok(AlgorithmPrediction { ios: ios.on(task.placement, devices, host), block: task.block, costs, choices })
 }

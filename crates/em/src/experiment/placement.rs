@@ -17,6 +17,15 @@ use crate::ledger::IoCounts;
 use crate::machine::Machine;
 use crate::tuning::Tuning;
 
+/// What lies on which of an algorithm's devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataLayout {
+    /// Everything on one device; or, on the second of two, what is made in between.
+    ByRole,
+    /// Everything on all devices.
+    Striped,
+}
+
 /// On which devices the sequences of an algorithm lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequencePlacement {
@@ -40,6 +49,15 @@ impl SequencePlacement {
         let most = (machine.budget().limit().0 / 32).min(1 << 20);
         let striped = Spread::Striped(Bytes(least << (most / least).max(1).ilog2()));
         SequencePlacement { data: striped, temporary: striped }
+    }
+
+    /// Where sequences of such records lie on the devices of a machine.
+    pub(super) fn on(machine: &Machine<'_>, layout: DataLayout, record: Bytes) -> SequencePlacement {
+        match (layout, machine.device_count()) {
+            (DataLayout::Striped, _) => SequencePlacement::striped(machine, record),
+            (DataLayout::ByRole, 1) => SequencePlacement::ONE,
+            (DataLayout::ByRole, _) => SequencePlacement::BY_ROLE,
+        }
     }
 
     /// The stripe unit.

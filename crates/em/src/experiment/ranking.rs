@@ -3,12 +3,15 @@
 use flashlab_base::{Bytes, Mode, Nanos, Operation, Prng, Seed, median};
 use flashlab_device::Buffer;
 
-use super::placement::{SequencePlacement, SequenceTimes, costs_of_all, mean_costs, on_each};
+use super::algorithm::{Algorithm, NODES, Shrunk, Smaller};
+use super::placement::{DataLayout, SequencePlacement, SequenceTimes, costs_of_all, mean_costs, on_each};
+use super::prediction::{AlgorithmPrediction, CostSource, costs};
 use super::{ExperimentOutcome, MEASURED_MAX};
 use crate::bfs::sequence_block;
 use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Region, Spread};
+use crate::graph::MAX_NODES;
 use crate::ledger::IoCounts;
 use crate::machine::Machine;
 use crate::rank::{
@@ -45,13 +48,8 @@ pub struct RankOptions {
 }
 
 /// The IOs of each kind that a ranking has in flight.
-pub(super) const IN_FLIGHT: InFlight = InFlight {
-    random_reads: 1,
-    sequential_reads: 2,
-    sequential_writes: 2,
-    halving_reads: 0,
-    cached_levels: 0,
-};
+pub(super) const IN_FLIGHT: InFlight =
+    InFlight { sequential_reads: 2, sequential_writes: 2, ..InFlight::ONE };
 
 impl RankOptions {
     /// The size of most IOs: of a random read, or of a block of sequences.
@@ -60,6 +58,46 @@ impl RankOptions {
             RankMethod::Hopping => self.block,
             RankMethod::Contraction => sequence_block,
         }
+    }
+}
+
+impl Algorithm for RankOptions {
+    fn name(&self) -> &'static str {
+        "rank"
+    }
+
+    /// The list, the removed sets, and three sequences of elements.
+    fn space(&self, _memory: Bytes) -> Result<Bytes, EmError> {
+        if self.elements > MAX_NODES {
+            return Err(EmError::Parameter(format!(
+                "{} elements: a list has at most {MAX_NODES}",
+                self.elements
+            )));
+        }
+        Ok(Bytes(100 * self.elements) + Bytes::mib(64))
+    }
+
+    fn data(&self) -> (Bytes, Spread) {
+        (Bytes(8 * self.elements), self.placement.data)
+    }
+
+    fn place(&mut self, machine: &Machine<'_>, layout: DataLayout) {
+        self.block = self.block.max(machine.unit());
+        self.placement = SequencePlacement::on(machine, layout, self.block);
+    }
+
+    fn run(&self, machine: &mut Machine<'_>) -> Result<ExperimentOutcome, EmError> {
+        run(machine, self)
+    }
+
+    fn predict(&self, source: &mut dyn CostSource) -> Result<AlgorithmPrediction, EmError> {
+        let block = self.block.max(source.unit());
+        predict(source, &RankOptions { block, ..*self })
+    }
+
+    fn smaller(&self, memory: Bytes, _chosen: (&AlgorithmIos, Bytes)) -> Option<Smaller> {
+        let Shrunk { elements, memory, work, .. } = Shrunk::new(self.elements, NODES, memory);
+        Some(Smaller { algorithm: Box::new(RankOptions { elements, ..*self }), memory, work })
     }
 }
 
@@ -80,10 +118,7 @@ const PARTS: u64 = 16;
 const READS_MEASURED: u64 = 128;
 
 /// Generates a random list, ranks it, and compares every rank with the list's order.
-///
-/// # Errors
-/// Those of the IOs, [`EmError::Memory`], [`EmError::Space`], [`EmError::Parameter`] and [`EmError::Wrong`].
-pub fn run_rank(machine: &mut Machine<'_>, options: &RankOptions) -> Result<ExperimentOutcome, EmError> {
+fn run(machine: &mut Machine<'_>, options: &RankOptions) -> Result<ExperimentOutcome, EmError> {
     let RankOptions { elements, method, block, seed, .. } = *options;
     let order = ListOrder::new(elements, seed)?;
     let sequence = sequence_block(machine.budget().limit(), block);
@@ -290,4 +325,28 @@ fn method_name(method: RankMethod) -> &'static str {
         RankMethod::Hopping => "hopping",
         RankMethod::Contraction => "contraction",
     }
+}
+
+fn predict(source: &mut dyn CostSource, options: &RankOptions) -> Result<AlgorithmPrediction, EmError> {
+    let RankOptions { elements, method, block, host_cost, placement, seed } = *options;
+    let devices = source.device_count();
+    let order = ListOrder::new(elements, seed)?;
+    let sequence = sequence_block(source.memory(), block);
+    let small = options.small_io(sequence);
+    let mut costs = costs(source, placement, (small, IN_FLIGHT))?;
+    let ios = match method {
+        RankMethod::Hopping => {
+            if let Some(time) = source.list_read((elements, placement.data), block)? {
+                costs.iter_mut().for_each(|one| one.random_read = one.random_read.moved_to(block, time));
+            }
+            let class = random_reads(hopping_reads(&order, block) as f64, block, 1);
+            hopping_ios(class, (placement, devices), Nanos(host_cost.0.saturating_mul(elements)))
+        }
+        RankMethod::Contraction => {
+            let ios = contraction_ios(elements, source.memory(), sequence);
+            sequence_ios(&ios, elements, (placement, devices), host_cost)
+        }
+    };
+    let choices = vec![("block", small.to_string())];
+    Ok(AlgorithmPrediction { ios, block: small, costs, choices })
 }

@@ -1,21 +1,22 @@
-//! The experiments `scan` and `search`.
+//! The experiment `search`.
 
 use flashlab_base::{Bytes, Mode, Nanos, Prng, Seed};
 
+use super::algorithm::{Algorithm, ELEMENTS, Smaller, space_of_copies};
 use super::placement::{
-    SequencePlacement, SequenceTimes, costs_of_all, mean_costs, on_each, reads_of_each, tuning_of,
+    DataLayout, SequencePlacement, SequenceTimes, costs_of_all, mean_costs, on_each, reads_of_each, tuning_of,
 };
-use super::{ExperimentOutcome, generate, sequence_block_of};
-use crate::budget::MemoryBudget;
+use super::prediction::{AlgorithmPrediction, CostSource, costs};
+use super::ranking::random_reads;
+use super::{ExperimentOutcome, generate};
 use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Spread};
 use crate::machine::Machine;
-use crate::record_format::{RecordFormat, RecordGenerator};
-use crate::scan::scan;
+use crate::record_format::RecordFormat;
 use crate::search::{BinarySearch, SearchStructure, SortedSequence, StaticTree, plan_search, search};
 use crate::stopwatch::Stopwatch;
-use crate::tuning::{BandwidthCurve, ProbeOrder, Saturation, Tuning};
+use crate::tuning::{BandwidthCurve, ProbeOrder, Saturation};
 
 /// A structure to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,9 +59,7 @@ impl SearchOptions {
             _ => (in_flight, AccessPattern::Halving),
         };
         let cached_levels = self.cached_levels(cache);
-        let (random_reads, sequential_reads, sequential_writes) = (in_flight, 1, 1);
-        let depths =
-            InFlight { random_reads, sequential_reads, sequential_writes, halving_reads, cached_levels };
+        let depths = InFlight { random_reads: in_flight, halving_reads, cached_levels, ..InFlight::ONE };
         (depths, pattern)
     }
 
@@ -73,88 +72,49 @@ impl SearchOptions {
     }
 }
 
-/// Generates records, reads them in order and checks that all were seen.
-///
-/// # Errors
-/// Those of the IOs, and [`EmError::Wrong`].
-pub fn run_scan(
-    machine: &mut Machine<'_>,
-    elements: u64,
-    format: &RecordFormat,
-    data: Spread,
-    seed: Seed,
-) -> Result<ExperimentOutcome, EmError> {
-    let placement = SequencePlacement { data, temporary: data };
-    let length = Bytes(elements.saturating_mul(format.size() as u64));
-    let mut free = ExtentAllocator::new(machine);
-    let input = free.allocate(length, data)?;
-    let mut generator = RecordGenerator::new(seed.derive("records", 0));
-    let made = generate(machine, format, &input, elements, |_, record| generator.fill(record))?;
-    let tuning = tuning_of(machine, &mut free, placement, (&input, None))?;
-    let block = scan_block(sequence_block_of(machine, &input, format.size()), length, machine.unit());
-    let ahead = scan_ahead(&tuning, block, machine.budget().left());
-    let in_flight = InFlight {
-        random_reads: 1,
-        sequential_reads: ahead as u32 + 1,
-        sequential_writes: 1,
-        halving_reads: 0,
-        cached_levels: 0,
-    };
-    let on = (placement, length);
-    let mut costs = costs_of_all(machine, &mut free, on, (block, in_flight), seed)?;
-    let mut times = vec![SequenceTimes::measure(machine, &mut free, &tuning, (&input, None))?];
-    let watch = Stopwatch::start(machine);
-    let seen = scan(machine, format, &input, length, block, ahead)?;
-    let run = watch.stop(machine);
-    if seen != made {
-        return Err(EmError::Wrong("the scan did not see what was generated".to_owned()));
+impl Algorithm for SearchOptions {
+    fn name(&self) -> &'static str {
+        "search"
     }
-    if !machine.is_virtual() {
-        times.push(SequenceTimes::measure(machine, &mut free, &tuning, (&input, None))?);
-        costs = mean_costs(&costs, &costs_of_all(machine, &mut free, on, (block, in_flight), seed)?);
+
+    fn space(&self, _memory: Bytes) -> Result<Bytes, EmError> {
+        space_of_copies(self.elements, self.record)
     }
-    let class = IoClass {
-        device: 0,
-        mode: Mode::Read,
-        pattern: AccessPattern::Sequential,
-        count: run.issued.total() as f64,
-        bytes: run.issued.bytes().0 as f64,
-        in_flight: ahead as u32 + 1,
-    };
-    Ok(ExperimentOutcome {
-        algorithm: "scan",
-        elements,
-        planned: run.planned,
-        bounds: times.iter().map(|times| times.bound(&run.issued_on)).collect(),
-        issued: run.issued,
-        time: run.time,
-        host: vec![run.host],
-        ios: AlgorithmIos::overlapped(
-            vec![on_each(data, machine.device_count(), class)],
-            vec![machine.declared_cost() * elements],
-        ),
-        block,
-        costs,
-        choices: vec![("block", block.to_string()), ("blocks in flight", (ahead + 1).to_string())],
-    })
-}
 
-/// The block of a scan: no larger than what is read.
-pub(super) fn scan_block(block: Bytes, length: Bytes, unit: Bytes) -> Bytes {
-    block.min(length.round_up(unit))
-}
+    fn data(&self) -> (Bytes, Spread) {
+        (Bytes(self.elements.saturating_mul(self.record.0)), self.placement.data)
+    }
 
-/// How many blocks a scan requests in advance: what the device needs and the memory holds beside the block that is read.
-pub(super) fn scan_ahead(tuning: &Tuning, block: Bytes, memory: Bytes) -> usize {
-    let most = memory.0 / MemoryBudget::buffer_size(block).0;
-    (tuning.ahead(block) + 1).min(most.saturating_sub(1) as usize).max(1)
+    fn place(&mut self, machine: &Machine<'_>, layout: DataLayout) {
+        self.placement = SequencePlacement::on(machine, layout, self.record);
+    }
+
+    fn run(&self, machine: &mut Machine<'_>) -> Result<ExperimentOutcome, EmError> {
+        run(machine, self)
+    }
+
+    fn predict(&self, source: &mut dyn CostSource) -> Result<AlgorithmPrediction, EmError> {
+        predict(source, self)
+    }
+
+    /// With all of its memory, which its queries in flight and its cache need, and with what was chosen for the device.
+    fn smaller(&self, memory: Bytes, (ios, block): (&AlgorithmIos, Bytes)) -> Option<Smaller> {
+        /// The queries of a smaller search.
+        const QUERIES: u64 = 1 << 16;
+        let smaller = SearchOptions {
+            elements: self.elements / (self.elements / ELEMENTS).max(1),
+            queries: self.queries.min(QUERIES),
+            in_flight: ios.ios().map(|class| class.in_flight).max(),
+            block: Some(block),
+            ..self.clone()
+        };
+        let work = self.queries as f64 / smaller.queries as f64;
+        Some(Smaller { algorithm: Box::new(smaller), memory, work })
+    }
 }
 
 /// Generates sorted records, searches for random keys, and checks every rank.
-///
-/// # Errors
-/// Those of the IOs, and [`EmError::Wrong`].
-pub fn run_search(machine: &mut Machine<'_>, options: &SearchOptions) -> Result<ExperimentOutcome, EmError> {
+fn run(machine: &mut Machine<'_>, options: &SearchOptions) -> Result<ExperimentOutcome, EmError> {
     let format = RecordFormat::new(options.record, 0..8)?;
     let length = Bytes(options.elements.saturating_mul(options.record.0));
     let mut free = ExtentAllocator::new(machine);
@@ -317,5 +277,64 @@ impl SearchJob<'_> {
                 ),
             ],
         })
+    }
+}
+
+fn predict(source: &mut dyn CostSource, options: &SearchOptions) -> Result<AlgorithmPrediction, EmError> {
+    let sizes = (source.unit(), source.memory());
+    let block = search_block(options, sizes, || source.read_curve())?;
+    let placement = options.placement;
+    let in_flight = match options.in_flight {
+        Some(in_flight) => in_flight,
+        None => queries_in_flight(source.saturation(block)?, block, source.memory()),
+    };
+    let cache = Bytes(source.memory().0 / 2);
+    let reads_of_a_query = reads_of_a_query(options, block, cache);
+    let reads = options.queries as f64 * reads_of_a_query;
+    let (depths, pattern) = options.reads(in_flight, cache);
+    let costs = costs(source, placement, (block, depths))?;
+    let class = IoClass { pattern, ..random_reads(reads, block, in_flight) };
+    let choices = vec![
+        ("block", block.to_string()),
+        ("queries in flight", in_flight.to_string()),
+        ("reads of a query", format!("{reads_of_a_query:.1}")),
+    ];
+    Ok(AlgorithmPrediction {
+        ios: AlgorithmIos::overlapped(
+            vec![on_each(placement.data, source.device_count(), class)],
+            vec![source.host_cost() * options.queries],
+        ),
+        block,
+        costs,
+        choices,
+    })
+}
+
+/// How many blocks a query reads on average.
+fn reads_of_a_query(options: &SearchOptions, block: Bytes, cache: Bytes) -> f64 {
+    let blocks = (options.elements * options.record.0).div_ceil(block.0).max(1);
+    let levels = f64::from(blocks.next_power_of_two().ilog2());
+    match options.kind {
+        SearchKind::Binary => levels.max(1.0),
+        SearchKind::Cached => {
+            let read = (levels - f64::from(options.cached_levels(cache))).max(0.0);
+            // The answer's block is one more read where no level below the cache went to its right half.
+            read + 0.5f64.powf(read)
+        }
+        SearchKind::Tree => {
+            let mut above = Vec::new();
+            let mut keys = blocks;
+            while keys > 1 {
+                above.push(keys * 8);
+                keys = (keys * 8).div_ceil(block.0);
+            }
+            let mut left = cache.0;
+            let is_cached = |size: &&u64| {
+                let fits = **size <= left;
+                left -= if fits { **size } else { 0 };
+                fits
+            };
+            1.0 + (above.len() - above.iter().rev().take_while(is_cached).count()) as f64
+        }
     }
 }

@@ -2,11 +2,15 @@
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
-use super::placement::{SequencePlacement, SequenceTimes, costs_of_all, mean_costs, on_each, tuning_of};
+use super::algorithm::{Algorithm, ELEMENTS, Shrunk, Smaller};
+use super::placement::{
+    DataLayout, SequencePlacement, SequenceTimes, costs_of_all, mean_costs, on_each, tuning_of,
+};
+use super::prediction::{AlgorithmPrediction, CostSource, costs};
 use super::{ExperimentOutcome, costs_extent, generate};
 use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
 use crate::error::EmError;
-use crate::extent::{ExtentAllocator, Region};
+use crate::extent::{ExtentAllocator, Region, Spread};
 use crate::machine::Machine;
 use crate::record_format::{RecordFormat, RecordGenerator};
 use crate::sort::{
@@ -53,13 +57,15 @@ impl SortOptions {
             temporary: Bytes(u64::MAX),
         })
     }
+}
 
-    /// The space that [`run_sort`] needs on a device: input and output, and the runs or what costs are measured on. Whatever is
-    /// measured, the plan that follows from it fits.
-    ///
-    /// # Errors
-    /// [`EmError::Memory`] when the memory is too small for any sort.
-    pub fn space(&self, memory: Bytes) -> Result<Bytes, EmError> {
+impl Algorithm for SortOptions {
+    fn name(&self) -> &'static str {
+        "sort"
+    }
+
+    /// Input and output, and the runs or what costs are measured on. Whatever is measured, the plan that follows from it fits.
+    fn space(&self, memory: Bytes) -> Result<Bytes, EmError> {
         let least = Tuning { read_window: Bytes::ZERO, write_window: Bytes::ZERO };
         let task = self.task(SECTOR, memory, least)?;
         task.plan(None)?;
@@ -67,6 +73,27 @@ impl SortOptions {
         let measured = task.plans().iter().map(measured).max().unwrap_or_default();
         let made = task.temporary_most().max(measured).max(MEASURED_MIN);
         Ok(task.length.round_up(PAGE) * 2 + made + PAGE * (u64::from(COPIES_MAX) + 1))
+    }
+
+    fn data(&self) -> (Bytes, Spread) {
+        (Bytes(self.elements.saturating_mul(self.format.size() as u64)), self.placement.data)
+    }
+
+    fn place(&mut self, machine: &Machine<'_>, layout: DataLayout) {
+        self.placement = SequencePlacement::on(machine, layout, Bytes(self.format.size() as u64));
+    }
+
+    fn run(&self, machine: &mut Machine<'_>) -> Result<ExperimentOutcome, EmError> {
+        run(machine, self)
+    }
+
+    fn predict(&self, source: &mut dyn CostSource) -> Result<AlgorithmPrediction, EmError> {
+        predict(source, self)
+    }
+
+    fn smaller(&self, memory: Bytes, _chosen: (&AlgorithmIos, Bytes)) -> Option<Smaller> {
+        let Shrunk { elements, memory, work, .. } = Shrunk::new(self.elements, ELEMENTS, memory);
+        Some(Smaller { algorithm: Box::new(SortOptions { elements, ..self.clone() }), memory, work })
     }
 }
 
@@ -120,8 +147,7 @@ pub(super) fn in_flight(task: &SortTask, plan: &SortPlan) -> InFlight {
         random_reads: count(task.length.0.div_ceil(plan.run.0).min(plan.fan_in)),
         sequential_reads: count(loaded),
         sequential_writes: count(plan.behind as u64),
-        halving_reads: 0,
-        cached_levels: 0,
+        ..InFlight::ONE
     }
 }
 
@@ -176,10 +202,7 @@ pub(super) fn choices(task: &SortTask, plan: &SortPlan) -> Vec<(&'static str, St
 }
 
 /// Generates records, sorts and verifies them.
-///
-/// # Errors
-/// Those of [`sort`](crate::sort()) and [`verify_sorted`].
-pub fn run_sort(machine: &mut Machine<'_>, options: &SortOptions) -> Result<ExperimentOutcome, EmError> {
+fn run(machine: &mut Machine<'_>, options: &SortOptions) -> Result<ExperimentOutcome, EmError> {
     let length = options.length()?;
     let mut free = ExtentAllocator::new(machine);
     let SequencePlacement { data, temporary } = options.placement;
@@ -235,4 +258,18 @@ pub fn run_sort(machine: &mut Machine<'_>, options: &SortOptions) -> Result<Expe
         costs,
         choices: choices(&task, &plan),
     })
+}
+
+fn predict(source: &mut dyn CostSource, options: &SortOptions) -> Result<AlgorithmPrediction, EmError> {
+    let tuning = source.tuning()?;
+    let (unit, memory) = (source.unit(), source.memory());
+    let task = options.task(unit, memory, tuning)?;
+    let mut plan = task.plan(None)?;
+    if !is_plain(&plan) {
+        let rates = source.rates()?;
+        plan = task.plan(rates.as_ref())?;
+    }
+    let costs = costs(source, options.placement, (plan.block, in_flight(&task, &plan)))?;
+    let ios = ios((&task, &plan), options.placement, source.device_count(), source.host_cost());
+    Ok(AlgorithmPrediction { ios, block: plan.block, costs, choices: choices(&task, &plan) })
 }

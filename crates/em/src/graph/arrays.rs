@@ -46,6 +46,11 @@ impl AdjacencyArrays {
         AdjacencyArrays { offsets, targets: arcs.into_iter().map(|(_, target)| target).collect() }
     }
 
+    /// The first node with a neighbour, or 0.
+    pub fn first_with_neighbours(&self) -> u32 {
+        (0..self.nodes()).find(|&node| !self.of(node).is_empty()).unwrap_or(0)
+    }
+
     /// The graph of these arrays, which come from outside, when they are one.
     pub(super) fn checked(offsets: Vec<u64>, targets: Vec<u32>) -> Result<AdjacencyArrays, OffsetsError> {
         let arcs = targets.len() as u64;

@@ -35,6 +35,13 @@ impl LevelTree {
         Some(LevelTree { legs, depth, numbers })
     }
 
+    /// A tree of at most `nodes` nodes with the levels that suit their number: as many as legs, and at most those of the paper.
+    pub fn suited(nodes: u64, seed: Seed) -> Option<LevelTree> {
+        /// The level tree of the paper has the root of B levels, and its B is 2^18 elements.
+        const LEVELS_MAX: u64 = 512;
+        LevelTree::new(nodes, nodes.isqrt().clamp(1, LEVELS_MAX) as u32, seed)
+    }
+
     /// The legs.
     pub fn legs(&self) -> u32 {
         self.legs

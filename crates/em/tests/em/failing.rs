@@ -4,8 +4,8 @@ use flashlab_base::{Bytes, Nanos, Seed};
 use flashlab_device::{Device, FaultyDevice, InjectedFault, IoError, MemoryDevice};
 use flashlab_em::bfs::{SearchMethod, SearchPlacement, SearchTask};
 use flashlab_em::experiment::{
-    ExperimentOutcome, RankMethod, RankOptions, SearchGraph, SearchKind, SearchOptions, SequencePlacement,
-    SortOptions, run_bfs, run_rank, run_scan, run_search, run_sort,
+    Algorithm, BfsOptions, ExperimentOutcome, RankMethod, RankOptions, ScanOptions, SearchGraph, SearchKind,
+    SearchOptions, SequencePlacement, SortOptions,
 };
 use flashlab_em::graph::random_graph;
 use flashlab_em::{EmError, HostTime, Machine, RecordFormat, SortMethod, Spread};
@@ -34,7 +34,15 @@ fn on(memory: &str, experiment: Experiment<'_>) {
 #[test]
 fn every_algorithm_ends_with_the_error_of_its_device() {
     let format = RecordFormat::new(Bytes(16), 0..8).unwrap();
-    on("scan", &|machine| run_scan(machine, 100_000, &format, Spread::On(0), Seed(1)));
+    on("scan", &|machine| {
+        ScanOptions {
+            elements: 100_000,
+            format: format.clone(),
+            placement: SequencePlacement::ONE,
+            seed: Seed(1),
+        }
+        .run(machine)
+    });
     for method in [SortMethod::Sorting, SortMethod::Replacement] {
         let format = format.clone();
         let options = SortOptions {
@@ -45,7 +53,7 @@ fn every_algorithm_ends_with_the_error_of_its_device() {
             placement: SequencePlacement::ONE,
             seed: Seed(1),
         };
-        on("sort", &|machine| run_sort(machine, &options));
+        on("sort", &|machine| options.run(machine));
     }
     for kind in [SearchKind::Binary, SearchKind::Tree] {
         let options = SearchOptions {
@@ -58,7 +66,7 @@ fn every_algorithm_ends_with_the_error_of_its_device() {
             placement: SequencePlacement::ONE,
             seed: Seed(1),
         };
-        on("search", &|machine| run_search(machine, &options));
+        on("search", &|machine| options.run(machine));
     }
     for method in [RankMethod::Hopping, RankMethod::Contraction] {
         let (block, host_cost, seed) = (Bytes::kib(4), Nanos(2), Seed(1));
@@ -70,9 +78,9 @@ fn every_algorithm_ends_with_the_error_of_its_device() {
             placement: SequencePlacement::ONE,
             seed,
         };
-        on("rank", &|machine| run_rank(machine, &options));
+        on("rank", &|machine| options.run(machine));
     }
-    let graph = SearchGraph::Arrays { graph: random_graph(5000, 10_000, Seed(1)), source: 0 };
+    let graph = SearchGraph::random(random_graph(5000, 10_000, Seed(1)));
     for method in [SearchMethod::MunagalaRanade, SearchMethod::MehlhornMeyer, SearchMethod::SemiExternal] {
         let task = SearchTask {
             method,
@@ -83,6 +91,7 @@ fn every_algorithm_ends_with_the_error_of_its_device() {
             host_cost: Nanos(2),
             seed: Seed(1),
         };
-        on("bfs", &|machine| run_bfs(machine, &graph, &task));
+        let options = BfsOptions { graph: graph.clone(), task };
+        on("bfs", &|machine| options.run(machine));
     }
 }

@@ -2,8 +2,8 @@
 
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_em::experiment::{
-    ExperimentOutcome, RankMethod, RankOptions, SearchKind, SearchOptions, SequencePlacement, SortOptions,
-    run_rank, run_scan, run_search, run_sort,
+    Algorithm, ExperimentOutcome, RankMethod, RankOptions, ScanOptions, SearchKind, SearchOptions,
+    SequencePlacement, SortOptions,
 };
 use flashlab_em::{EmError, HostTime, IoCounts, Machine, RecordFormat, SortMethod};
 
@@ -50,10 +50,12 @@ fn a_striped_sequence_lies_on_all_devices_in_equal_parts() {
             assert!(machine.budget().peak() <= Bytes::mib(1));
             machine
         };
-    let machine = run(&|machine, on| run_scan(machine, ELEMENTS, &format(), on.data, Seed(1)));
+    let machine = run(&|machine, on| {
+        ScanOptions { elements: ELEMENTS, format: format(), placement: on, seed: Seed(1) }.run(machine)
+    });
     let [first, second] = bytes(&machine, |name| name == "scan", Mode::Read);
     assert!(first.abs_diff(second) <= 64 << 10 && first + second >= 16 * ELEMENTS, "{first} {second}");
-    let machine = run(&|machine, on| run_sort(machine, &sort(on)));
+    let machine = run(&|machine, on| sort(on).run(machine));
     for mode in [Mode::Read, Mode::Write] {
         let [first, second] = bytes(&machine, is_sorting, mode);
         assert!(first.abs_diff(second) * 20 < first, "{mode}: {first} {second}");
@@ -63,7 +65,7 @@ fn a_striped_sequence_lies_on_all_devices_in_equal_parts() {
 #[test]
 fn roles_have_their_devices() {
     let mut machine = two();
-    run_sort(&mut machine, &sort(SequencePlacement::BY_ROLE)).unwrap();
+    sort(SequencePlacement::BY_ROLE).run(&mut machine).unwrap();
     let length = 16 * ELEMENTS;
     // One merge pass: the input is read and the output written on the first device, the runs on the second.
     for mode in [Mode::Read, Mode::Write] {
@@ -85,7 +87,7 @@ fn roles_have_their_devices() {
         placement: SequencePlacement::BY_ROLE,
         seed: Seed(1),
     };
-    run_rank(&mut machine, &options).unwrap();
+    options.run(&mut machine).unwrap();
     assert_eq!(bytes(&machine, |name| name == "rank", Mode::Write)[0], 0, "sets lie on the second device");
 
     let mut machine = two();
@@ -99,7 +101,7 @@ fn roles_have_their_devices() {
         placement: SequencePlacement::BY_ROLE,
         seed: Seed(1),
     };
-    run_search(&mut machine, &options).unwrap();
+    options.run(&mut machine).unwrap();
     assert_eq!(
         bytes(&machine, |name| name == "build", Mode::Write)[0],
         0,

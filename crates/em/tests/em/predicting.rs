@@ -3,9 +3,8 @@
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 use flashlab_em::bfs::{SearchMethod, SearchPlacement, SearchTask};
 use flashlab_em::experiment::{
-    AlgorithmPrediction, CostPrediction, ExperimentOutcome, MeasuredCosts, PredictedAlgorithm, RankMethod,
-    RankOptions, SearchGraph, SearchKind, SearchOptions, SequencePlacement, SortOptions, predict, run_bfs,
-    run_rank, run_scan, run_search, run_sort,
+    Algorithm, AlgorithmPrediction, BfsOptions, CostPrediction, ExperimentOutcome, MeasuredCosts, RankMethod,
+    RankOptions, ScanOptions, SearchGraph, SearchKind, SearchOptions, SequencePlacement, SortOptions,
 };
 use flashlab_em::graph::{LevelTree, random_graph};
 use flashlab_em::{EmError, HostTime, Machine, RecordFormat, SortMethod, Spread};
@@ -25,14 +24,14 @@ fn new(device: &str) -> Machine<'static> {
     machine(device, Bytes::gib(4), Bytes::mib(1))
 }
 
-fn predicted(device: &str, algorithm: &PredictedAlgorithm<'_>) -> Result<AlgorithmPrediction, EmError> {
+fn predicted(device: &str, algorithm: &dyn Algorithm) -> Result<AlgorithmPrediction, EmError> {
     let mut machine = new(device);
     let mut source = MeasuredCosts::new(&mut machine, Bytes(16 * ELEMENTS), Spread::On(0), Seed(1))?;
-    predict(&mut source, algorithm)
+    algorithm.predict(&mut source)
 }
 
 /// Compares the number of IOs and the best model's time.
-fn compare(device: &str, algorithm: &PredictedAlgorithm<'_>, outcome: &ExperimentOutcome, share: f64) {
+fn compare(device: &str, algorithm: &dyn Algorithm, outcome: &ExperimentOutcome, share: f64) {
     check(&predicted(device, algorithm).unwrap(), outcome, share);
 }
 
@@ -50,10 +49,9 @@ fn check(prediction: &AlgorithmPrediction, outcome: &ExperimentOutcome, share: f
 #[test]
 fn a_prediction_has_the_ios_and_about_the_time_of_the_run() {
     let format = RecordFormat::new(Bytes(16), 0..8).unwrap();
-    let outcome = run_scan(&mut new(NVME), ELEMENTS, &format, Spread::On(0), Seed(1)).unwrap();
-    let data = Spread::On(0);
-    let scanned = PredictedAlgorithm::Scan { elements: ELEMENTS, format: format.clone(), data };
-    compare(NVME, &scanned, &outcome, 0.02);
+    let placement = SequencePlacement::ONE;
+    let scan = ScanOptions { elements: ELEMENTS, format: format.clone(), placement, seed: Seed(1) };
+    compare(NVME, &scan, &scan.run(&mut new(NVME)).unwrap(), 0.02);
     let (method, seed) = (SortMethod::Sorting, Seed(1));
     let options = SortOptions {
         elements: ELEMENTS,
@@ -63,8 +61,8 @@ fn a_prediction_has_the_ios_and_about_the_time_of_the_run() {
         placement: SequencePlacement::ONE,
         seed,
     };
-    let outcome = run_sort(&mut new(NVME), &options).unwrap();
-    compare(NVME, &PredictedAlgorithm::Sort(&options), &outcome, 0.05);
+    let outcome = options.run(&mut new(NVME)).unwrap();
+    compare(NVME, &options, &outcome, 0.05);
     for kind in [SearchKind::Binary, SearchKind::Cached, SearchKind::Tree] {
         let options = SearchOptions {
             elements: ELEMENTS,
@@ -76,14 +74,14 @@ fn a_prediction_has_the_ios_and_about_the_time_of_the_run() {
             placement: SequencePlacement::ONE,
             seed,
         };
-        let outcome = run_search(&mut new(SATA), &options).unwrap();
-        compare(SATA, &PredictedAlgorithm::Search(&options), &outcome, 0.05);
+        let outcome = options.run(&mut new(SATA)).unwrap();
+        compare(SATA, &options, &outcome, 0.05);
     }
     let (method, block, host_cost) = (RankMethod::Hopping, Bytes::kib(4), Nanos(2));
     let options =
         RankOptions { elements: 20_000, method, block, host_cost, placement: SequencePlacement::ONE, seed };
-    let outcome = run_rank(&mut new(HAMA), &options).unwrap();
-    compare(HAMA, &PredictedAlgorithm::Rank(&options), &outcome, 0.01);
+    let outcome = options.run(&mut new(HAMA)).unwrap();
+    compare(HAMA, &options, &outcome, 0.01);
 }
 
 #[test]
@@ -94,7 +92,7 @@ fn devices_that_share_the_data_are_predicted_together() {
     };
     let placement = SequencePlacement::striped(&two(), Bytes(16));
     let format = RecordFormat::new(Bytes(16), 0..8).unwrap();
-    let (data, seed) = (placement.data, Seed(1));
+    let seed = Seed(1);
     let search = SearchOptions {
         elements: ELEMENTS,
         record: Bytes(16),
@@ -105,15 +103,12 @@ fn devices_that_share_the_data_are_predicted_together() {
         placement,
         seed,
     };
-    let scanned = PredictedAlgorithm::Scan { elements: ELEMENTS, format: format.clone(), data };
-    let outcomes = [
-        (scanned, run_scan(&mut two(), ELEMENTS, &format, data, seed).unwrap()),
-        (PredictedAlgorithm::Search(&search), run_search(&mut two(), &search).unwrap()),
-    ];
-    for (algorithm, outcome) in outcomes {
-        let mut machine = two();
-        let mut source = MeasuredCosts::new(&mut machine, Bytes(16 * ELEMENTS), data, seed).unwrap();
-        check(&predict(&mut source, &algorithm).unwrap(), &outcome, 0.05);
+    let scan = ScanOptions { elements: ELEMENTS, format, placement, seed };
+    for algorithm in [&scan as &dyn Algorithm, &search] {
+        let outcome = algorithm.run(&mut two()).unwrap();
+        let (mut machine, (length, spread)) = (two(), algorithm.data());
+        let mut source = MeasuredCosts::new(&mut machine, length, spread, seed).unwrap();
+        check(&algorithm.predict(&mut source).unwrap(), &outcome, 0.05);
     }
 }
 
@@ -128,12 +123,13 @@ fn a_search_of_a_level_tree_is_predicted_and_one_without_a_formula_is_refused() 
         host_cost: Nanos(2),
         seed: Seed(1),
     };
-    let tree = SearchGraph::LevelTree(LevelTree::new(20_000, 100, Seed(1)).unwrap());
-    let outcome = run_bfs(&mut new(NVME), &tree, &task).unwrap();
-    let AlgorithmPrediction { ios, .. } = predicted(NVME, &PredictedAlgorithm::Bfs(&tree, &task)).unwrap();
+    let graph = SearchGraph::LevelTree(LevelTree::new(20_000, 100, Seed(1)).unwrap());
+    let of_tree = BfsOptions { graph, task };
+    let outcome = of_tree.run(&mut new(NVME)).unwrap();
+    let AlgorithmPrediction { ios, .. } = predicted(NVME, &of_tree).unwrap();
     let count = ios.count(Mode::Read) + ios.count(Mode::Write);
     assert!((count / outcome.issued.total() as f64 - 1.0).abs() < 0.05, "{count} {}", outcome.issued.total());
-    let random = SearchGraph::Arrays { graph: random_graph(100, 200, Seed(1)), source: 0 };
-    let error = predicted(NVME, &PredictedAlgorithm::Bfs(&random, &task)).unwrap_err();
+    let graph = SearchGraph::random(random_graph(100, 200, Seed(1)));
+    let error = predicted(NVME, &BfsOptions { graph, task }).unwrap_err();
     assert!(error.to_string().starts_with("no formula knows the clusters of this graph"), "{error}");
 }

@@ -2,8 +2,8 @@
 //! 100 or 511 bytes with 1 MiB of memory wrong: the generator and the reader left out the ends of blocks.
 
 use flashlab_base::{Bytes, Prng, Seed};
-use flashlab_em::experiment::{SequencePlacement, SortOptions, run_scan, run_sort};
-use flashlab_em::{EmError, RecordFormat, SortMethod, Spread};
+use flashlab_em::experiment::{Algorithm, ScanOptions, SequencePlacement, SortOptions};
+use flashlab_em::{EmError, RecordFormat, SortMethod};
 
 use crate::support::machine;
 
@@ -34,7 +34,8 @@ fn records_of_any_size_are_read_and_sorted() {
         let format = RecordFormat::new(Bytes(size), 0..size.min(8) as usize).unwrap();
         let elements = (LENGTH / size).max(5);
         let new = || machine("hama", Bytes::mib(64), Bytes(memory));
-        let scan = run_scan(&mut new(), elements, &format, Spread::On(0), seed);
+        let scan = ScanOptions { elements, format: format.clone(), placement: SequencePlacement::ONE, seed }
+            .run(&mut new());
         scans += u32::from(is_done(scan, &what));
         let options = SortOptions {
             elements,
@@ -44,7 +45,7 @@ fn records_of_any_size_are_read_and_sorted() {
             placement: SequencePlacement::ONE,
             seed,
         };
-        sorts += u32::from(is_done(run_sort(&mut new(), &options), &what));
+        sorts += u32::from(is_done(options.run(&mut new()), &what));
     }
     assert!(scans == 32 && sorts == 32, "{scans} scans, {sorts} sorts, {seed}");
 }

@@ -3,7 +3,7 @@
 
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::MemoryDevice;
-use flashlab_em::experiment::{SequencePlacement, SortOptions, run_sort};
+use flashlab_em::experiment::{Algorithm, SequencePlacement, SortOptions};
 use flashlab_em::{EmError, HostTime, Machine, RecordFormat, SortMethod};
 
 const METHODS: [SortMethod; 3] =
@@ -17,7 +17,7 @@ fn options(elements: u64, record: u64, method: SortMethod, seed: Seed) -> SortOp
 fn run(options: &SortOptions, memory: Bytes, space: Bytes, response: Nanos) -> Result<u32, EmError> {
     let device = MemoryDevice::new(space, response);
     let mut machine = Machine::new(vec![Box::new(device)], memory, HostTime::Declared(Nanos(2)))?;
-    let outcome = run_sort(&mut machine, options)?;
+    let outcome = options.run(&mut machine)?;
     let passes = outcome.choices.iter().find(|choice| choice.0 == "merge passes").expect("it is printed");
     Ok(passes.1.parse().unwrap())
 }

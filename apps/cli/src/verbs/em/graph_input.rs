@@ -18,9 +18,6 @@ use super::machine::{MachineOptions, check_memory};
 use crate::exit::Usage;
 use crate::files;
 
-/// The level tree of the paper has the root of B levels, and its B is 2^18 elements.
-const LEVELS_MAX: u64 = 512;
-
 /// The graph if none is named.
 const LEVEL_TREE: &str = "level-tree";
 
@@ -51,15 +48,6 @@ pub struct GraphOptions {
     /// Consent to destroying all data on this block device, which must be the one of --pool
     #[arg(long, value_name = "PATH", requires = "pool")]
     pub destroy_pool_data_on: Option<PathBuf>,
-}
-
-/// On which devices structure and pool lie.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Placed {
-    /// The structure on the first of so many devices, the pool on the last.
-    On(usize),
-    /// Both on all devices.
-    Striped,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -103,14 +91,6 @@ impl GraphOptions {
         self.graph.as_deref().unwrap_or(LEVEL_TREE)
     }
 
-    /// For a graph `times` smaller of the same kind; none for a graph file.
-    pub fn smaller(&self, times: u64) -> Option<GraphOptions> {
-        let is_generated = matches!(self.name(), LEVEL_TREE | "random");
-        let edges = self.edges.map(|edges| edges / times);
-        // The levels of a tree follow from its nodes.
-        is_generated.then(|| GraphOptions { edges, levels: None, source: None, ..self.clone() })
-    }
-
     /// The graph that is searched. `nodes`, if the user named them.
     pub fn graph(&self, nodes: Option<u64>, seed: Seed) -> Result<SearchGraph> {
         let needed = || {
@@ -120,17 +100,17 @@ impl GraphOptions {
         };
         match self.name() {
             LEVEL_TREE => Ok(SearchGraph::LevelTree(level_tree(needed()?, self.levels, seed)?)),
-            "random" => self.arrays(random(needed()?, self.edges, seed)?),
+            "random" => self.arrays(random(needed()?, self.edges, seed)?, true),
             file => {
                 if nodes.is_some() {
                     bail!(Usage(format!("the graph file {file} has its nodes: leave --nodes out")));
                 }
-                self.arrays(read_graph(Path::new(file))?)
+                self.arrays(read_graph(Path::new(file))?, false)
             }
         }
     }
 
-    fn arrays(&self, graph: AdjacencyArrays) -> Result<SearchGraph> {
+    fn arrays(&self, graph: AdjacencyArrays, is_random: bool) -> Result<SearchGraph> {
         let source = match self.source {
             Some(source) if source < graph.nodes() => source,
             Some(source) => {
@@ -139,13 +119,13 @@ impl GraphOptions {
                     i64::from(graph.nodes()) - 1
                 )))
             }
-            None => (0..graph.nodes()).find(|&node| !graph.of(node).is_empty()).unwrap_or(0),
+            None => graph.first_with_neighbours(),
         };
-        Ok(SearchGraph::Arrays { graph, source })
+        Ok(SearchGraph::Arrays { graph, source, is_random })
     }
 
-    /// How the graph is searched.
-    pub fn search_task(&self, placed: Placed, block: Bytes, machine: &MachineOptions) -> Result<SearchTask> {
+    /// How the graph is searched, with all on one device.
+    pub fn search_task(&self, block: Bytes, machine: &MachineOptions) -> Result<SearchTask> {
         let method = match self.method {
             None | Some(Method::Mm) => SearchMethod::MehlhornMeyer,
             Some(Method::Mr) => SearchMethod::MunagalaRanade,
@@ -154,21 +134,11 @@ impl GraphOptions {
                 bail!(Usage("bfs has the --algorithm mr, mm or semi-external".to_owned()))
             }
         };
-        let sequence_block = sequence_block(machine.memory, block);
-        let placement = match placed {
-            Placed::On(devices) => {
-                SearchPlacement { structure: Spread::On(0), pool: Spread::On(devices - 1) }
-            }
-            Placed::Striped => {
-                let striped = Spread::Striped(sequence_block);
-                SearchPlacement { structure: striped, pool: striped }
-            }
-        };
         Ok(SearchTask {
             method,
-            placement,
+            placement: SearchPlacement { structure: Spread::On(0), pool: Spread::On(0) },
             block,
-            sequence_block,
+            sequence_block: sequence_block(machine.memory, block),
             cluster: self.cluster,
             host_cost: machine.declared_cost(),
             seed: machine.seed,
@@ -211,28 +181,19 @@ pub fn random(nodes: u64, edges: Option<u64>, seed: Seed) -> Result<AdjacencyArr
 
 /// A level tree of so many nodes, with these levels below its root or a number that suits it.
 pub fn level_tree(nodes: u64, levels: Option<u32>, seed: Seed) -> Result<LevelTree> {
-    let levels = levels.unwrap_or(nodes.isqrt().clamp(1, LEVELS_MAX) as u32);
+    let tree = match levels {
+        Some(levels) => LevelTree::new(nodes, levels, seed),
+        None => LevelTree::suited(nodes, seed),
+    };
     let too_few = || {
+        let levels = levels.unwrap_or(1);
         Usage(format!(
             "a level tree of {nodes} nodes with {levels} levels below its root: give at least {} --nodes, or fewer \
              --levels",
             u64::from(levels) + 1
         ))
     };
-    LevelTree::new(nodes, levels, seed).ok_or_else(|| too_few().into())
-}
-
-/// The space that a search needs on each device: the graph, the clusters, and what sorting them and the pool spill.
-pub fn search_space(graph: &SearchGraph) -> Bytes {
-    Bytes(64 * u64::from(graph.nodes()) + 100 * graph.arcs()) + Bytes::mib(64)
-}
-
-/// The space that ranking needs: the list, the removed sets, and three sequences of elements.
-pub fn rank_space(elements: u64) -> Result<Bytes> {
-    match elements <= MAX_NODES {
-        true => Ok(Bytes(100 * elements) + Bytes::mib(64)),
-        false => bail!(Usage(format!("--elements {elements}: a list has at most {MAX_NODES}"))),
-    }
+    tree.ok_or_else(|| too_few().into())
 }
 
 fn read_graph(path: &Path) -> Result<AdjacencyArrays> {

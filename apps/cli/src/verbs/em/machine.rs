@@ -131,11 +131,6 @@ impl MachineOptions {
         Ok(OpenMachine { device, name: file.description(), consent: opened.consent, scratch: Some(file) })
     }
 
-    /// The same with another memory, where computation costs what it really takes.
-    pub fn measuring_host(&self, memory: Bytes) -> MachineOptions {
-        MachineOptions { memory, host_time: HostTimeChoice::Measured, ..self.clone() }
-    }
-
     /// What computation on an element costs by declaration; zero where it is measured.
     pub fn declared_cost(&self) -> Nanos {
         if self.host_time == HostTimeChoice::Declared { self.host_cost } else { Nanos::ZERO }
@@ -145,12 +140,15 @@ impl MachineOptions {
     pub fn host_time(&self) -> HostTime<'static> {
         match self.host_time {
             HostTimeChoice::Declared => HostTime::Declared(self.host_cost),
-            HostTimeChoice::Measured => {
-                let begin = Instant::now();
-                HostTime::Measured(Box::new(move || Nanos::from(begin.elapsed())))
-            }
+            HostTimeChoice::Measured => measured_host_time(),
         }
     }
+}
+
+/// Computation costs what the CPU takes.
+pub fn measured_host_time() -> HostTime<'static> {
+    let begin = Instant::now();
+    HostTime::Measured(Box::new(move || Nanos::from(begin.elapsed())))
 }
 
 /// Refuses data that does not fit into this machine's memory; `fewer` says of what to take less.

@@ -8,12 +8,11 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use flashlab_base::{Bytes, Target};
 use flashlab_em::experiment::{
-    ExperimentOutcome, RankOptions, SearchGraph, SearchKind, SearchOptions, SequencePlacement, SortOptions,
-    run_bfs, run_rank, run_scan, run_search, run_sort,
+    Algorithm, BfsOptions, DataLayout, ScanOptions, SearchKind, SearchOptions, SequencePlacement, SortOptions,
 };
-use flashlab_em::{EmError, Machine, RecordFormat, SortMethod};
+use flashlab_em::{RecordFormat, SortMethod};
 
-use super::graph_input::{self, GraphOptions, Placed};
+use super::graph_input::GraphOptions;
 use super::machine::{MachineOptions, OpenMachine};
 use crate::arguments::{self, ConsentOptions};
 use crate::exit::Usage;
@@ -49,31 +48,6 @@ const QUERIES: u64 = 10_000;
 /// c_W if it is not given.
 const WRITE_COST: f64 = 5.0;
 
-/// What is made before a device is opened.
-pub struct Input {
-    pub space: Bytes,
-    pub graph: Option<SearchGraph>,
-}
-
-/// What lies on which of an algorithm's devices.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Layout {
-    /// Everything on one device; or, on the second of two, what is made in between.
-    ByRole,
-    /// Everything on all devices.
-    Striped,
-}
-
-impl Layout {
-    /// On which devices of a machine structure and pool of a graph lie.
-    pub fn placed(self, machine: &Machine<'_>) -> Placed {
-        match self {
-            Layout::Striped => Placed::Striped,
-            Layout::ByRole => Placed::On(machine.device_count()),
-        }
-    }
-}
-
 /// What is generated, and how it is sorted.
 #[derive(Args, Clone)]
 pub struct InputOptions {
@@ -92,7 +66,7 @@ pub struct InputOptions {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Algorithm {
+pub enum AlgorithmName {
     /// Read all elements in order
     Scan,
     /// External multiway merge sort
@@ -105,16 +79,10 @@ pub enum Algorithm {
     Bfs,
 }
 
-impl Algorithm {
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Algorithm::Scan => "scan",
-            Algorithm::Sort => "sort",
-            Algorithm::Search => "search",
-            Algorithm::Rank => "rank",
-            Algorithm::Bfs => "bfs",
-        }
+impl AlgorithmName {
+    /// As on the command line.
+    fn name(self) -> String {
+        self.to_possible_value().expect("no algorithm is hidden").get_name().to_owned()
     }
 }
 
@@ -188,16 +156,6 @@ impl InputOptions {
     pub fn format(&self) -> Result<RecordFormat> {
         Ok(RecordFormat::new(self.record(), 0..self.record().0.min(8) as usize)?)
     }
-
-    /// The space that an algorithm needs: this number of copies of its input, and what is measured.
-    pub fn space(&self, copies: u64) -> Result<Bytes> {
-        let elements = self.elements()?;
-        let length = elements.checked_mul(self.record().0).and_then(|length| length.checked_mul(copies));
-        match length {
-            Some(length) => Ok(Bytes(length) + Bytes::mib(64)),
-            None => bail!(Usage(format!("--elements {elements}: that is more than any device holds"))),
-        }
-    }
 }
 
 /// How many cores there are.
@@ -209,15 +167,15 @@ impl AlgorithmOptions {
     /// Opens the devices that are named: one, several, or one for each role. A scratch file, if none is.
     pub fn open(
         &self,
-        algorithm: Algorithm,
+        algorithm: AlgorithmName,
         (targets, by_role): (&[Target], bool),
         space: Bytes,
         interrupt: &AtomicBool,
-    ) -> Result<(Vec<OpenMachine>, Layout)> {
+    ) -> Result<(Vec<OpenMachine>, DataLayout)> {
         if by_role && targets.len() != 2 {
             bail!(Usage("--by-role needs two TARGETs: one for each role".to_owned()));
         }
-        if by_role && algorithm == Algorithm::Scan {
+        if by_role && algorithm == AlgorithmName::Scan {
             bail!(Usage("scan only reads what it is given: leave --by-role out".to_owned()));
         }
         let open = |target| self.machine.open(target, space, interrupt);
@@ -225,9 +183,9 @@ impl AlgorithmOptions {
             (None, None) if targets.len() > 1 => {
                 check_apart(&targets.iter().collect::<Vec<_>>())?;
                 let opened = targets.iter().map(|target| open(Some(target))).collect::<Result<_>>()?;
-                return Ok((opened, if by_role { Layout::ByRole } else { Layout::Striped }));
+                return Ok((opened, if by_role { DataLayout::ByRole } else { DataLayout::Striped }));
             }
-            (None, None) => return Ok((vec![open(targets.first())?], Layout::ByRole)),
+            (None, None) => return Ok((vec![open(targets.first())?], DataLayout::ByRole)),
             (Some(structure), Some(pool)) if targets.is_empty() => (structure, pool),
             (Some(_), Some(_)) => {
                 bail!(Usage("give either TARGET, or --structure TARGET and --pool TARGET".to_owned()))
@@ -241,67 +199,52 @@ impl AlgorithmOptions {
         };
         let pool =
             |structure| Ok(vec![structure, self.machine.open_with(Some(pool), space, &consent, interrupt)?]);
-        Ok((open(Some(structure)).and_then(pool)?, Layout::ByRole))
+        Ok((open(Some(structure)).and_then(pool)?, DataLayout::ByRole))
     }
 
-    /// On which devices of a machine the algorithm's sequences lie: a stripe unit has whole records.
-    pub fn placement(
-        &self,
-        algorithm: Algorithm,
-        machine: &Machine<'_>,
-        layout: Layout,
-    ) -> Result<SequencePlacement> {
-        let record = match algorithm {
-            Algorithm::Rank => self.random_read()?.max(machine.unit()),
-            _ => self.input.record(),
-        };
-        Ok(match (layout, machine.device_count()) {
-            (Layout::Striped, _) => SequencePlacement::striped(machine, record),
-            (Layout::ByRole, 1) => SequencePlacement::ONE,
-            (Layout::ByRole, _) => SequencePlacement::BY_ROLE,
+    /// The algorithm with its input, made before a device is opened.
+    pub fn algorithm(&self, name: AlgorithmName) -> Result<Box<dyn Algorithm>> {
+        self.check_used(name)?;
+        let AlgorithmOptions { input, graph, machine, .. } = self;
+        Ok(match name {
+            AlgorithmName::Scan => {
+                graph.check_unneeded("scan")?;
+                Box::new(ScanOptions {
+                    elements: input.elements()?,
+                    format: input.format()?,
+                    placement: SequencePlacement::ONE,
+                    seed: machine.seed,
+                })
+            }
+            AlgorithmName::Sort => {
+                graph.check_unneeded("sort")?;
+                Box::new(input.sort_options(machine)?)
+            }
+            AlgorithmName::Search => {
+                graph.check_unneeded("search")?;
+                Box::new(self.search_options()?)
+            }
+            AlgorithmName::Rank => {
+                if graph.pool.is_some() {
+                    bail!(Usage("rank works on one device: leave --pool out".to_owned()));
+                }
+                Box::new(graph.rank_options(input.elements()?, self.random_read()?, machine)?)
+            }
+            AlgorithmName::Bfs => {
+                let task = graph.search_task(self.random_read()?, machine)?;
+                Box::new(BfsOptions { graph: graph.graph(input.elements, machine.seed)?, task })
+            }
         })
     }
 
-    /// Runs the algorithm.
-    pub fn experiment(
-        &self,
-        algorithm: Algorithm,
-        machine: &mut Machine<'_>,
-        input: &Input,
-        layout: Layout,
-    ) -> Result<ExperimentOutcome> {
-        let AlgorithmOptions { input: elements, graph, machine: options, .. } = self;
-        let placement = self.placement(algorithm, machine, layout)?;
-        let outcome: Result<ExperimentOutcome, EmError> = match algorithm {
-            Algorithm::Rank => {
-                let block = self.random_read()?.max(machine.unit());
-                let rank = graph.rank_options(elements.elements()?, block, options)?;
-                run_rank(machine, &RankOptions { placement, ..rank })
-            }
-            Algorithm::Bfs => {
-                let block = self.random_read()?.max(machine.unit());
-                let task = graph.search_task(layout.placed(machine), block, options)?;
-                run_bfs(machine, input.graph.as_ref().expect("bfs was given a graph"), &task)
-            }
-            Algorithm::Scan => {
-                run_scan(machine, elements.elements()?, &elements.format()?, placement.data, options.seed)
-            }
-            Algorithm::Sort => {
-                run_sort(machine, &SortOptions { placement, ..elements.sort_options(options)? })
-            }
-            Algorithm::Search => run_search(machine, &SearchOptions { placement, ..self.search_options()? }),
-        };
-        Ok(outcome?)
-    }
-
-    /// The input that is made before a device is opened, and the space that the algorithm needs.
-    pub fn prepare(&self, algorithm: Algorithm) -> Result<Input> {
-        self.check_used(algorithm)?;
+    /// Refuses options that the algorithm does not use: its result would be taken for one that they changed.
+    fn check_used(&self, algorithm: AlgorithmName) -> Result<()> {
+        use AlgorithmName::{Bfs, Rank, Scan, Search, Sort};
         match &self.structure {
-            Some(Structure::On(_)) if algorithm != Algorithm::Bfs => {
+            Some(Structure::On(_)) if algorithm != Bfs => {
                 bail!(Usage("--structure is binary, cached or tree; only bfs has devices by role".to_owned()))
             }
-            Some(Structure::Searched(_)) if algorithm == Algorithm::Bfs => {
+            Some(Structure::Searched(_)) if algorithm == Bfs => {
                 bail!(Usage(
                     "--structure of bfs is a TARGET: where the graph lies; write ./tree for a file"
                         .to_owned()
@@ -309,39 +252,8 @@ impl AlgorithmOptions {
             }
             _ => {}
         }
-        let flat = |space| Input { space, graph: None };
-        let plain = |name, copies| {
-            self.graph.check_unneeded(name)?;
-            self.input.space(copies).map(flat)
-        };
-        match algorithm {
-            Algorithm::Scan => plain("scan", 2),
-            Algorithm::Search => plain("search", 2),
-            Algorithm::Sort => {
-                self.graph.check_unneeded("sort")?;
-                Ok(flat(self.input.sort_options(&self.machine)?.space(self.machine.memory)?))
-            }
-            Algorithm::Rank => {
-                if self.graph.pool.is_some() {
-                    bail!(Usage("rank works on one device: leave --pool out".to_owned()));
-                }
-                self.random_read()?;
-                graph_input::rank_space(self.input.elements()?).map(flat)
-            }
-            Algorithm::Bfs => {
-                self.random_read()?;
-                self.graph.search_task(Placed::On(1), Bytes::kib(4), &self.machine)?;
-                let graph = self.graph.graph(self.input.elements, self.machine.seed)?;
-                Ok(Input { space: graph_input::search_space(&graph), graph: Some(graph) })
-            }
-        }
-    }
-
-    /// Refuses options that the algorithm does not use: its result would be taken for one that they changed.
-    fn check_used(&self, algorithm: Algorithm) -> Result<()> {
-        use Algorithm::{Bfs, Rank, Scan, Search, Sort};
         let searched = matches!(self.structure, Some(Structure::Searched(_)));
-        let own: [(&str, bool, &[Algorithm]); 7] = [
+        let own: [(&str, bool, &[AlgorithmName]); 7] = [
             ("--record", self.input.record.is_some(), &[Scan, Sort, Search]),
             ("--runs", self.input.runs.is_some(), &[Sort]),
             ("--write-cost", self.input.write_cost.is_some(), &[Sort]),
@@ -354,7 +266,7 @@ impl AlgorithmOptions {
         let mut all = own.into_iter().chain(of_graphs);
         match all.find(|(_, is_given, users)| *is_given && !users.contains(&algorithm)) {
             Some((option, _, users)) => {
-                let users: Vec<&str> = users.iter().map(|user| user.name()).collect();
+                let users: Vec<String> = users.iter().map(|user| user.name()).collect();
                 bail!(Usage(format!(
                     "{option} is an option of {}, and {} does not use it: leave it out",
                     users.join(", "),
@@ -366,7 +278,7 @@ impl AlgorithmOptions {
     }
 
     /// B of bfs and rank.
-    pub fn random_read(&self) -> Result<Bytes> {
+    fn random_read(&self) -> Result<Bytes> {
         let block = self.block.unwrap_or(Bytes::kib(4));
         match block.0.is_power_of_two() && (512..=1 << 20).contains(&block.0) {
             true => Ok(block),
@@ -382,13 +294,8 @@ impl AlgorithmOptions {
         }
     }
 
-    /// How many keys are searched.
-    pub fn queries(&self) -> u64 {
-        self.queries.unwrap_or(QUERIES)
-    }
-
     /// What is searched, and how.
-    pub fn search_options(&self) -> Result<SearchOptions> {
+    fn search_options(&self) -> Result<SearchOptions> {
         let kind = match self.structure {
             Some(Structure::Searched(kind)) => kind,
             _ => SearchKind::Tree,
@@ -397,7 +304,7 @@ impl AlgorithmOptions {
             elements: self.input.elements()?,
             record: self.input.record(),
             kind,
-            queries: self.queries(),
+            queries: self.queries.unwrap_or(QUERIES),
             in_flight: self.in_flight,
             block: self.block,
             placement: SequencePlacement::ONE,

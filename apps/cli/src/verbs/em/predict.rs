@@ -5,17 +5,12 @@ use std::path::Path;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use flashlab_base::{Bytes, Target};
-use flashlab_em::experiment::{
-    AlgorithmPrediction, CostPrediction, CostSource, MeasuredCosts, PredictedAlgorithm, RankOptions,
-    SearchOptions, SequencePlacement, SortOptions, predict,
-};
-use flashlab_em::graph::GraphSource as _;
+use flashlab_em::experiment::{Algorithm, AlgorithmPrediction, CostPrediction, MeasuredCosts};
 use flashlab_em::{EmError, Machine};
 use serde_json::json;
 
-use super::graph_input::Placed;
 use super::model_costs::ModelCosts;
-use super::options::{Algorithm, AlgorithmOptions, Input};
+use super::options::{AlgorithmName, AlgorithmOptions};
 use super::rehearsal::Rehearsal;
 use super::show;
 use crate::arguments::JsonOption;
@@ -29,7 +24,7 @@ use crate::verbs::model;
 pub struct Predict {
     /// The algorithm
     #[arg(value_enum)]
-    algorithm: Algorithm,
+    algorithm: AlgorithmName,
     /// What is measured: a block device, a regular file, sim:NAME or sim:./profile.toml; a scratch file if not given. Over several
     /// everything is striped, unless --by-role is given. Or what was measured: the folder of a run, or of flashlab model fit, or its
     /// model.json
@@ -47,11 +42,11 @@ pub struct Predict {
 impl Predict {
     /// Measures what the device charges or reads it, and prints the predictions.
     pub fn run(self) -> Result<()> {
-        let input = self.options.prepare(self.algorithm)?;
+        let algorithm = self.options.algorithm(self.algorithm)?;
         let runs: Vec<&String> = self.target.iter().filter_map(measured_path).collect();
         match (&runs[..], self.target.len()) {
-            ([], _) => self.of_devices(&input).map_err(explained),
-            ([path], 1) => self.of_run(path, &input),
+            ([], _) => self.of_devices(algorithm).map_err(explained),
+            ([path], 1) => self.of_run(path, &*algorithm),
             ([path, ..], _) => bail!(Usage(format!(
                 "{path} is what was measured of one device: give it alone, or TARGETs that can be measured"
             ))),
@@ -59,7 +54,7 @@ impl Predict {
     }
 
     /// Takes what was measured.
-    fn of_run(&self, path: &str, input: &Input) -> Result<()> {
+    fn of_run(&self, path: &str, algorithm: &dyn Algorithm) -> Result<()> {
         if self.options.structure_target().is_some() || self.options.graph.pool.is_some() {
             bail!(Usage(format!(
                 "{path} is what was measured of one device: leave --structure TARGET and --pool out"
@@ -71,16 +66,15 @@ impl Predict {
             memory: self.options.machine.memory,
             host_cost: self.options.machine.declared_cost(),
         };
-        let prediction = self.predict(&mut source, input, (SequencePlacement::ONE, Placed::On(1)))?;
-        self.print(&prediction, path)
+        self.print(algorithm, &algorithm.predict(&mut source)?, path)
     }
 
     /// Measures devices.
-    fn of_devices(&self, input: &Input) -> Result<()> {
+    fn of_devices(&self, mut algorithm: Box<dyn Algorithm>) -> Result<()> {
         let interrupt = interrupt()?;
         let machine = &self.options.machine;
         // What is measured is at most 256 MiB of each kind.
-        let space = input.space.min(Bytes::gib(1));
+        let space = algorithm.space(machine.memory)?.min(Bytes::gib(1));
         let targets = (&self.target[..], self.by_role);
         let (opened, layout) = self.options.open(self.algorithm, targets, space, &interrupt)?;
         let name = opened.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(" and ");
@@ -89,77 +83,32 @@ impl Predict {
             opened.into_iter().map(|one| (one.device, one.scratch)).unzip();
         let mut em = Machine::new(devices, machine.memory, machine.host_time())?.with_interrupt(&interrupt);
         let (is_real, devices) = (!em.is_virtual(), em.device_count());
-        let (placement, placed) = (self.options.placement(self.algorithm, &em, layout)?, layout.placed(&em));
-        let length = self.data(input);
-        let mut source = MeasuredCosts::new(&mut em, length, placement.data, machine.seed)?;
-        let mut prediction = self.predict(&mut source, input, (placement, placed))?;
+        algorithm.place(&em, layout);
+        let (length, spread) = algorithm.data();
+        let mut source = MeasuredCosts::new(&mut em, length, spread, machine.seed)?;
+        let mut prediction = algorithm.predict(&mut source)?;
         if is_real {
             let rehearsal =
-                Rehearsal { options: &self.options, algorithm: self.algorithm, interrupt: &interrupt };
+                Rehearsal { algorithm: &*algorithm, memory: machine.memory, interrupt: &interrupt };
             rehearsal.add_host_time(&mut prediction.ios, prediction.block, (devices, layout));
         }
-        self.print(&prediction, &name)
+        self.print(&*algorithm, &prediction, &name)
     }
 
-    /// The length of what the algorithm reads first, as its run measures on it.
-    fn data(&self, input: &Input) -> Bytes {
-        let elements = self.options.input.elements.unwrap_or(0);
-        match (&input.graph, self.algorithm) {
-            (Some(graph), _) => Bytes(16 * graph.arcs()),
-            (None, Algorithm::Rank) => Bytes(8 * elements),
-            (None, _) => Bytes(elements.saturating_mul(self.options.input.record().0)),
-        }
-    }
-
-    fn predict(
-        &self,
-        source: &mut dyn CostSource,
-        input: &Input,
-        (placement, placed): (SequencePlacement, Placed),
-    ) -> Result<AlgorithmPrediction> {
-        let AlgorithmOptions { input: elements, graph, machine, .. } = &self.options;
-        let block = || Ok::<_, anyhow::Error>(self.options.random_read()?.max(source.unit()));
-        Ok(match self.algorithm {
-            Algorithm::Scan => {
-                let (elements, format, data) = (elements.elements()?, elements.format()?, placement.data);
-                predict(source, &PredictedAlgorithm::Scan { elements, format, data })?
-            }
-            Algorithm::Sort => {
-                let options = SortOptions { placement, ..elements.sort_options(machine)? };
-                predict(source, &PredictedAlgorithm::Sort(&options))?
-            }
-            Algorithm::Search => {
-                let options = SearchOptions { placement, ..self.options.search_options()? };
-                predict(source, &PredictedAlgorithm::Search(&options))?
-            }
-            Algorithm::Rank => {
-                let options = graph.rank_options(elements.elements()?, block()?, machine)?;
-                predict(source, &PredictedAlgorithm::Rank(&RankOptions { placement, ..options }))?
-            }
-            Algorithm::Bfs => {
-                let task = graph.search_task(placed, block()?, machine)?;
-                let graph = input.graph.as_ref().expect("bfs was given a graph");
-                predict(source, &PredictedAlgorithm::Bfs(graph, &task))?
-            }
-        })
-    }
-
-    fn print(&self, prediction: &AlgorithmPrediction, name: &str) -> Result<()> {
+    fn print(&self, algorithm: &dyn Algorithm, prediction: &AlgorithmPrediction, name: &str) -> Result<()> {
         let AlgorithmPrediction { ios, block, costs, choices } = prediction;
         let predictions = CostPrediction::all(ios, *block, costs);
-        let elements = match (&self.options.input.elements, self.algorithm) {
-            (Some(elements), _) => format!(" of {elements} elements"),
-            (None, _) => String::new(),
-        };
+        let elements = self.options.input.elements;
+        let of = elements.map(|elements| format!(" of {elements} elements")).unwrap_or_default();
         if self.json.json {
             return output::json(&json!({
-                "algorithm": self.algorithm.name(),
-                "elements": self.options.input.elements,
+                "algorithm": algorithm.name(),
+                "elements": elements,
                 "predicted": show::predicted(&predictions, None),
             }));
         }
         let (choices, table) = (show::choices(choices), show::prediction_table(&predictions, None));
-        output::text(&format!("{}{elements} on {name}\n\n{choices}\n{table}", self.algorithm.name()))
+        output::text(&format!("{}{of} on {name}\n\n{choices}\n{table}", algorithm.name()))
     }
 }
 

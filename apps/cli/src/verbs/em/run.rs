@@ -9,7 +9,7 @@ use flashlab_em::Machine;
 use flashlab_samples::{RecordingSettings, RunFolder};
 
 use super::machine::OpenMachine;
-use super::options::{Algorithm, AlgorithmOptions};
+use super::options::{AlgorithmName, AlgorithmOptions};
 use super::recorder::Recorder;
 use super::rehearsal::Rehearsal;
 use super::show;
@@ -22,7 +22,7 @@ use crate::{output, run_folder};
 pub struct RunExperiment {
     /// The algorithm
     #[arg(value_enum)]
-    algorithm: Algorithm,
+    algorithm: AlgorithmName,
     /// A block device, a regular file, sim:NAME or sim:./profile.toml; a scratch file if not given. Over several everything is
     /// striped, unless --by-role is given
     target: Vec<Target>,
@@ -44,9 +44,11 @@ impl RunExperiment {
     pub fn run(self) -> Result<()> {
         run_folder::check_output(self.output.as_deref())?;
         let interrupt = interrupt()?;
-        let input = self.options.prepare(self.algorithm)?;
+        let mut algorithm = self.options.algorithm(self.algorithm)?;
+        let memory = self.options.machine.memory;
+        let space = algorithm.space(memory)?;
         let (opened, layout) =
-            self.options.open(self.algorithm, (&self.target, self.by_role), input.space, &interrupt)?;
+            self.options.open(self.algorithm, (&self.target, self.by_role), space, &interrupt)?;
         let all = |of: fn(&OpenMachine) -> &str| opened.iter().map(of).collect::<Vec<_>>().join(" and ");
         let (name, consent) = (all(|machine| &machine.name), all(|machine| &machine.consent));
         let identity = opened[0].device.identity();
@@ -64,17 +66,17 @@ impl RunExperiment {
         // A scratch file has to live until the machine has ended.
         let (devices, scratch): (Vec<_>, Vec<_>) =
             opened.into_iter().map(|machine| (machine.device, machine.scratch)).unzip();
-        let machine = Machine::new(devices, self.options.machine.memory, self.options.machine.host_time())?;
+        let machine = Machine::new(devices, memory, self.options.machine.host_time())?;
         let mut machine = machine.with_interrupt(&interrupt).with_observer(&mut recorder);
         let (is_real, devices) = (!machine.is_virtual(), machine.device_count());
-        let outcome = self.options.experiment(self.algorithm, &mut machine, &input, layout);
+        algorithm.place(&machine, layout);
+        let outcome = algorithm.run(&mut machine);
         drop(machine);
         drop(scratch);
         let folder_of_run = recorder.finish()?;
         let mut outcome = outcome.inspect_err(|_| tell_kept(&folder_of_run))?;
         if is_real {
-            let rehearsal =
-                Rehearsal { options: &self.options, algorithm: self.algorithm, interrupt: &interrupt };
+            let rehearsal = Rehearsal { algorithm: &*algorithm, memory, interrupt: &interrupt };
             rehearsal.add_host_time(&mut outcome.ios, outcome.block, (devices, layout));
         }
         let document = show::document(&outcome);

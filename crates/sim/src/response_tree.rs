@@ -181,7 +181,7 @@ times = [[1, 2000000]]
 
     fn profile(from: &str, to: &str) -> Result<Profile, crate::ProfileError> {
         Profile::parse(
-            &format!("{}{}", include_str!("../../profiles/zeus.toml"), TREE.replace(from, to)),
+            &format!("{}{}", include_str!("../profiles/zeus.toml"), TREE.replace(from, to)),
             "t",
         )
     }
