@@ -1,10 +1,10 @@
 //! A drive in its steady state stalls for tens to hundreds of milliseconds, not for seconds: it collects and folds at the host's pace.
 
-use flashlab_base::{Bytes, Nanos, Prng, Seed};
-use flashlab_device::{Conditioning, Device, Operation};
+use flashlab_base::{Bytes, Nanos};
+use flashlab_device::Conditioning;
 use flashlab_sim::{FlashDevice, SimulatedDevice, zoo};
 
-use crate::writers::{IO, resized, response_times};
+use crate::writers::{Load, resized, response_times};
 
 /// The drives of the zoo with an SLC cache. Without pace the longest stalls of 2 GiB were 3.9 s, 6.4 s and 8.5 s.
 const DRIVES: [&str; 3] = ["nvme-consumer", "emmc", "qlc-sata"];
@@ -17,11 +17,8 @@ fn conditioned(name: &str) -> FlashDevice {
     let SimulatedDevice::Flash(mut device) = resized(&profile, CAPACITY).unwrap().device().unwrap() else {
         panic!("{name} is a flash drive")
     };
-    let slots = device.geometry().capacity.0 / IO.0;
-    let mut places = Prng::new(Seed(2));
-    let sequential = (0..slots).map(|slot| (Operation::Write, Bytes(slot * IO.0), IO));
-    let random = (0..2 * slots).map(|_| (Operation::Write, Bytes(places.below(slots) * IO.0), IO));
-    device.condition(&mut sequential.chain(random)).unwrap();
+    let slots = Load::RANDOM.slots(&device);
+    device.condition(&mut Load::RANDOM.filling(slots, 2 * slots)).unwrap();
     *device
 }
 
@@ -29,7 +26,8 @@ fn conditioned(name: &str) -> FlashDevice {
 fn sixteen_writers_wait_for_no_second_in_the_steady_state() {
     for name in DRIVES {
         // Several blocks of the cache on each die.
-        let longest = response_times(&mut conditioned(name), 80_000).into_iter().max().unwrap();
+        let mut device = conditioned(name);
+        let longest = response_times(&mut device, Load::RANDOM, 80_000).into_iter().max().unwrap();
         assert!(longest < Nanos::from_millis(700), "{name} stalls for {longest}");
     }
 }
