@@ -180,10 +180,7 @@ times = [[1, 2000000]]
 ";
 
     fn profile(from: &str, to: &str) -> Result<Profile, crate::ProfileError> {
-        Profile::parse(
-            &format!("{}{}", include_str!("../profiles/zeus.toml"), TREE.replace(from, to)),
-            "t",
-        )
+        Profile::parse(&format!("{}{}", include_str!("../profiles/zeus.toml"), TREE.replace(from, to)), "t")
     }
 
     fn timed(device: &mut dyn Device, operation: Operation, at: u64, size: Bytes) -> f64 {
