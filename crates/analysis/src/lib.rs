@@ -54,4 +54,6 @@ pub use steady::{CAPACITIES_BEFORE, CONFIDENCE_LEAST as STEADY_CONFIDENCE_LEAST,
 pub use summary::Summary;
 pub use trace::trace;
 pub use transient::{Transient, transient};
-pub use twin::{PooledPoint, TwinDifference, TwinFigures, TwinKind, TwinMicroBenchmark, TwinPoint};
+pub use twin::{
+    PooledPoint, TwinDifference, TwinFigures, TwinKind, TwinMicroBenchmark, TwinPoint, TwinRegime,
+};

@@ -164,6 +164,19 @@ pub struct TwinMicroBenchmark {
     pub points: Vec<TwinPoint>,
 }
 
+/// All points in a regime of writes, on both.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct TwinRegime {
+    /// The regime.
+    pub regime: Regime,
+    /// The mean error over its points, relative.
+    pub error: TwinFigures,
+    /// How far the device is from itself; null where no point was measured twice.
+    pub own: Option<TwinFigures>,
+    /// Whether the twin reproduces it: its means and its medians, as of a micro-benchmark.
+    pub is_reproduced: bool,
+}
+
 /// A device and its twin.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TwinDifference {
@@ -173,6 +186,8 @@ pub struct TwinDifference {
     pub own: Option<TwinFigures>,
     /// Those that both have.
     pub micro_benchmarks: Vec<TwinMicroBenchmark>,
+    /// Bursts and what lasts, of a device with two regimes; empty of others.
+    pub regimes: Vec<TwinRegime>,
 }
 
 impl TwinDifference {
@@ -206,7 +221,8 @@ impl TwinDifference {
         }
         let error = TwinFigures::mean_of(micro_benchmarks.iter().map(|micro| micro.error));
         let own = mean_of_known(micro_benchmarks.iter().map(|micro| micro.own));
-        TwinDifference { error, own, micro_benchmarks }
+        let regimes = [Regime::Burst, Regime::Sustained].map(|regime| in_regime(&micro_benchmarks, regime));
+        TwinDifference { error, own, regimes: regimes.into_iter().flatten().collect(), micro_benchmarks }
     }
 
     /// The factor by which the twin is off, in both directions alike: over the figures of a point, the points of a micro-benchmark and the
@@ -247,6 +263,15 @@ impl TwinPoint {
         self.factor() >= OUTLIER_FACTOR
             && self.own.is_none_or(|own| self.factor() - 1.0 >= OUTLIER_OWN * own.mean)
     }
+}
+
+/// The points of a regime together; none without a point.
+fn in_regime(micro_benchmarks: &[TwinMicroBenchmark], regime: Regime) -> Option<TwinRegime> {
+    let all = micro_benchmarks.iter().flat_map(|micro| &micro.points);
+    let points: Vec<&TwinPoint> = all.filter(|point| point.regime == Some(regime)).collect();
+    let error = TwinFigures::mean_of(points.iter().map(|point| point.error));
+    let own = mean_of_known(points.iter().map(|point| point.own));
+    (!points.is_empty()).then_some(TwinRegime { regime, error, own, is_reproduced: !is_large(error) })
 }
 
 /// The mean of those that are known; none of none.
@@ -325,6 +350,26 @@ mod tests {
             matches!(missing[..], [order, mix] if order.starts_with("a state of") && mix == order),
             "{missing:?}"
         );
+    }
+
+    #[test]
+    fn each_regime_is_reproduced_or_missed_on_its_own() {
+        let in_regime = |regime, experiment: &str, ns: u64| PooledPoint {
+            regime: Some(regime),
+            ..point("order", experiment, &[ns])
+        };
+        let device = vec![in_regime(Regime::Sustained, "RW", 400), in_regime(Regime::Burst, "RW", 10)];
+        let twin = vec![in_regime(Regime::Burst, "RW", 11), in_regime(Regime::Sustained, "RW", 100)];
+        let found = TwinDifference::of(device, &twin, TwinKind::Mechanism);
+        let [burst, sustained] = &found.regimes[..] else { panic!("{found:?}") };
+        assert!(burst.is_reproduced && (burst.error.mean - 0.1).abs() < 1e-9, "{burst:?}");
+        assert!(!sustained.is_reproduced && (sustained.error.mean - 0.75).abs() < 1e-9, "{sustained:?}");
+        let one = TwinDifference::of(
+            vec![point("order", "RW", &[1])],
+            &[point("order", "RW", &[1])],
+            TwinKind::Mechanism,
+        );
+        assert!(one.regimes.is_empty());
     }
 
     #[test]

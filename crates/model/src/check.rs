@@ -203,6 +203,7 @@ impl ModelCheck {
                 write_share,
                 filled: kind.filled,
                 distance: kind.distance,
+                regime: None,
             };
             // A device without seeks has no model of them, and nothing is missing.
             if kind.distance.is_some() && model.seeks.get(&kind.class).is_none_or(Result::is_err) {

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use flashlab_analysis::decide::ranks::Interval;
+use flashlab_analysis::findings::Regime;
 use flashlab_base::{Bytes, Identity};
 use flashlab_sim::profile::ThroughputClass;
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,26 @@ pub struct ModelSource {
     pub files_crc32: Option<String>,
     /// What was measured.
     pub points: Vec<RunPoint>,
+    /// The same in bursts, of a device with two regimes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bursts: Vec<RunPoint>,
+}
+
+impl ModelSource {
+    /// Takes the bursts out of the points: no equation is fitted to two regimes.
+    fn with_bursts_apart(self) -> ModelSource {
+        let is_burst = |point: &RunPoint| point.regime == Some(Regime::Burst);
+        let (found, points): (Vec<RunPoint>, Vec<RunPoint>) = self.points.into_iter().partition(is_burst);
+        ModelSource { points, bursts: self.bursts.into_iter().chain(found).collect(), ..self }
+    }
+
+    /// The regime that figures of this class are of; `None` for reads, of a device with one regime, and where nobody looked for it. A single
+    /// run that does not show its regime makes it unknown.
+    pub fn regime(&self, class: ThroughputClass) -> Option<Regime> {
+        let of_class = |point: &&RunPoint| point.workload.class == class && class.writes();
+        let regimes = || self.points.iter().filter(of_class).filter_map(|point| point.regime);
+        regimes().find(|&regime| regime == Regime::Unknown).or_else(|| regimes().next())
+    }
 }
 
 /// The equations of a device.
@@ -55,6 +76,8 @@ pub struct DeviceModel {
     pub fitted_to: ModelSource,
     /// Each class of IOs, or why it has no model.
     pub classes: BTreeMap<ThroughputClass, Result<ClassModel, String>>,
+    /// Each class of writes in bursts, of a device with two regimes. Everything else is of what lasts.
+    pub bursts: BTreeMap<ThroughputClass, ClassModel>,
     /// Throughput over the queue depth, of the classes of which it was measured.
     pub depths: BTreeMap<ThroughputClass, DepthModel>,
     /// Reads and writes at once, if they were measured.
@@ -134,12 +157,14 @@ pub struct WorkloadRequest {
     pub filled: Option<Bytes>,
     /// The distance from the request before, of random requests on a device that seeks; `None` for any.
     pub distance: Option<Bytes>,
+    /// The regime of writes; `None` for the one that the model has, which is what lasts where it has two.
+    pub regime: Option<Regime>,
 }
 
 impl WorkloadRequest {
     /// IOs of a class alone, in the state that everything was measured in, at any distance.
     pub fn of_class(class: ThroughputClass, size: Bytes, depth: u32) -> WorkloadRequest {
-        WorkloadRequest { class, size, depth, write_share: None, filled: None, distance: None }
+        WorkloadRequest { class, size, depth, write_share: None, filled: None, distance: None, regime: None }
     }
 }
 
@@ -162,6 +187,10 @@ impl DeviceModel {
     /// # Errors
     /// Where no class has a model: the reason of the first one.
     pub fn fit(source: ModelSource) -> Result<DeviceModel, ModelError> {
+        let source = source.with_bursts_apart();
+        let in_bursts = ThroughputClass::ALL.into_iter().filter(|class| class.writes());
+        let bursts =
+            in_bursts.filter_map(|class| Some((class, class_model(&source.bursts, class).ok()?))).collect();
         let points = &source.points;
         let classes: BTreeMap<_, _> =
             ThroughputClass::ALL.into_iter().map(|class| (class, class_model(points, class))).collect();
@@ -189,7 +218,7 @@ impl DeviceModel {
                 source.source
             )));
         }
-        Ok(DeviceModel { fitted_to: source, classes, depths, mixed, filled, seeks })
+        Ok(DeviceModel { fitted_to: source, classes, bursts, depths, mixed, filled, seeks })
     }
 
     /// The model of a class.
@@ -229,6 +258,16 @@ impl DeviceModel {
     /// # Errors
     /// Where nothing like it was measured, and where it lies beyond what was: no equation is known to hold there.
     pub fn predict(&self, request: WorkloadRequest) -> Result<Prediction, ModelError> {
+        match request.regime {
+            Some(Regime::Burst) => return self.predict_burst(request),
+            Some(_) if self.fitted_to.regime(request.class) == Some(Regime::Unknown) => {
+                return Err(ModelError::Input(format!(
+                    "{}s were measured in runs that do not show whether they are bursts or what lasts: fit a run of flashlab bench",
+                    request.class.words()
+                )));
+            }
+            _ => {}
+        }
         if let Some(distance) = request.distance {
             return self.predict_distance(request, distance);
         }
@@ -244,6 +283,49 @@ impl DeviceModel {
                 Ok(prediction(Some(p50), inverse(mean), request.size, model.medians.name()))
             }
         }
+    }
+
+    /// Bursts are measured one after the other, in the state of the run.
+    fn predict_burst(&self, request: WorkloadRequest) -> Result<Prediction, ModelError> {
+        let alone = WorkloadRequest {
+            regime: request.regime,
+            ..WorkloadRequest::of_class(request.class, request.size, 1)
+        };
+        if request != alone {
+            return Err(ModelError::Input(
+                "bursts are predicted of one class alone at depth 1: leave out depths, mixes, fills and distances".to_owned(),
+            ));
+        }
+        let class = request.class.words();
+        let model = self.bursts.get(&request.class).ok_or_else(|| {
+            ModelError::Input(format!(
+                "no bursts of {class}s were measured: fit a run of flashlab bench --only granularity on a device that buffers writes"
+            ))
+        })?;
+        let remedy = "fit a run that has such requests, as of an own plan for flashlab run";
+        within(&format!("bursts of {class}s of {}", request.size), request.size, model.sizes, remedy)?;
+        let (p50, mean) = (model.medians.predict(request.size), model.means.predict(request.size));
+        Ok(prediction(Some(p50), inverse(mean), request.size, model.medians.name()))
+    }
+
+    /// What the figures of writes are of, for people; `None` where the device has one regime.
+    pub fn regime_sentence(&self) -> Option<String> {
+        let regimes = [ThroughputClass::SequentialWrite, ThroughputClass::RandomWrite]
+            .map(|class| self.fitted_to.regime(class));
+        let bursts = match self.bursts.is_empty() {
+            true => "",
+            false => " Bursts, which the device buffers, have a model of their own.",
+        };
+        if regimes.contains(&Some(Regime::Unknown)) {
+            return Some(format!(
+                "Writes were measured in runs that do not show whether they are bursts or what lasts.{bursts}"
+            ));
+        }
+        regimes.contains(&Some(Regime::Sustained)).then(|| {
+            format!(
+                "All figures of writes are sustained: what lasts once the device's buffers are full.{bursts}"
+            )
+        })
     }
 
     /// The size and the depth nearest to these that were measured with a queue; none where no queue was.

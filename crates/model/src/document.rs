@@ -1,6 +1,9 @@
 //! A model as a JSON document: the keys that other programs read, and the points that the model can be fitted to once more.
 
+use std::collections::BTreeMap;
+
 use flashlab_analysis::decide::ranks::Interval;
+use flashlab_analysis::findings::Regime;
 use flashlab_samples::seal;
 use serde::Serialize;
 
@@ -11,6 +14,7 @@ use crate::fill::FillModel;
 use crate::mixed_load::MixedFrontier;
 use crate::performance_model::PerformanceModel;
 use crate::queue_depth::QueueDepthModel;
+use crate::run_points::RunPoint;
 use crate::seek::SeekLine;
 use crate::seek_model::SeekModel;
 use flashlab_sim::profile::ThroughputClass;
@@ -26,6 +30,9 @@ pub struct ModelDocument {
     pub sw: LineDocument,
     /// Random writes.
     pub rw: LineDocument,
+    /// Writes in bursts, by class, of a device with two regimes; everything else is then of what lasts.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub burst: BTreeMap<&'static str, LineDocument>,
     /// Throughput over the queue depth.
     pub queue_depth: Vec<QueueDepthDocument>,
     /// Reads and writes at once.
@@ -42,6 +49,8 @@ pub struct ModelDocument {
 /// The throughput model of one class.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LineDocument {
+    /// The regime of its writes: `burst`, `sustained`, or `unknown` where a run does not show it; null for reads, and of a device with one.
+    pub regime: Option<Regime>,
     /// A; null where the model does not hold.
     pub a_us: Option<f64>,
     /// B; null where the model does not hold.
@@ -178,10 +187,17 @@ fn ends(interval: Interval, unit: f64) -> [f64; 2] {
 
 impl LineDocument {
     fn of(model: &DeviceModel, class: ThroughputClass) -> LineDocument {
-        let fitted: &ClassModel = match &model.classes[&class] {
-            Ok(fitted) => fitted,
-            Err(reason) => return LineDocument { reason: Some(reason.clone()), ..LineDocument::default() },
-        };
+        let regime = model.fitted_to.regime(class);
+        match &model.classes[&class] {
+            Ok(fitted) => {
+                LineDocument { regime, ..LineDocument::of_points(fitted, &model.fitted_to.points, class) }
+            }
+            Err(reason) => LineDocument { regime, reason: Some(reason.clone()), ..LineDocument::default() },
+        }
+    }
+
+    /// Of a model of these points.
+    fn of_points(fitted: &ClassModel, points: &[RunPoint], class: ThroughputClass) -> LineDocument {
         let [assumes, fails] = fitted.medians.limits();
         let document = LineDocument {
             equation: Some(fitted.medians.name()),
@@ -189,7 +205,7 @@ impl LineDocument {
             line_hold_out_error: fitted.line_hold_out_error,
             assumes: Some(assumes),
             fails: Some(fails),
-            residuals: residuals(model, class, &fitted.medians),
+            residuals: residuals(points, class, &fitted.medians),
             ..LineDocument::default()
         };
         match &fitted.parameters {
@@ -210,11 +226,10 @@ impl LineDocument {
     }
 }
 
-fn residuals(model: &DeviceModel, class: ThroughputClass, equation: &SizeModel) -> Vec<ResidualDocument> {
-    let points =
-        model.fitted_to.points.iter().filter(|point| {
-            point.workload.class == class && point.workload.is_plain() && !point.is_disturbed
-        });
+fn residuals(points: &[RunPoint], class: ThroughputClass, equation: &SizeModel) -> Vec<ResidualDocument> {
+    let points = points
+        .iter()
+        .filter(|point| point.workload.class == class && point.workload.is_plain() && !point.is_disturbed);
     let mut rows: Vec<ResidualDocument> = points
         .map(|point| {
             let predicted = equation.predict(point.workload.size).estimate;
@@ -281,11 +296,16 @@ impl ModelDocument {
                 line_hold_out_error: *line_hold_out_error,
             })
         });
+        let bursts = model.bursts.iter().map(|(&class, fitted)| {
+            let line = LineDocument::of_points(fitted, &model.fitted_to.bursts, class);
+            (class.short_name(), LineDocument { regime: Some(Regime::Burst), ..line })
+        });
         ModelDocument {
             sr: line(ThroughputClass::SequentialRead),
             rr: line(ThroughputClass::RandomRead),
             sw: line(ThroughputClass::SequentialWrite),
             rw: line(ThroughputClass::RandomWrite),
+            burst: bursts.collect(),
             queue_depth: queue_depth.collect(),
             mixed,
             filled,
@@ -332,7 +352,7 @@ pub fn read_model(text: &str, file: &str) -> Result<DeviceModel, ModelError> {
         )));
     }
     let source: ModelSource = serde_json::from_str(text).map_err(not_one)?;
-    for point in &source.points {
+    for point in source.points.iter().chain(&source.bursts) {
         let figures = [point.p50_ns, point.p95_ns, point.p99_ns, point.mean_ns, point.ios_per_s];
         let is_possible = figures.iter().all(|figure| figure.is_finite() && *figure > 0.0)
             && point.workload.depth > 0

@@ -5,9 +5,12 @@
 //! 2. A finished run counts if its pattern is one that the models know: sequential or random IOs of one size, one after
 //!    the other or with a queue, alone or mixed. Of a plan that varies something else than the size, the depth or the mix
 //!    only those runs count that have none of it.
-//! 3. IOIgnore and the start-up phase ([`phases`]) are left out where enough IOs remain behind them.
-//! 4. The reads and the writes of a run have a point each: the median of their response times, their mean, and their rates.
+//! 3. Of a device with two regimes, a run is a burst or sustained, as in the findings of the run: those that did not settle do not count.
+//! 4. IOIgnore and the start-up phase ([`phases`]) are left out where enough IOs remain behind them.
+//! 5. The reads and the writes of a run have a point each: the median of their response times, their mean, and their rates.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 
 use flashlab_analysis::findings::Regime;
@@ -87,6 +90,9 @@ pub struct RunPoint {
     pub run: u32,
     /// What was done.
     pub workload: Workload,
+    /// The regime of the run's writes; `None` if the device has one, nothing was written, or it was not looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regime: Option<Regime>,
     /// How many IOs the figures are of.
     pub ios: usize,
     /// IOs that were left out, as the start-up phase.
@@ -149,16 +155,13 @@ pub fn run_points_after(path: &Path, run: u32) -> Result<Vec<RunPoint>, ModelErr
     if let Some(points) = inference_points(path, run)? {
         return Ok(points);
     }
-    let (folder, _, plans) = flashlab_bench::open_run(path)?;
+    let (folder, manifest, plans) = flashlab_bench::open_run(path)?;
     let segments = folder.segment_index();
+    // A fit measures itself: each of its runs begins in the device's state, and none has a regime of its own.
+    let parts = if manifest.kind == FolderKind::Bench { Some(parts_of_runs(path)?) } else { None };
     let mut points = Vec::new();
     for record in flashlab_bench::records(&folder)? {
-        let is_burst = matches!(&record.purpose, Purpose::Point { regime: Some(Regime::Burst), .. });
-        if record.run <= run
-            || record.ended.is_none()
-            || !varies_what_models_know(&record.purpose, &plans)
-            || is_burst
-        {
+        if record.run <= run || record.ended.is_none() || !varies_what_models_know(&record.purpose, &plans) {
             continue;
         }
         let plan = Plan::parse(&record.pattern, &format!("{}: run {}", path.display(), record.run))?;
@@ -174,13 +177,51 @@ pub fn run_points_after(path: &Path, run: u32) -> Result<Vec<RunPoint>, ModelErr
             points.extend(points_by_distance(samples, &RunFacts::of(&record), &pattern));
             continue;
         }
-        let found = points_of(samples, &RunFacts::of(&record), &pattern).into_iter().map(|mut point| {
-            point.workload.filled = point.workload.target_size.filter(|_| is_filled);
-            point
-        });
-        points.extend(found);
+        let whole = vec![(None, record.io_ignore..u64::MAX)];
+        let parts = match &parts {
+            None => whole,
+            Some(parts) => parts.get(&record.run).cloned().unwrap_or_default(),
+        };
+        for (regime, positions) in parts {
+            // With a queue, or with reads between them, a burst is no model's.
+            if regime == Some(Regime::Burst) && (workloads(&pattern).len(), in_flight(&pattern)) != (1, 1) {
+                continue;
+            }
+            let facts = RunFacts { positions, regime, ..RunFacts::of(&record) };
+            let found = points_of(samples.clone(), &facts, &pattern).into_iter().map(|mut point| {
+                point.workload.filled = point.workload.target_size.filter(|_| is_filled);
+                point
+            });
+            points.extend(found);
+        }
     }
     Ok(points)
+}
+
+/// A part of a run: its regime, and the positions of its IOs that count.
+type RunPart = (Option<Regime>, Range<u64>);
+
+/// The parts of each run that figures count, from the findings of the run.
+fn parts_of_runs(path: &Path) -> Result<BTreeMap<u32, Vec<RunPart>>, ModelError> {
+    let (findings, _) = flashlab_bench::rebuild(path)?;
+    let mut parts: BTreeMap<u32, Vec<RunPart>> = BTreeMap::new();
+    for baseline in &findings.baselines {
+        let lasting = findings.stages.as_ref().and_then(|stages| stages.lasting_regime(&baseline.pattern));
+        let ignored = if lasting.is_some() { baseline.run.io_ignore } else { 0 };
+        parts.entry(baseline.run.run).or_default().push((lasting, ignored..u64::MAX));
+    }
+    for experiment in findings.micro_benchmarks.iter().flat_map(|micro| &micro.experiments) {
+        for run in experiment.points.iter().flat_map(|point| &point.runs) {
+            let positions = run.io_ignore..run.io_end.unwrap_or(u64::MAX);
+            parts.entry(run.run).or_default().push((experiment.regime, positions));
+        }
+    }
+    Ok(parts)
+}
+
+/// The requests of a pattern that are in flight at once.
+fn in_flight(pattern: &Pattern) -> u32 {
+    pattern.queue_depth * pattern.parallel_degree
 }
 
 /// The points of a recorded inference; `None` if the folder is of another kind. Its shortest runs are left out: their medians say
@@ -210,7 +251,8 @@ fn inference_points(path: &Path, after: u32) -> Result<Option<Vec<RunPoint>>, Mo
 /// What the samples of a run do not show.
 struct RunFacts {
     run: u32,
-    io_ignore: u64,
+    positions: Range<u64>,
+    regime: Option<Regime>,
     write_amplification: Option<f64>,
     is_disturbed: bool,
 }
@@ -223,14 +265,21 @@ impl RunFacts {
             .map(|media| media as f64 / record.written_bytes as f64);
         let own = record.read_bytes.saturating_add(record.written_bytes);
         let is_disturbed = is_disturbed(own, record.other_traffic_bytes, record.thermal_throttles);
-        RunFacts { run: record.run, io_ignore: record.io_ignore, write_amplification, is_disturbed }
+        let positions = record.io_ignore..u64::MAX;
+        RunFacts { run: record.run, positions, regime: None, write_amplification, is_disturbed }
     }
 
     fn of_probe(run: &ProbeRun, samples: &[Sample]) -> RunFacts {
         let own: u64 = samples.iter().map(|sample| sample.size.0).sum();
         let others = run.device_traffic_bytes.map(|all| all.saturating_sub(own));
         let is_disturbed = is_disturbed(own, others, run.thermal_throttles);
-        RunFacts { run: run.run, io_ignore: 0, write_amplification: None, is_disturbed }
+        RunFacts {
+            run: run.run,
+            positions: 0..u64::MAX,
+            regime: None,
+            write_amplification: None,
+            is_disturbed,
+        }
     }
 }
 
@@ -275,7 +324,7 @@ fn class_of(basic: &Basic, mode: Mode) -> Option<ThroughputClass> {
 
 /// The workloads of a pattern: one, or two of a mix. Empty if there is one that the models do not know.
 fn workloads(pattern: &Pattern) -> Vec<Workload> {
-    let depth = pattern.queue_depth * pattern.parallel_degree;
+    let depth = in_flight(pattern);
     let workload = |basic: &Basic, mode, write_share| {
         let IoSize::Fixed(size) = basic.io_size else { return None };
         let class = class_of(basic, mode)?;
@@ -316,7 +365,7 @@ fn workloads(pattern: &Pattern) -> Vec<Workload> {
 
 /// The samples that count, in the order of their submission.
 fn counted(mut samples: Vec<Sample>, facts: &RunFacts) -> Vec<Sample> {
-    samples.retain(|sample| sample.errno == 0 && sample.position >= facts.io_ignore);
+    samples.retain(|sample| sample.errno == 0 && facts.positions.contains(&sample.position));
     samples.sort_by_key(|sample| (sample.submitted, sample.process, sample.position));
     samples
 }
@@ -328,6 +377,7 @@ fn point(times: &mut [u64], facts: &RunFacts, workload: Workload, seconds: f64) 
     Some(RunPoint {
         run: facts.run,
         workload,
+        regime: facts.regime,
         ios: count,
         ignored: 0,
         p50_ns: quantiles.p50_ns,
@@ -353,7 +403,8 @@ fn points_of(samples: Vec<Sample>, facts: &RunFacts, pattern: &Pattern) -> Vec<R
         let mode = if workload.class.writes() { Mode::Write } else { Mode::Read };
         let of_mode = counted.iter().filter(|sample| sample.mode == mode);
         let mut times: Vec<u64> = of_mode.map(|sample| sample.response().0).collect();
-        let write_amplification = facts.write_amplification.filter(|_| mode == Mode::Write);
+        let of_writes = mode == Mode::Write && facts.regime != Some(Regime::Burst);
+        let write_amplification = facts.write_amplification.filter(|_| of_writes);
         let point = point(&mut times, facts, workload, seconds)?;
         Some(RunPoint { ignored, write_amplification, ..point })
     });

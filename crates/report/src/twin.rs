@@ -1,6 +1,7 @@
 //! A device and its twin: the errors by micro-benchmark, and both drawn over each other.
 
-use flashlab_analysis::{TwinDifference, TwinFigures, TwinMicroBenchmark, TwinPoint};
+use flashlab_analysis::findings::Regime;
+use flashlab_analysis::{TwinDifference, TwinFigures, TwinMicroBenchmark, TwinPoint, TwinRegime};
 use flashlab_base::Nanos;
 use maud::{Markup, html};
 
@@ -47,6 +48,12 @@ pub fn twin_terminal(difference: &TwinDifference) -> String {
         row(&micro.name, &micro.error, micro.own.as_ref());
     }
     row("all", &difference.error, difference.own.as_ref());
+    for regime in &difference.regimes {
+        row(regime_name(regime), &regime.error, regime.own.as_ref());
+    }
+    for sentence in regime_sentences(difference) {
+        text += &format!("{sentence}\n");
+    }
     for micro in &difference.micro_benchmarks {
         if let Some(missing) = micro.missing {
             text += &format!("{} is not reproduced. Missing: {missing}.\n", capitalised(&micro.name));
@@ -56,6 +63,23 @@ pub fn twin_terminal(difference: &TwinDifference) -> String {
         text += &format!("{sentence}\n");
     }
     text
+}
+
+fn regime_name(regime: &TwinRegime) -> &'static str {
+    if regime.regime == Regime::Burst { "writes in bursts" } else { "sustained writes" }
+}
+
+/// Whether the twin reproduces each regime of writes.
+fn regime_sentences(difference: &TwinDifference) -> Vec<String> {
+    let sentence = |regime: &TwinRegime| {
+        let verdict = if regime.is_reproduced { "are reproduced" } else { "are not reproduced" };
+        let [mean, p50, p99] = of_figures(Some(&regime.error));
+        format!(
+            "{} {verdict}: means are off by {mean}, medians by {p50}, 99th percentiles by {p99}.",
+            capitalised(regime_name(regime))
+        )
+    };
+    difference.regimes.iter().map(sentence).collect()
 }
 
 /// Mean, median and 99th percentile in per cent.
@@ -122,6 +146,9 @@ fn verdict(difference: &TwinDifference, device: &str, twin: &str) -> Markup {
             "Over all micro-benchmarks the twin's mean response times are off by " (percent(error.mean))
             ", its medians by " (percent(error.p50)) " and its 99th percentiles by " (percent(error.p99)) "."
         }
+        @for sentence in regime_sentences(difference) {
+            p.verdict { (sentence) }
+        }
         @for micro in &difference.micro_benchmarks {
             @if let Some(missing) = micro.missing {
                 p.verdict { (capitalised(&micro.name)) " is not reproduced. Missing: " (missing) "." }
@@ -157,6 +184,9 @@ fn errors(difference: &TwinDifference) -> Markup {
                 tbody {
                     @for micro in &difference.micro_benchmarks { (row(&micro.name, &micro.error, micro.own.as_ref())) }
                     (row("all", &difference.error, difference.own.as_ref()))
+                    @for regime in &difference.regimes {
+                        (row(regime_name(regime), &regime.error, regime.own.as_ref()))
+                    }
                 }
             }
         }
@@ -243,8 +273,16 @@ mod tests {
         };
         let device = vec![point("SR", [100, 100]), point("SW", [200, 200])];
         let twin = vec![point("SR", [110, 110]), point("SW", [400, 400])];
-        let difference = TwinDifference::of(device, &twin, flashlab_analysis::TwinKind::Mechanism);
+        let difference = TwinDifference::of(device.clone(), &twin, flashlab_analysis::TwinKind::Mechanism);
         let page = twin_html(&difference, "sim:a", "sim:b");
+        let in_bursts = |points: &[PooledPoint]| -> Vec<PooledPoint> {
+            let regime = Some(Regime::Burst);
+            points.iter().map(|point| PooledPoint { regime, ..point.clone() }).collect()
+        };
+        let buffered =
+            TwinDifference::of(in_bursts(&device), &in_bursts(&twin), flashlab_analysis::TwinKind::Mechanism);
+        let missed = "Writes in bursts are not reproduced: means are off by 55";
+        assert!(twin_terminal(&buffered).contains(missed) && twin_html(&buffered, "a", "b").contains(missed));
         // The script finds its charts by this id, which no section may have.
         assert_eq!(page.matches("id=\"charts\"").count(), 1);
         assert!(page.contains("id=\"twin-order-sr\"") && page.contains("id=\"twin-order-sw\""));

@@ -59,6 +59,7 @@ impl Figures {
                 filled: None,
                 distance: None,
             },
+            regime: None,
             ios: ios as usize,
             ignored: 0,
             p50_ns,

@@ -51,6 +51,9 @@ fn points(runs: &MeasuredRuns, counts: impl Fn(&MeasuredRun) -> bool) -> Vec<Poo
 /// The run's point with these response times; `None` of a run that is no point.
 fn point(run: &MeasuredRun, responses: Vec<u64>) -> Option<PooledPoint> {
     let Purpose::Point { plan, experiment, regime, value, label, .. } = &run.purpose else { return None };
+    if run.is_undecided {
+        return None;
+    }
     Some(PooledPoint {
         micro_benchmark: plan.clone(),
         experiment: experiment.clone(),

@@ -22,6 +22,9 @@ pub struct MeasuredRun {
     pub(super) number: u32,
     /// What it was for.
     pub purpose: Purpose,
+    /// Whether its writes did not settle, or not in the regime that it was meant for: it is served for the state that it leaves, and compared
+    /// in nothing.
+    pub is_undecided: bool,
     /// The pattern, placed on the device.
     pub pattern: Pattern,
     /// The seed of its IOs.
@@ -161,6 +164,7 @@ impl MeasuredRuns {
             }
             runs.push(MeasuredRun {
                 number: record.run,
+                is_undecided: record.regime_shown == Some(false) || record.settled == Some(false),
                 purpose: record.purpose,
                 pattern: experiment.pattern,
                 seed: record.seed,

@@ -33,8 +33,11 @@ impl Objective {
         let mut responses: Vec<Vec<u64>> = Vec::new();
         let mut point_of = Vec::new();
         for run in runs {
-            let name = name_of(&run.purpose)
-                .filter(|_| counts(run) && run.responses.iter().any(|responses| !responses.is_empty()));
+            let name = name_of(&run.purpose).filter(|_| {
+                counts(run)
+                    && !run.is_undecided
+                    && run.responses.iter().any(|responses| !responses.is_empty())
+            });
             let Some(name) = name else {
                 point_of.push(None);
                 continue;

@@ -439,6 +439,7 @@ mod tests {
     fn tree_profile(samples: &[Sample]) -> Profile {
         let each = samples.len() / 4;
         let run = |(number, name): (u32, &str)| MeasuredRun {
+            is_undecided: false,
             number,
             purpose: Purpose::Baseline { pattern: name.to_owned() },
             pattern: Pattern::baseline(if number == 0 { "SR" } else { "SW" }).unwrap(),

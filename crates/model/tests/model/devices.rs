@@ -26,7 +26,7 @@ fn extraction(device: &mut dyn Device) -> Extraction {
 }
 
 /// Runs plans on the device as they are, and returns their points.
-fn measured(device: &mut dyn Device, plans: &[Plan]) -> Vec<RunPoint> {
+pub fn measured(device: &mut dyn Device, plans: &[Plan]) -> Vec<RunPoint> {
     let directory = tempfile::tempdir().unwrap();
     let identity = device.identity();
     let settings = Settings {
@@ -79,6 +79,7 @@ fn fitted(profile: &Profile) -> DeviceModel {
         identity: Identity { target: "sim:test".to_owned(), ..profile.identity() },
         source: "test".to_owned(),
         points,
+        bursts: Vec::new(),
     };
     DeviceModel::fit(source).unwrap()
 }

@@ -5,3 +5,4 @@ mod fio;
 mod fio_servers;
 mod mechanisms;
 mod real_data;
+mod regimes;

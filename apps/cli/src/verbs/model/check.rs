@@ -65,6 +65,9 @@ impl Check {
         let points = run_points(folder.path())?;
         let mut report = ModelCheck::new(&model, &device, is_simulated, other.is_none(), &points);
         report.left_out.extend(without_fills.map(|reason| format!("other fills: {reason}")));
+        if let Some(sentence) = model.regime_sentence() {
+            tell!("{sentence}");
+        }
         if let Some(other) = &other {
             tell!("warning: {other}");
         }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use flashlab_analysis::decide::ranks::Interval;
+use flashlab_analysis::findings::Regime;
 use flashlab_base::Bytes;
 use flashlab_model::{DeviceModel, Prediction, WorkloadRequest};
 use flashlab_report::units;
@@ -36,6 +37,9 @@ pub struct Predict {
     /// The data on the device, of random writes: where fills were measured
     #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
     filled: Option<Bytes>,
+    /// The regime of writes, of a model that has two: sustained if not given
+    #[arg(long, value_enum)]
+    regime: Option<RegimeChoice>,
     /// The distance from the end of the request before, of random requests on a hard disk
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = arguments::size)]
     distance: Vec<Bytes>,
@@ -62,6 +66,24 @@ pub struct Predict {
     write_amplification: Vec<f64>,
     #[command(flatten)]
     table: TableOptions,
+}
+
+/// A regime that can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum RegimeChoice {
+    /// Writes after an idle time, which the device buffers
+    Burst,
+    /// What lasts
+    Sustained,
+}
+
+impl From<RegimeChoice> for Regime {
+    fn from(choice: RegimeChoice) -> Regime {
+        match choice {
+            RegimeChoice::Burst => Regime::Burst,
+            RegimeChoice::Sustained => Regime::Sustained,
+        }
+    }
 }
 
 /// What is predicted.
@@ -97,6 +119,7 @@ fn class(text: &str) -> Result<ThroughputClass, String> {
 #[derive(Serialize)]
 struct PredictionRow {
     class: &'static str,
+    regime: Option<Regime>,
     size_bytes: u64,
     depth: u32,
     write_share: Option<f64>,
@@ -137,8 +160,10 @@ impl Predict {
                         write_share: self.write_share,
                         filled: self.filled,
                         distance,
+                        regime: self.regime.map(Regime::from).filter(|_| self.class.writes()),
                     };
-                    rows.push(row(request, model.predict(request)?));
+                    let regime = request.regime.or_else(|| model.fitted_to.regime(request.class));
+                    rows.push(row(request, regime, model.predict(request)?));
                 }
             }
         }
@@ -236,10 +261,11 @@ fn check_from(option: &str, least: f64, most: f64, values: &[f64]) -> Result<()>
     Err(Usage(format!("{option} {wrong}: must be {range}")).into())
 }
 
-fn row(request: WorkloadRequest, predicted: Prediction) -> PredictionRow {
+fn row(request: WorkloadRequest, regime: Option<Regime>, predicted: Prediction) -> PredictionRow {
     let p50 = predicted.p50_ns.map(|p50| p50.map(|ns| ns / 1e3));
     PredictionRow {
         class: request.class.short_name(),
+        regime,
         size_bytes: request.size.0,
         depth: request.depth,
         write_share: request.write_share,
@@ -262,6 +288,9 @@ fn cells(row: &PredictionRow) -> Vec<String> {
         Some(share) => format!("{} with {} writes", row.class, show::per_cent(share)),
         None => row.class.to_owned(),
     };
+    if let Some(regime) = row.regime {
+        class += &format!(" {}", regime.name());
+    }
     if let Some(filled) = row.filled_bytes {
         class += &format!(" with {} of data", Bytes(filled));
     }

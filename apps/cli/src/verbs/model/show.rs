@@ -1,7 +1,7 @@
 //! A model for people: tables for the terminal and its page.
 
 use flashlab_base::Bytes;
-use flashlab_model::{DeviceModel, ModelDocument, pictures};
+use flashlab_model::{DeviceModel, LineDocument, ModelDocument, pictures};
 use flashlab_report::{ModelPage, printable, units};
 use flashlab_sim::profile::ThroughputClass;
 
@@ -39,15 +39,17 @@ pub fn micros(us: f64) -> String {
 }
 
 fn parameter_rows(document: &ModelDocument) -> Vec<Vec<String>> {
-    let row = |class: ThroughputClass| {
-        let line = document.line(class);
+    let row = |(class, line): (ThroughputClass, &LineDocument)| {
         let none = || units::UNKNOWN.to_owned();
         let between = |ends: Option<[f64; 2]>, show: &dyn Fn(f64) -> String| {
             ends.map_or_else(none, |[low, high]| format!("{} - {}", show(low), show(high)))
         };
         let per_kb = |value: f64| format!("{value:.4}");
         vec![
-            class.words().to_owned(),
+            match line.regime {
+                Some(regime) => format!("{}, {}", class.words(), regime.name()),
+                None => class.words().to_owned(),
+            },
             line.a_us.map_or_else(none, micros),
             between(line.a_us_interval, &micros),
             line.b_us_per_kb.map_or_else(none, per_kb),
@@ -56,7 +58,13 @@ fn parameter_rows(document: &ModelDocument) -> Vec<Vec<String>> {
             line.hold_out_error.map_or_else(none, per_cent),
         ]
     };
-    ThroughputClass::ALL.map(row).into()
+    let bursts = document.burst.iter().filter_map(|(name, line)| Some((ThroughputClass::named(name)?, line)));
+    ThroughputClass::ALL
+        .into_iter()
+        .map(|class| (class, document.line(class)))
+        .chain(bursts)
+        .map(row)
+        .collect()
 }
 
 /// The hold-out error, and whether the equation holds at all.
@@ -74,7 +82,7 @@ fn held_out(error: Option<f64>) -> String {
 
 /// Sentences about what the table does not say.
 fn notes(model: &DeviceModel, document: &ModelDocument) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = model.regime_sentence().into_iter().collect();
     for class in ThroughputClass::ALL {
         let line = document.line(class);
         if let Some(reason) = &line.reason {

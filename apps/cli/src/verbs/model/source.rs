@@ -113,5 +113,13 @@ pub fn fit(
     }
     let flashlab = env!("CARGO_PKG_VERSION").to_owned();
     let version = MODEL_VERSION;
-    Ok(DeviceModel::fit(ModelSource { version, flashlab, identity, source, files_crc32, points })?)
+    Ok(DeviceModel::fit(ModelSource {
+        version,
+        flashlab,
+        identity,
+        source,
+        files_crc32,
+        points,
+        bursts: Vec::new(),
+    })?)
 }

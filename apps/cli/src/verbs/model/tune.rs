@@ -82,6 +82,9 @@ impl Tune {
         let doubts = self.published.as_ref().map(|file| doubts(file)).transpose()?;
         let mut report = tune(&model, self.target, &surroundings);
         report.doubts = doubts.unwrap_or_default();
+        if let Some(sentence) = model.regime_sentence() {
+            tell!("{sentence}");
+        }
         if let Some(file) = self.output.as_ref().filter(|_| !report.text.is_empty()) {
             files::write_output(file, files::Output::Settings, &report.text)?;
             tell!("wrote {}", file.display());
