@@ -25,8 +25,13 @@ fn extraction(device: &mut dyn Device) -> Extraction {
     Extraction { space, zones: 3, depth_max: 16, writes: true, length: RunLength::REAL }
 }
 
+/// Runs plans on the device as `model fit` does, and returns their points.
+fn measured(device: &mut dyn Device, plans: &[Plan]) -> Vec<RunPoint> {
+    measured_as(FolderKind::ModelFit, device, plans)
+}
+
 /// Runs plans on the device as they are, and returns their points.
-pub fn measured(device: &mut dyn Device, plans: &[Plan]) -> Vec<RunPoint> {
+pub fn measured_as(kind: FolderKind, device: &mut dyn Device, plans: &[Plan]) -> Vec<RunPoint> {
     let directory = tempfile::tempdir().unwrap();
     let identity = device.identity();
     let settings = Settings {
@@ -40,7 +45,7 @@ pub fn measured(device: &mut dyn Device, plans: &[Plan]) -> Vec<RunPoint> {
     };
     let manifest: BenchManifest = Manifest {
         version: MANIFEST_VERSION,
-        kind: FolderKind::Bench,
+        kind,
         flashlab: "test".to_owned(),
         command: Vec::new(),
         started: "2026-01-01T00:00:00Z".to_owned(),
