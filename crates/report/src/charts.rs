@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use flashlab_analysis::findings::{
     ExperimentFindings, Findings, MicroBenchmark, Point, Regime, ResponseTrace, Traces,
 };
+use flashlab_base::Bytes;
 use serde::{Serialize, Serializer};
 
 use crate::units::sentence;
@@ -226,7 +227,7 @@ pub fn micro_benchmark(findings: &Findings, micro: &MicroBenchmark, index: usize
     let mut chart = Chart {
         id: format!("micro-{index}"),
         title: title(micro),
-        caption: caption(&micro.name).to_owned(),
+        caption: format!("{}{}", regimes_in_words(findings, micro), caption(&micro.name)),
         wide: matches!(micro.name.as_str(), "granularity" | "locality"),
         drawing: experiments_drawing(micro),
     };
@@ -234,6 +235,21 @@ pub fn micro_benchmark(findings: &Findings, micro: &MicroBenchmark, index: usize
         relative_to_sequential_writes(&mut chart, findings);
     }
     chart
+}
+
+/// What the two curves of each pattern that writes are, where there are two: the caption begins with it.
+fn regimes_in_words(findings: &Findings, micro: &MicroBenchmark) -> String {
+    let has = |regime| micro.experiments.iter().any(|experiment| experiment.regime == Some(regime));
+    let stages = findings.stages.as_ref().and_then(|stages| stages.of("RW"));
+    let bytes = stages.filter(|stages| stages.volatile_bytes > 0).map(|stages| Bytes(stages.volatile_bytes));
+    let buffered =
+        bytes.map_or(String::new(), |bytes| format!(" within the {bytes} that the device buffers"));
+    match (has(Regime::Sustained), has(Regime::Burst)) {
+        (true, true) => format!("Of writes the solid line is what lasts, the dashed one bursts{buffered}. "),
+        (false, true) => format!("Of writes only bursts{buffered} were measured, not what lasts. "),
+        (true, false) => "Of writes only what lasts was measured. ".to_owned(),
+        (false, false) => String::new(),
+    }
 }
 
 /// Figure 8 shows response times relative to sequential writes.

@@ -55,7 +55,12 @@ pub fn agreement<'a>(devices: impl Iterator<Item = [&'a TwinDifference; 2]>) -> 
 /// measurement each; points that one of them lacks are left out.
 pub fn beyond(differences: &[TwinDifference]) -> TwinDifference {
     let Some((first, others)) = differences.split_first() else {
-        return TwinDifference { error: TwinFigures::default(), own: None, micro_benchmarks: Vec::new() };
+        return TwinDifference {
+            error: TwinFigures::default(),
+            own: None,
+            micro_benchmarks: Vec::new(),
+            regimes: Vec::new(),
+        };
     };
     let others: Vec<BTreeMap<PointKey<'_>, &TwinPoint>> = others.iter().map(by_key).collect();
     let mut found = first.clone();
