@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_rate_that_alternates_is_its_mean_over_longer_stretches() {
         // 64 MiB in 10 us each, then every other MiB in 10 us or 70 us each, as far as 4 GiB.
-        let ns = |mib: u64| if mib <= 64 || mib % 2 == 0 { 10_000.0 } else { 70_000.0 };
+        let ns = |mib: u64| if mib <= 64 || mib.is_multiple_of(2) { 10_000.0 } else { 70_000.0 };
         let curve = (1..4097).map(|mib| (mib << 20, ns(mib))).collect();
         let found = rates(&PatternStages { curve, ..PatternStages::default() }, 32768.0);
         assert!(found.len() <= 13 * 4, "{}", found.len());
