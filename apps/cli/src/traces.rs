@@ -65,10 +65,17 @@ pub fn read(path: &Path, format: Option<TraceFormat>) -> Result<Trace> {
         (None, other) => bail!(files::holds_other(&name, other, "trace")),
     };
     if !is_gzip {
-        return Ok(parse(reader, &name, format)?);
+        return Ok(parse(reader, &name, format, ios_max())?);
     }
     let text = BufReader::with_capacity(HEAD, MultiGzDecoder::new(reader));
-    Ok(parse(text, &name, format)?)
+    Ok(parse(text, &name, format, ios_max())?)
+}
+
+/// How many IOs a trace may have: half of the free memory holds them, because a list that grows is copied.
+fn ios_max() -> usize {
+    const UNKNOWN: Bytes = Bytes::gib(1);
+    let free = flashlab_host::available_memory().unwrap_or(UNKNOWN);
+    free.0 as usize / 2 / size_of::<TraceIo>()
 }
 
 /// The segments in the folder of a run, or in the folder of its samples.

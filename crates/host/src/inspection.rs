@@ -21,6 +21,7 @@ use flashlab_input::FileContent;
 
 use crate::block_device::BlockDevice;
 use crate::error::HostError;
+use crate::first_data::first_data;
 use crate::identity;
 use crate::node::Node;
 use crate::refusal::{Reason, Refusal};
@@ -233,6 +234,11 @@ fn formats_of_file(file: &File, node: Node, capacity: Bytes) -> Vec<String> {
     if names.is_empty() {
         let found = FileContent::of(content.start());
         names.extend(found.is_made().then(|| found.to_string()));
+    }
+    if names.is_empty()
+        && let Ok(Some(offset)) = first_data(file, capacity)
+    {
+        names.push(format!("data from {offset} on"));
     }
     names
 }

@@ -26,6 +26,7 @@ mod consent;
 mod disturbance;
 mod error;
 mod file;
+mod first_data;
 mod identity;
 mod inspection;
 mod machine;

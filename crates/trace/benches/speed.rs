@@ -10,7 +10,7 @@ fn main() {
     for format in Format::ALL {
         let text = text(format);
         let began = Instant::now();
-        let trace = parse(&text[..], "speed", None).expect("the lines are right");
+        let trace = parse(&text[..], "speed", None, usize::MAX).expect("the lines are right");
         let took = began.elapsed().as_secs_f64();
         assert_eq!(trace.ios.len() as u64, LINES);
         let (lines, bytes) = (LINES as f64 / took / 1e6, text.len() as f64 / took / 1e6);

@@ -1,12 +1,12 @@
 //! blkparse's text in its default format: `MAJOR,MINOR CPU SEQUENCE SECONDS PID ACTION RWBS SECTOR + SECTORS [COMMAND]`.
 //!
 //! # Model
-//! An IO appears in the trace with several actions. It arrives when it is queued (`Q`). If the trace was
-//! filtered and has no `Q`, it arrives when it is issued to the device (`D`). Other actions, messages, the
+//! An IO appears in the trace with several actions. It arrives when it is queued (`Q`). If a device
+//! was filtered and has no `Q`, its IOs arrive when they are issued to it (`D`). Other actions, messages, the
 //! names of the files before the trace, and the summary after it are ignored. A write with a flush counts as
 //! the write, and a zone append or a write of zeroes as a write. What is none of ours is left out and counted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flashlab_base::{Bytes, Operation};
 
@@ -104,11 +104,16 @@ impl Blkparse {
         self.left_out.iter().map(arrivals).collect()
     }
 
-    /// Keeps one arrival of each IO: removes those whose IO had already arrived with another action.
+    /// Keeps one arrival of each IO: of a device that has queued IOs, removes those that were issued. Each device was filtered on its own.
     pub(crate) fn keep_arrivals(&self, ios: &mut Vec<TraceIo>) {
-        if !self.queued.is_empty() {
-            *ios = self.queued.iter().filter_map(|&place| ios.get(place).copied()).collect();
-        }
+        let is_queued = |place: usize| self.queued.binary_search(&place).is_ok();
+        let of_queued = self.queued.iter().filter_map(|&place| ios.get(place).map(|io| io.source));
+        let sources: BTreeSet<u32> = of_queued.collect();
+        let mut place = 0;
+        ios.retain(|io| {
+            place += 1;
+            !sources.contains(&io.source) || is_queued(place - 1)
+        });
     }
 }
 

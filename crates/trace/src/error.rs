@@ -42,6 +42,16 @@ pub enum TraceError {
         /// How the line begins.
         found: String,
     },
+    /// The trace has more IOs than the memory of this machine holds.
+    #[error("{file}:{line}: has more than {most} IOs, which is what fits into memory: give a part of it")]
+    TooLong {
+        /// The file.
+        file: String,
+        /// The line of the first IO that is too many.
+        line: u64,
+        /// How many there may be.
+        most: usize,
+    },
     /// The trace contains no IO.
     #[error("{file}: there is no read, write, flush or discard in it")]
     Empty {

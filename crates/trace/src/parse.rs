@@ -45,11 +45,16 @@ impl Parser {
     }
 }
 
-/// Reads a trace; `file` is its name in messages. If no format is given, the first line shows it.
+/// Reads a trace of at most `most` IOs; `file` is its name in messages. If no format is given, the first line shows it.
 ///
 /// # Errors
-/// At the first line that does not fit the format, or if there is no IO.
-pub fn parse(mut text: impl BufRead, file: &str, format: Option<Format>) -> Result<Trace, TraceError> {
+/// At the first line that does not fit the format or is one IO too many, or if there is no IO.
+pub fn parse(
+    mut text: impl BufRead,
+    file: &str,
+    format: Option<Format>,
+    most: usize,
+) -> Result<Trace, TraceError> {
     let mut buffer = Vec::new();
     let mut parser = format.map(Parser::new);
     let (mut ios, mut sources) = (Vec::new(), Sources::default());
@@ -73,6 +78,9 @@ pub fn parse(mut text: impl BufRead, file: &str, format: Option<Format>) -> Resu
         let Some(parser) = &mut parser else { continue };
         match parser.line(line) {
             Ok(LineContent::Io(FoundIo { arrival, operation, offset, size, source })) => {
+                if ios.len() == most {
+                    return Err(TraceError::TooLong { file: file.to_owned(), line: number, most });
+                }
                 let source = sources.number(source);
                 ios.push(TraceIo { arrival: Nanos(arrival), operation, offset, size, source, line: number });
             }

@@ -7,7 +7,23 @@ use flashlab_trace::{Fit, Format, Trace, TraceError, parse};
 use proptest::prelude::*;
 
 fn read(text: &str) -> Result<Trace, TraceError> {
-    parse(text.as_bytes(), "t", None)
+    parse(text.as_bytes(), "t", None, 1000)
+}
+
+#[test]
+fn a_trace_with_more_ios_than_fit_is_refused() {
+    let text = "0,disk,0,Read,0,512,1\n".repeat(11);
+    let error = parse(text.as_bytes(), "t", Some(Format::Msr), 10).unwrap_err().to_string();
+    assert!(error.starts_with("t:11: has more than 10 IOs"), "{error}");
+    assert_eq!(parse(text.as_bytes(), "t", Some(Format::Msr), 11).unwrap().ios.len(), 11);
+}
+
+#[test]
+fn each_device_of_blkparse_was_filtered_on_its_own() {
+    let trace = read(
+        "8,0 0 1 0.000000000 1 Q R 0 + 8 [a]\n8,0 0 2 0.000001000 1 D R 0 + 8 [a]\n8,16 0 3 0.000002000 1 D R 64 + 8 [a]\n",
+    );
+    assert_eq!(trace.unwrap().ios.len(), 2);
 }
 
 /// A line for each IO.
@@ -211,7 +227,7 @@ fn nearly() -> impl Strategy<Value = Vec<u8>> {
 
 fn holds(bytes: &[u8]) {
     for format in Format::ALL.into_iter().map(Some).chain([None]) {
-        let Ok(mut trace) = parse(bytes, "t", format) else { continue };
+        let Ok(mut trace) = parse(bytes, "t", format, usize::MAX) else { continue };
         assert_eq!(trace.ios[0].arrival.0, 0);
         assert!(trace.ios.is_sorted_by_key(|io| io.arrival));
         assert!(trace.ios.iter().all(|io| (io.source as usize) < trace.sources.len()));

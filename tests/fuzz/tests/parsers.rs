@@ -138,7 +138,7 @@ fn traces() {
         "128166372003061629,hm,0,Read,383496192,32768,413\n128166372016382155,hm,0,Write,2822144,4096,1330\n",
         "1000 0 2048 8 1\n2000 0 4096 16 0\n",
     ]);
-    fuzz(&examples, |bytes| drop(flashlab_trace::parse(bytes, "trace", None)));
+    fuzz(&examples, |bytes| drop(flashlab_trace::parse(bytes, "trace", None, usize::MAX)));
 }
 
 #[test]

@@ -5,6 +5,21 @@ use std::fs;
 use crate::support::{Directory, LONG_RUNS, Mount, SHORT_RUNS};
 
 #[test]
+fn data_behind_a_blank_beginning_is_seen() {
+    let directory = Directory::new();
+    let file = fs::File::create(directory.path("tail.img")).unwrap();
+    file.set_len(64 << 20).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &[7; 4096], (64 << 20) - 4096).unwrap();
+    let ran = directory.flashlab(&["bench", "tail.img", "--quick", "--output", "run"]);
+    assert_eq!(ran.code, Some(3), "{ran}");
+    let said = ran.to_string();
+    assert!(
+        said.contains("tail.img exists and holds data from 64") && !said.contains("--overwrite-file"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_file_is_overwritten_only_with_consent() {
     let directory = Directory::new();
     directory.write("short.toml", SHORT_RUNS);

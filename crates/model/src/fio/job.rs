@@ -1,5 +1,7 @@
 //! One entry of fio's JSON: which requests it made, and what fio measured of them.
 
+use std::path::Path;
+
 use flashlab_base::Bytes;
 use flashlab_sim::profile::ThroughputClass;
 use serde_json::{Map, Value};
@@ -31,6 +33,8 @@ pub(super) struct Workload {
     pub engine: String,
     pub is_direct: bool,
     pub mix: Option<String>,
+    /// The device, or the directory of the files.
+    pub place: String,
 }
 
 /// What fio measured of the reads or the writes.
@@ -128,7 +132,7 @@ impl Entry {
         let mix = options.get("rwmixread").or_else(|| options.get("rwmixwrite")).map(str::to_owned);
         let processes = options.number("numjobs", 1)?;
         Ok(Entry {
-            workload: Workload { classes, size, engine, is_direct, mix },
+            workload: Workload { classes, size, engine, is_direct, mix, place: place(&options) },
             queue,
             processes,
             figures,
@@ -139,6 +143,20 @@ impl Entry {
     /// IOPS times mean latency: how many requests were in flight on average (Little's law).
     pub(super) fn in_flight(&self) -> f64 {
         self.figures.iter().map(|figures| figures.ios_per_s * figures.mean_ns / 1e9).sum()
+    }
+}
+
+/// The device, or the directory of the files: two of them may be two disks.
+fn place(options: &Options) -> String {
+    let directory = options.get("directory").unwrap_or_default();
+    match options.get("filename") {
+        Some(name) if name.starts_with("/dev/") => name.to_owned(),
+        Some(name) => Path::new(directory)
+            .join(name)
+            .parent()
+            .map(|parent| parent.display().to_string())
+            .unwrap_or_default(),
+        None => directory.trim_end_matches('/').to_owned(),
     }
 }
 
@@ -267,6 +285,15 @@ fn figures_of(class: ThroughputClass, direction: &Direction) -> Result<Figures, 
         _ => return Err("it has no iops and no runtime".to_owned()),
     };
     let latency = |latency: &Option<Latency>| latency.as_ref().map_or(Ok(None), percentiles);
+    // A clock that was switched off is missing in the sum, and in the percentiles of the completion.
+    if slat + clat < mean_ns * (1.0 - LITTLE_TOLERANCE) && latency(&direction.lat_ns)?.is_none() {
+        return Err(format!(
+            "its mean latency is {:.1} us, and submission and completion take {:.1} us together: repeat it without disable_slat and \
+             disable_clat, or with lat_percentiles=1",
+            mean_ns / 1e3,
+            (slat + clat) / 1e3
+        ));
+    }
     let percentiles_ns = match (latency(&direction.lat_ns)?, latency(&direction.clat_ns)?) {
         (Some(whole), _) => whole,
         (None, _) if slat > clat => {

@@ -37,11 +37,22 @@ pub(super) fn json_points(text: &str, name: &str) -> Result<FioPoints, ModelErro
     let sets = at_once(&jobs);
     let mut found = FioPoints::default();
     found.notes.extend(told_in_turn(&jobs, &sets).map_err(wrong)?.map(|note| format!("{name}: {note}")));
+    let mut places = BTreeSet::new();
     for (set, run) in sets.iter().zip(1u32..) {
         match measurement(set, &document, &mut found.notes) {
-            Ok(measured) => found.points.extend(measured.points(run)),
+            Ok(measured) => {
+                places.insert(measured.place.clone());
+                found.points.extend(measured.points(run));
+            }
             Err(reason) => found.notes.push(format!("{name}: left out: {}: {reason}", names(set))),
         }
+    }
+    if places.len() > 1 {
+        let places: Vec<&str> = places.iter().map(|place| shown(place)).collect();
+        return Err(wrong(format!(
+            "its jobs used {}, which may be several disks, and a model is of one: give a result for each",
+            places.join(", ")
+        )));
     }
     match found.points.is_empty() {
         true => Err(wrong(match found.notes.is_empty() {
@@ -153,6 +164,12 @@ struct Measurement {
     figures: Vec<Figures>,
     size: Bytes,
     depth: u32,
+    place: String,
+}
+
+/// A place as a text shows it.
+fn shown(place: &str) -> &str {
+    if place.is_empty() { "the current directory" } else { place }
 }
 
 fn measurement(set: &[&Job], document: &Document, notes: &mut Vec<String>) -> Result<Measurement, String> {
@@ -168,6 +185,21 @@ fn measurement(set: &[&Job], document: &Document, notes: &mut Vec<String>) -> Re
         entries.push(Entry { processes: if named > 1 { 1 } else { entry.processes }, ..entry });
     }
     let workload = &entries[0].workload;
+    if let Some(other) = entries.iter().find(|entry| entry.workload.place != workload.place) {
+        return Err(format!(
+            "they ran at once on {} and {}, which may be two disks: measure one after the other, each with a file of its own",
+            shown(&workload.place),
+            shown(&other.workload.place)
+        ));
+    }
+    let times: Vec<f64> = set.iter().map(|job| seconds(job)).collect();
+    let (shortest, longest) =
+        times.iter().fold((f64::INFINITY, 0.0f64), |(low, high), &one| (low.min(one), high.max(one)));
+    if shortest < longest * (1.0 - LITTLE_TOLERANCE) {
+        return Err(format!(
+            "they began at once and ran {shortest:.1} to {longest:.1} s, so that their rates are of different loads: give them one runtime"
+        ));
+    }
     if entries.iter().any(|entry| entry.workload != *workload) {
         return Err(format!(
             "they ran at once (one group without stonewall), {} requests were in flight, and they differ: give each of them stonewall",
@@ -186,7 +218,7 @@ fn measurement(set: &[&Job], document: &Document, notes: &mut Vec<String>) -> Re
     let mut told: Vec<String> = entries.iter().flat_map(|entry| entry.notes.clone()).collect();
     told.dedup();
     notes.extend(told.into_iter().map(|note| format!("{}: {note}", names(set))));
-    Ok(Measurement { figures: merged(&entries), size: workload.size, depth })
+    Ok(Measurement { figures: merged(&entries), size: workload.size, depth, place: workload.place.clone() })
 }
 
 /// The number in flight by the options, if Little's law agrees.
@@ -240,7 +272,7 @@ fn merged(entries: &[Entry]) -> Vec<Figures> {
 impl Measurement {
     fn points(self, run: u32) -> Vec<RunPoint> {
         use flashlab_sim::profile::ThroughputClass::{RandomWrite, SequentialWrite};
-        let Measurement { figures, size, depth } = self;
+        let Measurement { figures, size, depth, .. } = self;
         let all: u64 = figures.iter().map(|figures| figures.ios).sum();
         let writes = figures.iter().filter(|figures| matches!(figures.class, RandomWrite | SequentialWrite));
         let write_share = writes.map(|figures| figures.ios).sum::<u64>() as f64 / all.max(1) as f64;

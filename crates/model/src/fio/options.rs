@@ -38,8 +38,7 @@ const HARMLESS: &[&str] = &[
     "nonvectored", "force_async", "userspace_reap", "nowait", "uncached", "cmd_type", "md_per_io_size",
     "pi_act", "pi_chk", "apptag", "apptag_mask",
     // These change how deep the queue is filled, which Little's law shows.
-    "iodepth_batch", "iodepth_batch_submit", "iodepth_batch_complete", "iodepth_batch_complete_min",
-    "iodepth_batch_complete_max", "iodepth_low", "serialize_overlap", "io_submit_mode", "fill_device", "fill_fs",
+    "iodepth_batch", "iodepth_batch_submit", "iodepth_batch_complete_max", "iodepth_low", "serialize_overlap", "io_submit_mode", "fill_device", "fill_fs",
     // Read elsewhere, by `job` and `measurement`.
     "rw", "readwrite", "bs", "blocksize", "ioengine", "iodepth", "numjobs", "rwmixread", "rwmixwrite", "direct", "buffered",
     "filename", "ba", "blockalign", "nrfiles",
@@ -72,6 +71,8 @@ const VALUES: &[(&str, &[&str], &str)] = &[
     ("thinktime_blocks_type", &["complete", "issue"], "it waits between its IOs"),
     ("thinktime_iotime", &["0"], "it waits between its IOs"),
     ("thinkcycles", &["0"], "it waits between its IOs"),
+    ("iodepth_batch_complete", &["0", "1"], "it waits for several IOs before it sends others"),
+    ("iodepth_batch_complete_min", &["0", "1"], "it waits for several IOs before it sends others"),
     ("rate", &["0", "0,0", "0,0,0"], "its rate is limited"),
     ("rate_iops", &["0", "0,0", "0,0,0"], "its rate is limited"),
     ("rate_min", &["0", "0,0", "0,0,0"], "it ends when its rate falls"),

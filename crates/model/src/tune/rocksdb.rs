@@ -2,6 +2,7 @@
 //!
 //! A compaction reads its inputs one after the other, with one read of `compaction_readahead_size` in flight. So the smallest size
 //! that nearly reaches the bandwidth is enough; a larger one takes memory for each input. The kernel splits larger reads.
+//! On a hard disk each of them begins with a move of the heads, because a compaction alternates between its inputs.
 //! With `bytes_per_sync` a file is passed to the disk while it is written. RocksDB leaves its last 1 MiB out
 //! (`kBytesNotSyncRange` in file/writable_file_writer.cc), so parts below 1 MiB bound nothing more and only cost calls.
 
@@ -29,6 +30,11 @@ pub(super) fn report(model: &DeviceModel, surroundings: &TuneSurroundings) -> Tu
         ("compaction_readahead_size", ThroughputClass::SequentialRead, Bytes::ZERO, largest),
         ("bytes_per_sync", ThroughputClass::SequentialWrite, NOT_SYNCED, None),
     ] {
+        let (class, cap) = match class {
+            // Between two reads of an input the heads move to another one; the kernel's parts follow each other.
+            ThroughputClass::SequentialRead if moves_heads(model) => (ThroughputClass::RandomRead, None),
+            _ => (class, cap),
+        };
         match model
             .class(class)
             .map_err(|error| error.to_string())
@@ -61,6 +67,17 @@ pub(super) fn report(model: &DeviceModel, surroundings: &TuneSurroundings) -> Tu
         report.text = format!("{VERSION}[DBOptions]\n{lines}\n[CFOptions \"default\"]\n");
     }
     report
+}
+
+/// Whether a random read takes so much longer than a sequential one that heads have to move: on flash both are within a factor of a few,
+/// at 1 MiB nearly equal.
+fn moves_heads(model: &DeviceModel) -> bool {
+    const SIZE: Bytes = Bytes::mib(1);
+    let time = |class| model.class(class).ok().map(|fitted| fitted.means.predict(SIZE).estimate);
+    match (time(ThroughputClass::RandomRead), time(ThroughputClass::SequentialRead)) {
+        (Some(random), Some(sequential)) => random > 1.5 * sequential,
+        _ => false,
+    }
 }
 
 fn largest_measured(model: &DeviceModel, class: ThroughputClass) -> Bytes {

@@ -154,6 +154,50 @@ fn groups_that_ran_at_once_are_no_measurements_of_one_job_alone() {
 }
 
 #[test]
+fn jobs_of_two_disks_are_no_measurement_of_one() {
+    let of = |options: [Value; 2], group: u64| {
+        let [a, b] = options;
+        made("fio-3.38", &[("a", 0, a, 1000, 10_000.0, 100.0), ("b", group, b, 1000, 10_000.0, 100.0)])
+    };
+    let file = |name: &str| json!({"filename": name});
+    let two = || [file("/dev/nvme0n1"), file("/dev/nvme1n1")];
+    assert!(
+        refused(&of(two(), 0)).contains("at once on /dev/nvme0n1 and /dev/nvme1n1, which may be two disks")
+    );
+    assert!(refused(&of(two(), 1)).contains("used /dev/nvme0n1, /dev/nvme1n1, which may be several disks"));
+    let directories = [json!({"directory": "/mnt/a"}), json!({"directory": "/mnt/b"})];
+    assert!(refused(&of(directories, 0)).contains("at once on /mnt/a and /mnt/b"));
+    // Two files of one directory are on one disk, however they are named.
+    let files = [file("/mnt/a/one"), json!({"directory": "/mnt/a/", "filename": "two"})];
+    assert_eq!(points(&of(files, 0), "t")[0].workload.depth, 2);
+    assert_eq!(points(&of([file("/dev/sda"), file("/dev/sda")], 1), "t").len(), 2);
+}
+
+#[test]
+fn jobs_that_ran_at_once_for_different_times_are_no_measurement() {
+    let jobs = [("a", 0, json!({}), 95_000, 9500.0, 100.0), ("b", 0, json!({}), 5000, 5000.0, 200.0)];
+    let mut document: Value = serde_json::from_str(&made("fio-3.38", &jobs)).unwrap();
+    document["jobs"][0]["read"]["runtime"] = json!(10_000);
+    assert!(
+        refused(&document.to_string()).contains("ran 1.0 to 10.0 s"),
+        "{}",
+        refused(&document.to_string())
+    );
+}
+
+#[test]
+fn a_clock_that_was_switched_off_is_missed() {
+    let mut document: Value =
+        serde_json::from_str(&made("fio-3.38", &[("a", 0, json!({}), 1000, 12_000.0, 1.0)])).unwrap();
+    document["jobs"][0]["read"]["lat_ns"] = json!({"mean": 82_000.0});
+    let error = refused(&document.to_string());
+    assert!(
+        error.contains("submission and completion take 1.0 us together: repeat it without disable_slat"),
+        "{error}"
+    );
+}
+
+#[test]
 fn new_group_of_the_installed_fio_is_no_stonewall() {
     let folder = tempfile::tempdir().unwrap();
     let options = "--direct=1 --rw=randread --time_based --runtime=3s --ioengine=psync --bs=4k --name=a --name=b --new_group \

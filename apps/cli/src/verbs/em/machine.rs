@@ -151,6 +151,16 @@ pub fn measured_host_time() -> HostTime<'static> {
     HostTime::Measured(Box::new(move || Nanos::from(begin.elapsed())))
 }
 
+/// Refuses a memory of an algorithm that this machine does not have.
+pub fn check_budget(memory: Bytes) -> Result<()> {
+    match flashlab_host::available_memory() {
+        Some(available) if memory > available => {
+            bail!(Usage(format!("--memory {memory}: {available} are free; give less")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Refuses data that does not fit into this machine's memory; `fewer` says of what to take less.
 pub fn check_memory(needed: Bytes, fewer: &str) -> Result<()> {
     match flashlab_host::available_memory() {

@@ -28,6 +28,7 @@ use flashlab_em::{
 use flashlab_host::{IoEngine, OpenOptions, ScratchFile};
 use serde_json::json;
 
+use super::machine::check_budget;
 use super::options::cores;
 use crate::arguments::{self, JsonOption};
 use crate::exit::Usage;
@@ -196,6 +197,7 @@ impl SortFile {
         let input = self.open_input(files)?;
         let sorted = open_scratch(output)?;
         let unit = input.geometry().block.max(sorted.geometry().block);
+        check_budget(self.memory)?;
         let share = Bytes(self.memory.0 / 8);
         let mut task = SortTask {
             format: format.clone(),
