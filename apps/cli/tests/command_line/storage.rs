@@ -10,6 +10,7 @@ fn data_behind_a_blank_beginning_is_seen() {
     let file = fs::File::create(directory.path("tail.img")).unwrap();
     file.set_len(64 << 20).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, &[7; 4096], (64 << 20) - 4096).unwrap();
+    drop(file);
     let ran = directory.flashlab(&["bench", "tail.img", "--quick", "--output", "run"]);
     assert_eq!(ran.code, Some(3), "{ran}");
     let said = ran.to_string();

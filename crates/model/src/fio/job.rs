@@ -150,7 +150,7 @@ impl Entry {
 fn place(options: &Options) -> String {
     let directory = options.get("directory").unwrap_or_default();
     match options.get("filename") {
-        Some(name) if name.starts_with("/dev/") => name.to_owned(),
+        Some(name) if Path::new(name).starts_with("/dev") => name.to_owned(),
         Some(name) => Path::new(directory)
             .join(name)
             .parent()
