@@ -1,7 +1,7 @@
 //! Stores every IO and the manifest of a run in files.
 //!
 //! # Model
-//! 1. A measuring thread hands each [`Sample`] to its [`Lane`], which packs it into a few bytes.
+//! 1. A measuring thread hands each [`Sample`](flashlab_base::Sample) to its [`Lane`], which packs it into a few bytes.
 //! 2. During the run, a writer thread collects full chunks, unpacks them and writes them as Parquet, one
 //!    segment after the other.
 //! 3. A [`RunFolder`] contains the segments, the manifest, a line for each finished run, and a line for each file.
