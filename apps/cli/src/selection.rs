@@ -124,8 +124,8 @@ impl Selection {
                 runs.flat_map(move |(value, pattern)| {
                     let modes = [(Mode::Read, pattern.reads()), (Mode::Write, pattern.writes())];
                     let parameter = parameter.clone();
-                    let burst = (settings.methodology && pattern.writes()).then_some(Some(Regime::Burst));
-                    let regimes = [Some(None), burst].into_iter().flatten();
+                    let burst = (settings.methodology && pattern.writes()).then_some(Regime::Burst);
+                    let regimes = std::iter::once(None).chain(burst.map(Some));
                     regimes.flat_map(move |regime| {
                         let (parameter, value) = (parameter.clone(), value.clone());
                         modes.into_iter().filter(|(_, is_used)| *is_used).map(move |(mode, _)| {

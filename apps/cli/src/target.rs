@@ -259,13 +259,13 @@ impl By {
 /// overwriting.
 fn would_be_lost(name: &str, inspection: &Inspection) -> String {
     let size = inspection.identity.capacity;
-    if inspection.carries.is_empty() {
+    let holds = inspection.holds();
+    if holds.is_empty() {
         return format!(
             "{name} exists ({size}; its beginning is blank) and would be overwritten: give another file, no TARGET for a scratch \
              file, or --overwrite-file if nothing behind its beginning is needed"
         );
     }
-    let holds = inspection.carries.join(", ");
     let content = FileContent::of_file(&inspection.path);
     let advice = content.map_or(String::new(), |content| files::advice_on(name, content));
     format!(

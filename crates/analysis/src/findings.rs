@@ -4,6 +4,8 @@
 //! "not measured" or "not known", never zero. Everything here can be computed again from the samples and the
 //! manifest of the run.
 
+use std::ops::Range;
+
 use flashlab_base::{Bytes, Identity, Mode, Nanos, SavedState, Seed};
 use serde::{Deserialize, Serialize};
 
@@ -205,11 +207,6 @@ impl WriteStages {
     /// Of the pattern with this name.
     pub fn of(&self, pattern: &str) -> Option<&PatternStages> {
         self.patterns.iter().find(|found| found.pattern == pattern)
-    }
-
-    /// The regime of the pattern's baseline, which leaves its stages out; `None` if it has none.
-    pub fn lasting_regime(&self, pattern: &str) -> Option<Regime> {
-        self.of(pattern).filter(|stages| !stages.stages.is_empty()).map(|_| Regime::Sustained)
     }
 
     /// Whether the figures of this pattern are withheld.
@@ -547,7 +544,20 @@ pub enum Severity {
     SinglePoints,
 }
 
+impl RunSummary {
+    /// The positions in each process of the IOs that its figures count.
+    pub fn counted_positions(&self) -> Range<u64> {
+        self.io_ignore..self.io_end.unwrap_or(u64::MAX)
+    }
+}
+
 impl Findings {
+    /// The regime of the pattern's baseline, which leaves its stages out; `None` if it has none.
+    pub fn lasting_regime(&self, pattern: &str) -> Option<Regime> {
+        let found = self.stages.as_ref()?.of(pattern)?;
+        (!found.stages.is_empty()).then_some(Regime::Sustained)
+    }
+
     /// The bytes up to which a quick run saw no faster stage of writes: a larger buffer would not show. `None` if it saw one, or is no quick run.
     pub fn stages_looked_for(&self) -> Option<Bytes> {
         let found = self.stages.as_ref().filter(|_| self.method.thoroughness == "quick")?;

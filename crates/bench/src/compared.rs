@@ -32,8 +32,7 @@ pub fn compared_run(path: &Path) -> Result<ComparedRun, BenchError> {
     let segments = folder.segment_index();
     let mut experiments = Vec::new();
     for (key, runs) in experiment_runs(&findings) {
-        let runs: Vec<Counted> =
-            runs.iter().map(|run| (run.run, run.io_ignore..run.io_end.unwrap_or(u64::MAX))).collect();
+        let runs: Vec<Counted> = runs.iter().map(|run| (run.run, run.counted_positions())).collect();
         experiments.extend(responses(&segments, &key, &runs)?);
     }
     if let Some(burst) = longest_burst(&findings) {
@@ -82,7 +81,7 @@ fn longest_burst(findings: &Findings) -> Option<Counted> {
 /// All experiments of a run, each with its repetitions. The mode is not known here, so it is set to read.
 fn experiment_runs(findings: &Findings) -> Vec<(ExperimentKey, Vec<&RunSummary>)> {
     let baselines = findings.baselines.iter().map(|baseline| {
-        let regime = findings.stages.as_ref().and_then(|stages| stages.lasting_regime(&baseline.pattern));
+        let regime = findings.lasting_regime(&baseline.pattern);
         (baseline_key(&baseline.pattern, regime), vec![&baseline.run])
     });
     let points = findings.micro_benchmarks.iter().flat_map(|micro| {

@@ -454,8 +454,7 @@ fn parts(
         let Purpose::Point { plan, experiment, regime, value, label, repetition } = &record.purpose else {
             continue;
         };
-        let is_undecided = record.regime_shown == Some(false) || record.settled == Some(false);
-        if (plan, experiment) != of || record.ended.is_none() || is_undecided {
+        if (plan, experiment) != of || record.ended.is_none() || record.is_undecided() {
             continue;
         }
         let shown = shown.get(&record.run);

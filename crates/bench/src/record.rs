@@ -143,3 +143,10 @@ pub struct RunRecord {
     /// How often measuring waited until samples were written; 0 in virtual time, and for a state.
     pub recording_stalls: u64,
 }
+
+impl RunRecord {
+    /// Whether its writes did not settle, or not in the regime that it was meant for.
+    pub fn is_undecided(&self) -> bool {
+        self.regime_shown == Some(false) || self.settled == Some(false)
+    }
+}

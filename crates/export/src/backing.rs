@@ -96,7 +96,7 @@ impl<'a> BackingFile<'a> {
                 );
             }
             Err(HostError::WrongConsent { .. }) => {
-                let carries = inspection.carries.join(", ");
+                let carries = inspection.holds();
                 return Err(ExportError::NotMadeByFlashlab { path: self.path.to_owned(), carries });
             }
             other => other?,

@@ -50,6 +50,17 @@ pub struct Inspection {
 }
 
 impl Inspection {
+    /// What a regular file holds, as a text: what it carries, or else where its data begins; empty where it is blank. It may read 256 MiB of
+    /// the file, and is for a refusal.
+    pub fn holds(&self) -> String {
+        let is_blank_file = self.carries.is_empty() && matches!(self.node, Node::File { .. });
+        let opened = is_blank_file.then(|| File::open(&self.path).ok()).flatten();
+        match opened.and_then(|file| first_data(&file, self.identity.capacity).ok().flatten()) {
+            Some(offset) => format!("data from {offset} on"),
+            None => self.carries.join(", "),
+        }
+    }
+
     /// Whether it is a block device, which needs typed consent, or a regular file, which needs
     /// `--overwrite-file`.
     pub fn is_block_device(&self) -> bool {
@@ -234,11 +245,6 @@ fn formats_of_file(file: &File, node: Node, capacity: Bytes) -> Vec<String> {
     if names.is_empty() {
         let found = FileContent::of(content.start());
         names.extend(found.is_made().then(|| found.to_string()));
-    }
-    if names.is_empty()
-        && let Ok(Some(offset)) = first_data(file, capacity)
-    {
-        names.push(format!("data from {offset} on"));
     }
     names
 }

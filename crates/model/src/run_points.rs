@@ -174,7 +174,7 @@ pub fn run_points_after(path: &Path, run: u32) -> Result<Vec<RunPoint>, ModelErr
         segments.each_sample(record.run, |sample| samples.push(*sample))?;
         let is_filled = matches!(&record.purpose, Purpose::Point { plan, .. } if is_fill_plan(plan));
         if matches!(&record.purpose, Purpose::Point { plan, .. } if is_seek_plan(plan)) {
-            points.extend(points_by_distance(samples, &RunFacts::of(&record), &pattern));
+            points.extend(points_by_distance(&samples, &RunFacts::of(&record), &pattern));
             continue;
         }
         let whole = vec![(None, record.io_ignore..u64::MAX)];
@@ -188,7 +188,7 @@ pub fn run_points_after(path: &Path, run: u32) -> Result<Vec<RunPoint>, ModelErr
                 continue;
             }
             let facts = RunFacts { positions, regime, ..RunFacts::of(&record) };
-            let found = points_of(samples.clone(), &facts, &pattern).into_iter().map(|mut point| {
+            let found = points_of(&samples, &facts, &pattern).into_iter().map(|mut point| {
                 point.workload.filled = point.workload.target_size.filter(|_| is_filled);
                 point
             });
@@ -206,14 +206,13 @@ fn parts_of_runs(path: &Path) -> Result<BTreeMap<u32, Vec<RunPart>>, ModelError>
     let (findings, _) = flashlab_bench::rebuild(path)?;
     let mut parts: BTreeMap<u32, Vec<RunPart>> = BTreeMap::new();
     for baseline in &findings.baselines {
-        let lasting = findings.stages.as_ref().and_then(|stages| stages.lasting_regime(&baseline.pattern));
+        let lasting = findings.lasting_regime(&baseline.pattern);
         let ignored = if lasting.is_some() { baseline.run.io_ignore } else { 0 };
         parts.entry(baseline.run.run).or_default().push((lasting, ignored..u64::MAX));
     }
     for experiment in findings.micro_benchmarks.iter().flat_map(|micro| &micro.experiments) {
         for run in experiment.points.iter().flat_map(|point| &point.runs) {
-            let positions = run.io_ignore..run.io_end.unwrap_or(u64::MAX);
-            parts.entry(run.run).or_default().push((experiment.regime, positions));
+            parts.entry(run.run).or_default().push((experiment.regime, run.counted_positions()));
         }
     }
     Ok(parts)
@@ -240,7 +239,7 @@ fn inference_points(path: &Path, after: u32) -> Result<Option<Vec<RunPoint>>, Mo
             let is_long = samples.len() >= IOS_LEAST;
             if run.run > after && run.ended == ProbeRunEnd::PatternDone && is_long {
                 let facts = RunFacts::of_probe(&run, &samples);
-                points.extend(points_of(samples, &facts, &pattern));
+                points.extend(points_of(&samples, &facts, &pattern));
             }
         }
     }
@@ -364,8 +363,9 @@ fn workloads(pattern: &Pattern) -> Vec<Workload> {
 }
 
 /// The samples that count, in the order of their submission.
-fn counted(mut samples: Vec<Sample>, facts: &RunFacts) -> Vec<Sample> {
-    samples.retain(|sample| sample.errno == 0 && facts.positions.contains(&sample.position));
+fn counted(samples: &[Sample], facts: &RunFacts) -> Vec<Sample> {
+    let counts = |sample: &&Sample| sample.errno == 0 && facts.positions.contains(&sample.position);
+    let mut samples: Vec<Sample> = samples.iter().filter(counts).copied().collect();
     samples.sort_by_key(|sample| (sample.submitted, sample.process, sample.position));
     samples
 }
@@ -390,7 +390,7 @@ fn point(times: &mut [u64], facts: &RunFacts, workload: Workload, seconds: f64) 
     })
 }
 
-fn points_of(samples: Vec<Sample>, facts: &RunFacts, pattern: &Pattern) -> Vec<RunPoint> {
+fn points_of(samples: &[Sample], facts: &RunFacts, pattern: &Pattern) -> Vec<RunPoint> {
     let (workloads, samples) = (workloads(pattern), counted(samples, facts));
     let all: Vec<u64> = samples.iter().map(|sample| sample.response().0).collect();
     let startup = if workloads.len() == 1 { phases(&all).startup_ios as usize } else { 0 };
@@ -412,7 +412,7 @@ fn points_of(samples: Vec<Sample>, facts: &RunFacts, pattern: &Pattern) -> Vec<R
 }
 
 /// The points of a run of distances, one for each bin of them.
-fn points_by_distance(samples: Vec<Sample>, facts: &RunFacts, pattern: &Pattern) -> Vec<RunPoint> {
+fn points_by_distance(samples: &[Sample], facts: &RunFacts, pattern: &Pattern) -> Vec<RunPoint> {
     let [workload] = workloads(pattern)[..] else { return Vec::new() };
     let of_bin = |mut bin: DistanceBin| {
         let seconds = bin.times.iter().map(|&ns| ns as f64).sum::<f64>() / 1e9;

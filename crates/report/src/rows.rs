@@ -47,7 +47,7 @@ pub struct RunRow {
 /// One row for the reads of each run, and one for its writes.
 pub fn run_rows(findings: &Findings) -> Vec<RunRow> {
     let baselines = findings.baselines.iter().flat_map(|baseline| {
-        let regime = findings.stages.as_ref().and_then(|stages| stages.lasting_regime(&baseline.pattern));
+        let regime = findings.lasting_regime(&baseline.pattern);
         rows_of(&baseline.run, ["baseline", &baseline.pattern, "", ""], regime, 0.0)
     });
     let points = findings.micro_benchmarks.iter().flat_map(|micro| {

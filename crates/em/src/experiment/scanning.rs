@@ -72,7 +72,7 @@ impl ScanOptions {
 fn run(machine: &mut Machine<'_>, options: &ScanOptions) -> Result<ExperimentOutcome, EmError> {
     let ScanOptions { elements, ref format, placement, seed } = *options;
     let data = placement.data;
-    let length = Bytes(elements.saturating_mul(format.size() as u64));
+    let length = options.data().0;
     let mut free = ExtentAllocator::new(machine);
     let input = free.allocate(length, data)?;
     let mut generator = RecordGenerator::new(seed.derive("records", 0));
@@ -124,7 +124,7 @@ fn predict(source: &mut dyn CostSource, options: &ScanOptions) -> Result<Algorit
     let ScanOptions { elements, ref format, placement, .. } = *options;
     let data = placement.data;
     let large = || large_block_in(source.memory(), source.unit(), format.size());
-    let length = Bytes(elements * format.size() as u64);
+    let length = options.data().0;
     let block = scan_block(placement.stripe().unwrap_or_else(large), length, source.unit());
     let in_flight = scan_ahead(&source.tuning()?, block, source.memory()) as u32 + 1;
     let costs = costs(source, placement, (block, InFlight { sequential_reads: in_flight, ..InFlight::ONE }))?;

@@ -116,7 +116,7 @@ impl Algorithm for SearchOptions {
 /// Generates sorted records, searches for random keys, and checks every rank.
 fn run(machine: &mut Machine<'_>, options: &SearchOptions) -> Result<ExperimentOutcome, EmError> {
     let format = RecordFormat::new(options.record, 0..8)?;
-    let length = Bytes(options.elements.saturating_mul(options.record.0));
+    let length = options.data().0;
     let mut free = ExtentAllocator::new(machine);
     let region = free.allocate(length.round_up(Bytes::kib(128)), options.placement.data)?;
     // The keys are 2 i + 1: a key q has the rank ceil(q / 2).

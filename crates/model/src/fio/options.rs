@@ -38,7 +38,8 @@ const HARMLESS: &[&str] = &[
     "nonvectored", "force_async", "userspace_reap", "nowait", "uncached", "cmd_type", "md_per_io_size",
     "pi_act", "pi_chk", "apptag", "apptag_mask",
     // These change how deep the queue is filled, which Little's law shows.
-    "iodepth_batch", "iodepth_batch_submit", "iodepth_batch_complete_max", "iodepth_low", "serialize_overlap", "io_submit_mode", "fill_device", "fill_fs",
+    "iodepth_batch", "iodepth_batch_submit", "iodepth_batch_complete_max", "iodepth_low", "serialize_overlap", "io_submit_mode",
+    "fill_device", "fill_fs",
     // Read elsewhere, by `job` and `measurement`.
     "rw", "readwrite", "bs", "blocksize", "ioengine", "iodepth", "numjobs", "rwmixread", "rwmixwrite", "direct", "buffered",
     "filename", "ba", "blockalign", "nrfiles",

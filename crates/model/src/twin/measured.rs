@@ -164,7 +164,7 @@ impl MeasuredRuns {
             }
             runs.push(MeasuredRun {
                 number: record.run,
-                is_undecided: record.regime_shown == Some(false) || record.settled == Some(false),
+                is_undecided: record.is_undecided(),
                 purpose: record.purpose,
                 pattern: experiment.pattern,
                 seed: record.seed,

@@ -4,7 +4,6 @@
 //! The response times of all repetitions of a point are put together. Their mean and four quantiles are compared, each with a
 //! weight; a ratio's logarithm is what both directions of an error count alike in.
 
-use flashlab_analysis::findings::Regime;
 use flashlab_bench::Purpose;
 
 use super::measured::MeasuredRun;
@@ -33,7 +32,7 @@ impl Objective {
         let mut responses: Vec<Vec<u64>> = Vec::new();
         let mut point_of = Vec::new();
         for run in runs {
-            let name = name_of(&run.purpose).filter(|_| {
+            let name = name_of(run).filter(|_| {
                 counts(run)
                     && !run.is_undecided
                     && run.responses.iter().any(|responses| !responses.is_empty())
@@ -100,11 +99,9 @@ pub(super) fn weight(residual: f64) -> f64 {
     bounded(size) / (size * size)
 }
 
-fn name_of(purpose: &Purpose) -> Option<String> {
-    match purpose {
-        Purpose::Point { plan, experiment, regime, label, .. } => {
-            Some(format!("{plan} {} {label}", Regime::experiment_name(*regime, experiment)))
-        }
+fn name_of(run: &MeasuredRun) -> Option<String> {
+    match &run.purpose {
+        Purpose::Point { .. } => Some(run.point_name()),
         Purpose::Baseline { pattern } => Some(format!("baseline {pattern}")),
         _ => None,
     }

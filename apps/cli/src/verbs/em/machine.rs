@@ -153,20 +153,19 @@ pub fn measured_host_time() -> HostTime<'static> {
 
 /// Refuses a memory of an algorithm that this machine does not have.
 pub fn check_budget(memory: Bytes) -> Result<()> {
-    match flashlab_host::available_memory() {
-        Some(available) if memory > available => {
-            bail!(Usage(format!("--memory {memory}: {available} are free; give less")))
-        }
-        _ => Ok(()),
-    }
+    check_free(memory, |free| format!("--memory {memory}: {free} are free; give less"))
 }
 
 /// Refuses data that does not fit into this machine's memory; `fewer` says of what to take less.
 pub fn check_memory(needed: Bytes, fewer: &str) -> Result<()> {
+    check_free(needed, |free| {
+        format!("the data of this run takes {needed} of memory, and {free} are free: take fewer {fewer}")
+    })
+}
+
+fn check_free(needed: Bytes, message: impl FnOnce(Bytes) -> String) -> Result<()> {
     match flashlab_host::available_memory() {
-        Some(available) if needed > available => bail!(Usage(format!(
-            "the data of this run takes {needed} of memory, and {available} are free: take fewer {fewer}"
-        ))),
+        Some(free) if needed > free => bail!(Usage(message(free))),
         _ => Ok(()),
     }
 }

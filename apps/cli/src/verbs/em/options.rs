@@ -206,24 +206,18 @@ impl AlgorithmOptions {
     pub fn algorithm(&self, name: AlgorithmName) -> Result<Box<dyn Algorithm>> {
         self.check_used(name)?;
         let AlgorithmOptions { input, graph, machine, .. } = self;
+        if !matches!(name, AlgorithmName::Rank | AlgorithmName::Bfs) {
+            graph.check_unneeded(&name.name())?;
+        }
         Ok(match name {
-            AlgorithmName::Scan => {
-                graph.check_unneeded("scan")?;
-                Box::new(ScanOptions {
-                    elements: input.elements()?,
-                    format: input.format()?,
-                    placement: SequencePlacement::ONE,
-                    seed: machine.seed,
-                })
-            }
-            AlgorithmName::Sort => {
-                graph.check_unneeded("sort")?;
-                Box::new(input.sort_options(machine)?)
-            }
-            AlgorithmName::Search => {
-                graph.check_unneeded("search")?;
-                Box::new(self.search_options()?)
-            }
+            AlgorithmName::Scan => Box::new(ScanOptions {
+                elements: input.elements()?,
+                format: input.format()?,
+                placement: SequencePlacement::ONE,
+                seed: machine.seed,
+            }),
+            AlgorithmName::Sort => Box::new(input.sort_options(machine)?),
+            AlgorithmName::Search => Box::new(self.search_options()?),
             AlgorithmName::Rank => {
                 if graph.pool.is_some() {
                     bail!(Usage("rank works on one device: leave --pool out".to_owned()));
