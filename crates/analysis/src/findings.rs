@@ -562,8 +562,12 @@ impl Findings {
     pub fn stages_looked_for(&self) -> Option<Bytes> {
         let found = self.stages.as_ref().filter(|_| self.method.thoroughness == "quick")?;
         let has_one = |stages: &PatternStages| !stages.stages.is_empty() || stages.is_withheld();
-        let written = found.patterns.iter().filter_map(|stages| Some(stages.curve.last()?.0)).max()?;
-        (!found.patterns.iter().any(has_one)).then_some(Bytes(written))
+        let written = |baseline: &Baseline| {
+            self.method.io_size * (baseline.run.io_ignore + baseline.run.response.count)
+        };
+        let of_writes = self.baselines.iter().filter(|baseline| found.of(&baseline.pattern).is_some());
+        let written = of_writes.map(written).max()?;
+        (!found.patterns.iter().any(has_one)).then_some(written)
     }
 
     /// The warnings that may change a verdict.

@@ -9,21 +9,21 @@
 
 mod bytes;
 mod identity;
-mod median;
 mod mode;
 mod nanos;
 mod operation;
 mod prng;
+mod quantile;
 mod sample;
 mod target;
 mod text_or_number;
 
 pub use bytes::{Bytes, ParseBytesError};
 pub use identity::{Identity, SavedState};
-pub use median::median;
 pub use mode::Mode;
 pub use nanos::{Nanos, ParseNanosError};
 pub use operation::Operation;
 pub use prng::{Prng, Seed};
+pub use quantile::{median, quantile};
 pub use sample::Sample;
 pub use target::{ParseTargetError, ProfileName, SimulatedTarget, Target};

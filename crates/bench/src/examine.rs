@@ -356,8 +356,9 @@ pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Fin
     warnings.extend(unsettled);
     warnings.extend(crate::shown::warning(&undecided));
     warnings.extend(crate::warnings::of_stages(stages.as_ref(), settings.thoroughness));
-    let pause = pause_kept(records);
-    warnings.extend(crate::warnings::of_pause(lingering.as_ref(), pause));
+    let pause = pauses(records).map(|(_, pause)| pause).max().unwrap_or_default();
+    let after_writes = pause_after_writes(records);
+    warnings.extend(crate::warnings::of_pause(lingering.as_ref(), after_writes, settings.thoroughness));
     let findings = Findings {
         version: FINDINGS_VERSION,
         flashlab: env!("CARGO_PKG_VERSION").to_owned(),
@@ -558,12 +559,18 @@ fn method(context: &Context<'_>, pause: Nanos, steady: Option<SteadyState>) -> M
     }
 }
 
-/// The longest pause between the runs of the micro-benchmarks; after the state there is a longer one.
-fn pause_kept(records: &[RunRecord]) -> Nanos {
+/// The pauses between the runs of the micro-benchmarks, each with the run before it; after the state there is a longer one.
+fn pauses(records: &[RunRecord]) -> impl Iterator<Item = (&RunRecord, Nanos)> {
     let is_point = |record: &RunRecord| matches!(record.purpose, Purpose::Point { .. });
-    let follows = |record: &RunRecord| is_point(record) || record.purpose == Purpose::LeadIn;
-    let pairs = records.windows(2).filter(|pair| is_point(&pair[0]) && follows(&pair[1]));
-    Nanos(pairs.map(|pair| pair[1].pause_ns).max().unwrap_or(0))
+    let follows = move |record: &RunRecord| is_point(record) || record.purpose == Purpose::LeadIn;
+    let pairs = records.windows(2).filter(move |pair| is_point(&pair[0]) && follows(&pair[1]));
+    pairs.map(|pair| (&pair[0], Nanos(pair[1].pause_ns)))
+}
+
+/// The longest pause after a run that wrote; `None` if no run paused for that: after reads there is no need, and a lead-in pauses for none.
+fn pause_after_writes(records: &[RunRecord]) -> Option<Nanos> {
+    let after_writes = pauses(records).filter(|(before, _)| before.written_bytes > 0);
+    after_writes.map(|(_, pause)| pause).max().filter(|&pause| pause > Nanos::ZERO)
 }
 
 /// A round of random writes: its times from the samples of its timed part, and what the flash did in all of it.

@@ -28,6 +28,7 @@ pub(crate) struct UntilPrecise {
     io_ignore: u64,
     io_count_min: u64,
     goal: f64,
+    /// The period of the device, with which batches are aligned.
     period: u64,
     precision: Precision,
     /// The time limit, and the least number of IOs after IOIgnore.
@@ -40,16 +41,16 @@ pub(crate) struct UntilPrecise {
 #[derive(Clone)]
 struct SettlingRun {
     window: usize,
-    period: u64,
     responses: Vec<u64>,
     /// The number of IOs at which the transient is looked for next.
     next: usize,
+    /// What the last look found, and the IOs that it saw.
+    seen: Option<(Transient, usize)>,
 }
 
 impl SettlingRun {
-    /// The precision of the mean after the transient, if the run has settled. Looks are at counts that grow by a quarter; `None` between
-    /// them.
-    fn add(&mut self, response_ns: u64) -> Option<Precision> {
+    /// The IOs after the transient, if the run has settled. Looks are at counts that grow by a quarter; `None` between them.
+    fn add(&mut self, response_ns: u64) -> Option<&[u64]> {
         self.responses.push(response_ns);
         let ios = self.responses.len();
         if ios < self.next {
@@ -57,9 +58,14 @@ impl SettlingRun {
         }
         self.next = ios + ios / 4;
         let found = transient(&self.responses, self.window);
-        let mut precision = Precision::with_period(self.period);
-        self.responses[found.ios..].iter().for_each(|&ns| precision.add(ns));
-        found.is_settled.then_some(precision)
+        self.seen = Some((found, ios));
+        found.is_settled.then_some(&self.responses[found.ios..])
+    }
+
+    /// The transient of all IOs: what the last look found, unless others came after it.
+    fn transient(&self) -> Transient {
+        let seen = self.seen.filter(|&(_, ios)| ios == self.responses.len());
+        seen.map_or_else(|| transient(&self.responses, self.window), |(found, _)| found)
     }
 }
 
@@ -83,9 +89,9 @@ impl UntilPrecise {
     pub fn settling(self, window: Option<u64>) -> UntilPrecise {
         let settling = window.map(|window| SettlingRun {
             window: window as usize,
-            period: self.period,
             responses: Vec::new(),
             next: 2 * window as usize,
+            seen: None,
         });
         UntilPrecise { settling, ..self }
     }
@@ -112,7 +118,10 @@ impl Observer for UntilPrecise {
         match &mut self.settling {
             None => self.precision.add(response_ns),
             Some(run) => match run.add(response_ns) {
-                Some(precision) => self.precision = precision,
+                Some(settled) => {
+                    self.precision = Precision::with_period(self.period);
+                    settled.iter().for_each(|&ns| self.precision.add(ns));
+                }
                 None => return ControlFlow::Continue(()),
             },
         }
@@ -129,7 +138,7 @@ impl EndingObserver for UntilPrecise {
     }
 
     fn transient(&self) -> Option<Transient> {
-        self.settling.as_ref().map(|run| transient(&run.responses, run.window))
+        self.settling.as_ref().map(SettlingRun::transient)
     }
 }
 

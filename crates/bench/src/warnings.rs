@@ -60,14 +60,22 @@ pub(crate) fn of_stages(stages: Option<&WriteStages>, thoroughness: Thoroughness
 }
 
 /// Warns of a pause that is shorter than the device needs.
-pub(crate) fn of_pause(lingering: Option<&Lingering>, kept: Nanos) -> Option<Warning> {
+pub(crate) fn of_pause(
+    lingering: Option<&Lingering>,
+    kept: Option<Nanos>,
+    thoroughness: Thoroughness,
+) -> Option<Warning> {
     let asked = lingering.filter(|found| found.affected_reads > 0)?.pause;
-    (kept > Nanos::ZERO && kept < asked).then(|| Warning {
+    let kept = kept.filter(|&kept| kept < asked)?;
+    let (kept, advice) = match thoroughness {
+        Thoroughness::Quick => (format!("but a quick run has time for {kept} only"), "; measure with --full"),
+        Thoroughness::Full => (format!("and the longest before a run was {kept}"), ""),
+    };
+    Some(Warning {
         kind: "pause_shortened".to_owned(),
         run: None,
         message: format!(
-            "the device needs a pause of {asked} after random writes, but a quick run has time for {kept} only: \
-             runs may disturb each other; measure with --full"
+            "the device needs a pause of {asked} after random writes, {kept}: runs may disturb each other{advice}"
         ),
     })
 }

@@ -63,9 +63,9 @@ function colour(name, alpha = 1) {
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 const LABEL_PIXELS = 64;
 
-// Doublings of the smallest value, thinned out until their labels have room.
+// Powers of two of bytes, or doublings of the smallest value, thinned out until their labels have room.
 function doublings(chart, low, high) {
-  const first = chart.drawing.values[0];
+  const first = chart.drawing.x.unit === 'bytes' ? 2 ** Math.ceil(Math.log2(low)) : chart.drawing.values[0];
   const room = Math.max(2, Math.floor(chart.plotWidth() / LABEL_PIXELS));
   const steps = Math.log2(high / low);
   if (steps < 2) return chart.drawing.values.filter((value) => value >= low && value <= high);

@@ -30,7 +30,8 @@ pub fn stages_sentences(findings: &Findings) -> Vec<String> {
 fn horizon_sentence(findings: &Findings) -> Option<String> {
     let written = findings.stages_looked_for()?;
     Some(format!(
-        "This quick run saw no faster stage of writes within {written} after an idle time; a larger buffer would not show."
+        "Writes had one rate in this quick run, for {written} after an idle time: the figures are those of bursts up to this size. If the \
+         drive buffers more, what lasts is slower, and --full shows it."
     ))
 }
 

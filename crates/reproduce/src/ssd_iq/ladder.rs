@@ -8,7 +8,7 @@
 //! # Limits
 //! The rates of the ladder are measured for [`MEASURED`] of virtual time each, and the drives were for two minutes: rare stalls are missed.
 
-use flashlab_base::{Nanos, Prng, Seed};
+use flashlab_base::{Nanos, Prng, Seed, quantile};
 use flashlab_device::{Buffer, Device, Operation, Request};
 
 use super::experiment::{Model, PAGE, fill, overwrite};
@@ -126,17 +126,14 @@ fn rung(device: &mut dyn Device, pages: u32, offered: f64, seed: Seed) -> Result
         }
     }
     while device.wait(Nanos::MAX).is_some() {}
-    let [read_p50_us, read_p99_us] = percentiles(reads);
-    let [write_p50_us, write_p99_us] = percentiles(probe_writes);
+    let [read_p50_us, read_p99_us] = percentiles(&reads);
+    let [write_p50_us, write_p99_us] = percentiles(&probe_writes);
     let writes_per_s = writes as f64 / MEASURED.as_secs_f64();
     Ok(Rung { offered, writes_per_s, read_p50_us, read_p99_us, write_p50_us, write_p99_us })
 }
 
 /// p50 and p99 of times in nanoseconds, in microseconds; not a number without times.
-fn percentiles(mut times: Vec<u64>) -> [f64; 2] {
-    times.sort_unstable();
-    [0.5, 0.99].map(|share| {
-        let index = (share * times.len() as f64) as usize;
-        times.get(index).map_or(f64::NAN, |&time| time as f64 / 1e3)
-    })
+fn percentiles(times: &[u64]) -> [f64; 2] {
+    let us = || times.iter().map(|&time| time as f64 / 1e3);
+    [0.5, 0.99].map(|share| quantile(us(), share).unwrap_or(f64::NAN))
 }

@@ -1,5 +1,7 @@
 //! Errors by quantity, and whether the models come in the order of the drives.
 
+use flashlab_base::quantile;
+
 use super::judge::{Quantity, RowComparison};
 use super::rows::RowUse;
 
@@ -23,23 +25,15 @@ pub fn summaries(comparisons: &[RowComparison]) -> Vec<ErrorSummary> {
     let mut summaries = Vec::new();
     for row_use in [RowUse::Fit, RowUse::Test] {
         for quantity in Quantity::ALL {
-            let mut errors: Vec<f64> = comparisons
+            let errors: Vec<f64> = comparisons
                 .iter()
                 .filter(|one| one.quantity == quantity && one.row_use == row_use)
                 .map(|one| one.difference().abs())
                 .collect();
-            if errors.is_empty() {
+            let (Some(median), Some(p95)) = (quantile(&errors, 0.5), quantile(&errors, 0.95)) else {
                 continue;
-            }
-            errors.sort_by(f64::total_cmp);
-            let at = |share: f64| errors[((share * errors.len() as f64).ceil() as usize).max(1) - 1];
-            summaries.push(ErrorSummary {
-                quantity,
-                row_use,
-                values: errors.len(),
-                median: at(0.5),
-                p95: at(0.95),
-            });
+            };
+            summaries.push(ErrorSummary { quantity, row_use, values: errors.len(), median, p95 });
         }
     }
     summaries
