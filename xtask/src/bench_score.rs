@@ -33,7 +33,7 @@ use flashlab_bench::{
 };
 use flashlab_device::Device;
 use flashlab_plan::{Choice, Pattern, Plan, Space};
-use flashlab_samples::{FolderKind, MANIFEST_VERSION, RunFolder};
+use flashlab_samples::{FolderKind, Manifest, RunFolder};
 use flashlab_sim::Profile;
 use serde_json::{Value, json};
 
@@ -172,20 +172,8 @@ fn outcome(seed: u64) -> Result<Outcome> {
 
 fn manifest(settings: Settings, identity: Identity, plans: &[Plan]) -> BenchManifest {
     BenchManifest {
-        version: MANIFEST_VERSION,
-        kind: FolderKind::Bench,
-        flashlab: env!("CARGO_PKG_VERSION").to_owned(),
-        command: Vec::new(),
-        started: "1970-01-01T00:00:00Z".to_owned(),
-        identity,
-        consent: "none needed: simulated".to_owned(),
-        settings,
         plans: plans.iter().map(Plan::to_toml).collect(),
-        prepared_bytes: 0,
-        warnings: Vec::new(),
-        overhead_ns_per_io: None,
-        clock_ns_per_reading: None,
-        finished: None,
+        ..Manifest::new(FolderKind::Bench, settings, identity, "none needed: simulated")
     }
 }
 

@@ -21,8 +21,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use flashlab_base::{Bytes, Nanos, Seed};
-use flashlab_sim::profile::{Noise, PROFILE_VERSION};
-use flashlab_sim::{Profile, Translation, layer::LogOrder};
+use flashlab_sim::layer::Mapping;
+use flashlab_sim::profile::Noise;
+use flashlab_sim::{Profile, Translation};
 
 use draw::Draw;
 
@@ -125,15 +126,16 @@ pub fn zoo(seed: u64) -> (Profile, DeviceFamily) {
     known[(seed % known.len() as u64) as usize].clone()
 }
 
-/// `None` for zones, which are no translation, and for layers without a family.
+/// `None` for zones, which are no translation.
 fn of_translation(translation: &Translation) -> Option<DeviceFamily> {
-    match translation {
-        Translation::PageMap(_) => Some(DeviceFamily::Page),
-        Translation::DemandMap(_) => Some(DeviceFamily::Demand),
-        Translation::LogBlocks(options) if options.order == LogOrder::Any => Some(DeviceFamily::Log),
-        Translation::LogBlocks(_) => Some(DeviceFamily::Block),
-        Translation::SharedLogs(_) => Some(DeviceFamily::Shared),
-        _ => None,
+    let structure = translation.structure();
+    match (structure.mapping, structure.cached_map_entries) {
+        (Mapping::Pages { .. }, None) => Some(DeviceFamily::Page),
+        (Mapping::Pages { .. }, Some(_)) => Some(DeviceFamily::Demand),
+        (Mapping::OwnLogBlocks { any_order: true, .. }, _) => Some(DeviceFamily::Log),
+        (Mapping::OwnLogBlocks { any_order: false, .. }, _) => Some(DeviceFamily::Block),
+        (Mapping::SharedLogBlocks { .. }, _) => Some(DeviceFamily::Shared),
+        (Mapping::Zones, _) => None,
     }
 }
 
@@ -183,23 +185,14 @@ fn draw(seed: u64, attempt: u64) -> Profile {
     let translation = layers::translation(&mut draw, family, &flash, capacity);
     let controller = parts::controller(&mut draw, class, family, &flash, capacity);
     Profile {
-        version: PROFILE_VERSION,
-        name: format!("score-{seed}"),
         title: format!("Random device {seed}"),
         source: format!("cargo xtask infer-score --devices 1 --seed {seed}"),
         fit: "random".to_owned(),
-        capacity,
-        block: Bytes(block),
-        throughput: None,
-        startup: None,
-        oscillation: None,
-        lingering: None,
-        response_tree: None,
         flash: Some(flash),
-        disk: None,
         controller,
         translation,
         noise: Some(noise(seed)),
+        ..Profile::new(format!("score-{seed}"), capacity, Bytes(block))
     }
 }
 

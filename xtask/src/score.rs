@@ -158,7 +158,7 @@ fn simulated(
     seed: u64,
     only: &[Parameter],
 ) -> anyhow::Result<ProbeOutcome> {
-    let twin = truth::Twin::new(&profile, family);
+    let twin = truth::Twin::new(&profile);
     let truth = |parameter| twin.truth(parameter);
     let named = (seed, family.name());
     Ok(match kind {

@@ -34,7 +34,7 @@ use flashlab_base::{Nanos, Seed};
 use flashlab_bench::{BenchManifest, Settings, Silent, State, Thoroughness, bench};
 use flashlab_model::twin::{MeasuredRuns, TwinFit, compare_runs, fit_twin};
 use flashlab_plan::Plan;
-use flashlab_samples::{FolderKind, MANIFEST_VERSION, RunFolder};
+use flashlab_samples::{FolderKind, Manifest, RunFolder};
 use flashlab_sim::Profile;
 use flashlab_sim::profile::Noise;
 use serde_json::json;
@@ -234,20 +234,8 @@ fn measured_in_folder(profile: &Profile, settings: Settings) -> Result<TempDir> 
 fn run_bench(path: &Path, profile: &Profile, settings: Settings) -> Result<()> {
     let plan = |name: &&str| Plan::builtin(name).expect("the micro-benchmarks are shipped").to_toml();
     let manifest = BenchManifest {
-        version: MANIFEST_VERSION,
-        kind: FolderKind::Bench,
-        flashlab: env!("CARGO_PKG_VERSION").to_owned(),
-        command: Vec::new(),
-        started: "1970-01-01T00:00:00Z".to_owned(),
-        identity: profile.identity(),
-        consent: "none needed: simulated".to_owned(),
-        settings,
         plans: Plan::MICRO_BENCHMARKS.iter().map(plan).collect(),
-        prepared_bytes: 0,
-        warnings: Vec::new(),
-        overhead_ns_per_io: None,
-        clock_ns_per_reading: None,
-        finished: None,
+        ..Manifest::new(FolderKind::Bench, settings, profile.identity(), "none needed: simulated")
     };
     let folder = RunFolder::create(path, &manifest)?;
     Ok(bench(&mut profile.device()?, &folder, &manifest, &AtomicBool::new(false), &Silent)?)

@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 use flashlab_base::{Identity, Target};
 use flashlab_bench::Settings;
 use flashlab_report::shell_word;
-use flashlab_samples::{FolderKind, MANIFEST_VERSION, Manifest, RunFolder, SamplesError};
+use flashlab_samples::{FolderKind, Manifest, RunFolder, SamplesError};
 use serde::Serialize;
 use serde::de::IgnoredAny;
 
@@ -59,20 +59,9 @@ pub fn try_to_make_in(directory: &Path) -> std::io::Result<()> {
 /// The manifest of a run that this command begins now.
 pub fn manifest<S>(kind: FolderKind, settings: S, identity: Identity, consent: String) -> Manifest<S> {
     Manifest {
-        version: MANIFEST_VERSION,
-        kind,
-        flashlab: env!("CARGO_PKG_VERSION").to_owned(),
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        identity,
-        consent,
-        settings,
-        plans: Vec::new(),
-        prepared_bytes: 0,
-        warnings: Vec::new(),
-        overhead_ns_per_io: None,
-        clock_ns_per_reading: None,
-        finished: None,
+        ..Manifest::new(kind, settings, identity, consent)
     }
 }
 

@@ -17,6 +17,8 @@ mod picture;
 pub use calibration::{CONFIDENT, CalibrationTable, RuleCount};
 pub use check::check_findings;
 pub use family::Family;
-pub use finding::{Finding, INFERENCE_VERSION, Inference, TimedIo, USUAL_WRITES, Value, Verdict};
+pub use finding::{
+    Finding, INFERENCE_VERSION, Inference, TimedIo, USUAL_WRITES, Value, Verdict, confidence_in_all,
+};
 pub use parameter::{Parameter, Unit, UnknownParameter};
 pub use picture::{Axis, Picture, Series, Style};

@@ -12,7 +12,7 @@ use std::time::Instant;
 use flashlab_bench::{BenchManifest, RunRecord, Settings, Silent, Thoroughness, bench, rebuild};
 use flashlab_device::Device;
 use flashlab_plan::Plan;
-use flashlab_samples::{FolderKind, MANIFEST_VERSION, RunFolder};
+use flashlab_samples::{FolderKind, Manifest, RunFolder};
 
 fn main() -> Result<(), Box<dyn Error>> {
     // Cargo adds --bench.
@@ -62,20 +62,8 @@ fn manifest(device: &mut impl Device) -> BenchManifest {
     };
     let plan = |name: &str| Plan::builtin(name).expect("a shipped plan").to_toml();
     BenchManifest {
-        version: MANIFEST_VERSION,
-        kind: FolderKind::Bench,
-        flashlab: env!("CARGO_PKG_VERSION").to_owned(),
-        command: Vec::new(),
-        started: "2026-01-01T00:00:00Z".to_owned(),
-        identity,
-        consent: "simulated".to_owned(),
-        settings,
         plans: Plan::MICRO_BENCHMARKS.map(plan).into(),
-        prepared_bytes: 0,
-        warnings: Vec::new(),
-        overhead_ns_per_io: None,
-        clock_ns_per_reading: None,
-        finished: None,
+        ..Manifest::new(FolderKind::Bench, settings, identity, "simulated")
     }
 }
 

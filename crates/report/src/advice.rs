@@ -1,14 +1,15 @@
 //! Derives advice from the inferred parameters: partitions, file systems, streams, sizes, depth.
 //!
 //! # Model
-//! A piece of advice depends on one or two findings. It is wrong at most as often as any of them is wrong.
-//! Its confidence is therefore one minus the sum of the findings' error probabilities (union bound).
+//! A piece of advice depends on one or two findings. Its confidence is the probability that all of them are right.
 //!
 //! # Invariants
 //! - Advice below [`LEAST_CONFIDENCE`] is withheld, with the reason and the command that would improve it.
 //! - Commands are printed and never run. They name the device if it is a block device, otherwise `DEVICE`.
 
-use flashlab_analysis::inference::{Family, Inference, Parameter, USUAL_WRITES, Value, Verdict};
+use flashlab_analysis::inference::{
+    Family, Inference, Parameter, USUAL_WRITES, Value, Verdict, confidence_in_all,
+};
 use flashlab_base::Bytes;
 use serde::Serialize;
 
@@ -167,7 +168,7 @@ fn numbers(inference: &Inference, needs: &[Parameter]) -> Result<(Vec<u64>, f64)
     let measurable = |reason| Unsupported { reason, is_measurable: true };
     let final_answer = |reason| Unsupported { reason, is_measurable: false };
     let mut values = Vec::new();
-    let mut error_probability = 0.0;
+    let mut findings = Vec::new();
     for &parameter in needs {
         let title = parameter.title().to_lowercase();
         let Some(finding) = inference.get(parameter) else {
@@ -182,13 +183,12 @@ fn numbers(inference: &Inference, needs: &[Parameter]) -> Result<(Vec<u64>, f64)
             (_, Verdict::NotIdentifiable) => return Err(final_answer(format!("{title}: not identifiable"))),
             (_, Verdict::Undetermined) => return Err(measurable(format!("{title}: undetermined"))),
         }
-        error_probability += 1.0 - finding.confidence;
+        findings.push(finding);
     }
-    // Rounded, so that 1 - 0.1 reaches the limit of 0.9 despite binary rounding.
-    let confidence = ((1.0 - error_probability) * 1e9).round() / 1e9;
+    let confidence = confidence_in_all(findings);
     if confidence < LEAST_CONFIDENCE {
         let titles: Vec<String> = needs.iter().map(|parameter| parameter.title().to_lowercase()).collect();
-        let percent = (confidence.max(0.0) * 100.0).floor();
+        let percent = (confidence * 100.0).floor();
         let least = LEAST_CONFIDENCE * 100.0;
         return Err(measurable(format!(
             "{}: the confidence is {percent} %, and advice needs {least} %",

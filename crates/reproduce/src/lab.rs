@@ -11,7 +11,7 @@ use flashlab_bench::{BenchManifest, Settings, Silent, bench, rebuild};
 use flashlab_device::{Device, Geometry, Operation};
 use flashlab_engine::Control;
 use flashlab_plan::{Pattern, Plan, Space};
-use flashlab_samples::{FolderKind, MANIFEST_VERSION, RunFolder};
+use flashlab_samples::{FolderKind, Manifest, RunFolder};
 use flashlab_sim::{Profile, SimulatedDevice};
 use thiserror::Error;
 
@@ -140,20 +140,13 @@ pub(crate) fn benchmark(name: &str, plans: &[Plan], settings: Settings) -> Resul
     let wrong = |error: &dyn fmt::Display| ReproduceError::new(name, error);
     let texts = plans.iter().map(Plan::to_toml).collect();
     let manifest = BenchManifest {
-        version: MANIFEST_VERSION,
-        kind: FolderKind::Bench,
-        flashlab: env!("CARGO_PKG_VERSION").to_owned(),
-        command: Vec::new(),
-        started: "1970-01-01T00:00:00Z".to_owned(),
-        identity: profile.identity(),
-        consent: "none needed: simulated".to_owned(),
-        settings: Settings { target: format!("sim:{name}"), ..settings },
         plans: texts,
-        prepared_bytes: 0,
-        warnings: Vec::new(),
-        overhead_ns_per_io: None,
-        clock_ns_per_reading: None,
-        finished: None,
+        ..Manifest::new(
+            FolderKind::Bench,
+            Settings { target: format!("sim:{name}"), ..settings },
+            profile.identity(),
+            "none needed: simulated",
+        )
     };
     let directory = tempfile::tempdir().map_err(|error| wrong(&error))?;
     let path = directory.path().join("run");

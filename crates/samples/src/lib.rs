@@ -39,7 +39,7 @@ pub use columns::{Column, Columns};
 pub use error::SamplesError;
 pub use folder::{RunFolder, SetAside, write_json, write_sealed};
 pub use lane::Lane;
-pub use manifest::{Finished, FolderKind, MANIFEST_VERSION, Manifest};
+pub use manifest::{Finished, FolderKind, Manifest};
 pub use probe_step::{FailedIo, PROBE_STEPS_VERSION, ProbeRun, ProbeRunEnd, ProbeStep};
 pub use recording::Recording;
 pub use recording_manifest::{RecordedRun, RecordingSettings};

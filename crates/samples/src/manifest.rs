@@ -11,7 +11,7 @@ use flashlab_base::Identity;
 use serde::{Deserialize, Serialize};
 
 /// The version of the folder's format.
-pub const MANIFEST_VERSION: u32 = 2;
+pub(crate) const MANIFEST_VERSION: u32 = 2;
 
 /// What a folder is, by the verb that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +64,7 @@ impl FolderKind {
 /// What the folder says about the run as a whole. `Settings` is what the user chose.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest<Settings> {
-    /// [`MANIFEST_VERSION`].
+    /// The version of the format.
     pub version: u32,
     /// What the folder is.
     pub kind: FolderKind,
@@ -108,6 +108,31 @@ pub struct Finished {
 }
 
 impl<Settings> Manifest<Settings> {
+    /// The manifest of a folder that begins, without a command, a time, plans and warnings.
+    pub fn new(
+        kind: FolderKind,
+        settings: Settings,
+        identity: Identity,
+        consent: impl Into<String>,
+    ) -> Manifest<Settings> {
+        Manifest {
+            version: MANIFEST_VERSION,
+            kind,
+            flashlab: env!("CARGO_PKG_VERSION").to_owned(),
+            command: Vec::new(),
+            started: "1970-01-01T00:00:00Z".to_owned(),
+            identity,
+            consent: consent.into(),
+            settings,
+            plans: Vec::new(),
+            prepared_bytes: 0,
+            warnings: Vec::new(),
+            overhead_ns_per_io: None,
+            clock_ns_per_reading: None,
+            finished: None,
+        }
+    }
+
     /// What a folder that is not finished lacks, and what can be done; `None` for a finished one.
     pub fn unfinished(&self, folder: &Path) -> Option<String> {
         if self.finished.is_some() {

@@ -4,7 +4,7 @@
 use flashlab_base::Identity;
 use serde::{Deserialize, Serialize};
 
-use crate::manifest::{FolderKind, MANIFEST_VERSION, Manifest};
+use crate::manifest::{FolderKind, Manifest};
 
 /// The settings in the manifest of a recording, in place of those of a bench run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,21 +33,6 @@ impl Manifest<RecordingSettings> {
         command: Vec<String>,
         started: String,
     ) -> Manifest<RecordingSettings> {
-        Manifest {
-            version: MANIFEST_VERSION,
-            kind: FolderKind::Recording,
-            flashlab: env!("CARGO_PKG_VERSION").to_owned(),
-            command,
-            started,
-            identity,
-            consent: consent.to_owned(),
-            settings,
-            plans: Vec::new(),
-            prepared_bytes: 0,
-            warnings: Vec::new(),
-            overhead_ns_per_io: None,
-            clock_ns_per_reading: None,
-            finished: None,
-        }
+        Manifest { command, started, ..Manifest::new(FolderKind::Recording, settings, identity, consent) }
     }
 }

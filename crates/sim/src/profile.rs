@@ -115,6 +115,30 @@ fn plain(message: &str) -> String {
 }
 
 impl Profile {
+    /// A profile of this version without any text or section. It describes a device when a part is added that takes time:
+    /// a throughput model, an array of flash, or a hard disk.
+    pub fn new(name: impl Into<String>, capacity: Bytes, block: Bytes) -> Profile {
+        Profile {
+            version: PROFILE_VERSION,
+            name: name.into(),
+            title: String::new(),
+            source: String::new(),
+            fit: String::new(),
+            capacity,
+            block,
+            throughput: None,
+            startup: None,
+            oscillation: None,
+            lingering: None,
+            response_tree: None,
+            flash: None,
+            disk: None,
+            controller: ControllerSection::default(),
+            translation: Translation::default(),
+            noise: None,
+        }
+    }
+
     /// Reads a profile; `file` is named in errors.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use flashlab_base::{Bytes, Prng, Seed};
 use flashlab_device::Operation;
-use flashlab_sim::{Profile, Translation};
+use flashlab_sim::Profile;
 
 use super::lab::{Lab, WrittenContent, median};
 use super::{NEAR, Truth};
@@ -33,7 +33,7 @@ const READS: u64 = 100_000;
 pub fn sequential(quiet: &Profile, noisy: &Profile, operation: Operation, settle: Bytes) -> (Truth, Truth) {
     let unjudged = |why: &str| (Truth::unjudged(why), Truth::unjudged(why));
     let Some(first) = curve(quiet, (operation, 1), settle, IOS) else { return unjudged(TWO_KINDS) };
-    if operation == Operation::Read && matches!(quiet.translation, Translation::DemandMap(_)) {
+    if operation == Operation::Read && quiet.translation.structure().cached_map_entries.is_some() {
         let again = curve(quiet, (operation, 8), settle, IOS);
         if again.is_none_or(|again| first.iter().zip(again).any(|(a, b)| (a.1 - b.1).abs() > 0.01 * a.1)) {
             return unjudged("it depends on what of the map is in memory");

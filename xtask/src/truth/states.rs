@@ -6,8 +6,9 @@ use flashlab_analysis::inference::Value;
 use flashlab_analysis::{STARTUP_IOS_MIN, lingering, phases};
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::Operation;
-use flashlab_sim::layer::{DemandMapOptions, PageMapOptions, Striping};
-use flashlab_sim::{Profile, Translation};
+use flashlab_sim::Profile;
+use flashlab_sim::layer::Mapping;
+use flashlab_sim::profile::FlashSection;
 
 use super::lab::{Lab, mean};
 use super::{NEAR, Truth};
@@ -50,24 +51,20 @@ fn deferred_writes(profile: &Profile) -> u64 {
 
 /// The map entries in memory, each of which may have to be written back.
 fn entries(profile: &Profile) -> u64 {
-    match &profile.translation {
-        Translation::DemandMap(options) => u64::from(options.cached_entries),
-        _ => 0,
-    }
+    profile.translation.structure().cached_map_entries.map_or(0, u64::from)
 }
 
 /// The device after a fill, random writes until costs are steady, and idle time.
 pub fn steady(profile: &Profile, random: &mut Prng) -> Lab {
     let mut lab = Lab::filled(profile);
     let slots = lab.capacity().0 / IO.0;
-    let writes = match &profile.translation {
-        Translation::LogBlocks(_) => 4000,
-        Translation::SharedLogs(options) => {
-            let flash = profile.flash.as_ref().expect("a layer has flash");
-            let ring = u64::from(options.logs * flash.pages_per_block * flash.planes * flash.dies);
+    let writes = match profile.translation.structure().mapping {
+        Mapping::OwnLogBlocks { .. } => 4000,
+        Mapping::SharedLogBlocks { logs } => {
+            let ring = log_pages(profile.flash.as_ref().expect("a layer has flash"), logs);
             ring + ring / 4
         }
-        _ => slots + slots / 2,
+        Mapping::Pages { .. } | Mapping::Zones => slots + slots / 2,
     };
     let mut ios = (0..writes).map(|_| (Operation::Write, IO * random.below(slots), IO));
     lab.condition(&mut ios);
@@ -296,17 +293,13 @@ pub fn physical_capacity(profile: &Profile) -> Truth {
         return Truth::unjudged("what the SLC cache holds counts once or twice");
     }
     let capacity = profile.capacity.round_down(profile.block).0;
-    match &profile.translation {
-        Translation::LogBlocks(_) => Truth::NotIdentifiable("log blocks belong to one data block each"),
-        Translation::SharedLogs(options) => {
-            let pages = u64::from(options.logs * flash.pages_per_block * flash.planes * flash.dies);
-            Bytes(capacity + flash.page.0 * pages).into()
-        }
-        Translation::PageMap(PageMapOptions { striping, .. })
-        | Translation::DemandMap(DemandMapOptions { page_map: PageMapOptions { striping, .. }, .. }) => {
+    match profile.translation.structure().mapping {
+        Mapping::OwnLogBlocks { .. } => Truth::NotIdentifiable("log blocks belong to one data block each"),
+        Mapping::SharedLogBlocks { logs } => Bytes(capacity + flash.page.0 * log_pages(flash, logs)).into(),
+        Mapping::Pages { die_follows_offset } => {
             let mut random = Prng::new(Seed(9));
             let anywhere = until_collected(profile, flash.page, |_, slots| random.below(slots));
-            if *striping == Striping::WriteOrder || flash.dies == 1 {
+            if !die_follows_offset || flash.dies == 1 {
                 return Bytes(capacity + anywhere).into();
             }
             // The die that happens to get the most writes is full first. How many it gets is chance;
@@ -314,8 +307,13 @@ pub fn physical_capacity(profile: &Profile) -> Truth {
             let in_order = until_collected(profile, flash.page, |index, slots| index % slots);
             Truth::OneOf([anywhere, in_order].map(|spare| Bytes(capacity + spare).into()).into())
         }
-        _ => Truth::unjudged("nothing is collected"),
+        Mapping::Zones => Truth::unjudged("nothing is collected"),
     }
+}
+
+/// The pages of the shared logs of all dies.
+fn log_pages(flash: &FlashSection, logs: u32) -> u64 {
+    u64::from(logs * flash.pages_per_block * flash.planes * flash.dies)
 }
 
 /// The bytes written to the filled device, page by page, until the first garbage collection. `place` returns
@@ -340,8 +338,9 @@ pub fn over_provisioning(profile: &Profile) -> Truth {
         Value::Number(physical) => Value::Number(physical / capacity - 1.0),
         other => other,
     };
-    match (&profile.translation, physical_capacity(profile)) {
-        (Translation::SharedLogs(_), Truth::Is(_)) if profile.flash.as_ref().is_some_and(|f| f.dies > 1) => {
+    let several_dies = profile.flash.as_ref().is_some_and(|flash| flash.dies > 1);
+    match (profile.translation.structure().mapping, physical_capacity(profile)) {
+        (Mapping::SharedLogBlocks { .. }, Truth::Is(_)) if several_dies => {
             Truth::unjudged("the logs of the dies become full one after the other, by chance")
         }
         (_, Truth::Is(physical)) => Truth::Is(share(physical)),

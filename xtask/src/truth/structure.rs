@@ -3,18 +3,18 @@
 use flashlab_analysis::inference::{Parameter, Value};
 use flashlab_base::Bytes;
 use flashlab_sim::flash_device::FlushPolicy;
+use flashlab_sim::layer::{LayerStructure, Mapping};
 use flashlab_sim::profile::{FlashSection, Profile};
-use flashlab_sim::{Translation, layer::LogOrder};
 
 use super::Truth;
-use crate::population::DeviceFamily;
 
 const ONE_DIE: &str = "with one die there is no other to tell it from";
+const ZONES: &str = "the host writes zones in order, so nothing is mapped";
 
 /// The truth in the profile; `Unjudged` if the profile does not contain it.
-pub fn truth(profile: &Profile, family: DeviceFamily, parameter: Parameter) -> Truth {
+pub fn truth(profile: &Profile, parameter: Parameter) -> Truth {
     let Some(flash) = &profile.flash else { return Truth::unjudged("it is no flash") };
-    let device = Structure { profile, flash, family };
+    let device = Structure { profile, flash, layer: profile.translation.structure() };
     match parameter {
         // A read across a page boundary needs another sensing, die or channel. Every device shows that unless
         // its link hides the flash.
@@ -43,14 +43,17 @@ pub fn truth(profile: &Profile, family: DeviceFamily, parameter: Parameter) -> T
         // If the device's block is a page, smaller writes are impossible.
         Parameter::WritePageSize => flash.page.into(),
         Parameter::EraseBlockSize => device.unit().into(),
-        Parameter::OpenBlocks => match &profile.translation {
-            Translation::LogBlocks(options) => u64::from(options.logs).into(),
-            Translation::SharedLogs(options) => u64::from(options.logs).into(),
-            _ => Truth::NotIdentifiable("a page map writes everywhere at the same cost"),
+        Parameter::OpenBlocks => match device.layer.mapping {
+            Mapping::OwnLogBlocks { logs, .. } | Mapping::SharedLogBlocks { logs } => u64::from(logs).into(),
+            Mapping::Pages { .. } => Truth::NotIdentifiable("a page map writes everywhere at the same cost"),
+            Mapping::Zones => Truth::unjudged(ZONES),
         },
-        Parameter::MappingGranularity if family.maps_pages() => flash.page.into(),
-        Parameter::MappingGranularity => device.unit().into(),
-        Parameter::TranslationFamily => device.family_word().into(),
+        Parameter::MappingGranularity => match device.layer.mapping {
+            Mapping::Pages { .. } => flash.page.into(),
+            Mapping::OwnLogBlocks { .. } | Mapping::SharedLogBlocks { .. } => device.unit().into(),
+            Mapping::Zones => Truth::unjudged(ZONES),
+        },
+        Parameter::TranslationFamily => device.family_word().map_or(Truth::unjudged(ZONES), Truth::from),
         Parameter::WriteBufferSize => device.write_buffer(),
         Parameter::WriteBufferFlush => match profile.controller.write_buffer.map(|buffer| buffer.flush) {
             None => Truth::NotIdentifiable("there is no write buffer"),
@@ -82,26 +85,22 @@ pub fn truth(profile: &Profile, family: DeviceFamily, parameter: Parameter) -> T
 }
 
 /// The bytes between two slow sequential writes.
-pub fn unit(profile: &Profile, family: DeviceFamily) -> Bytes {
-    profile.flash.as_ref().map_or(profile.block, |flash| Structure { profile, flash, family }.unit())
+pub fn unit(profile: &Profile) -> Bytes {
+    let layer = profile.translation.structure();
+    profile.flash.as_ref().map_or(profile.block, |flash| Structure { profile, flash, layer }.unit())
 }
 
 /// A profile, with values that follow from it.
 struct Structure<'a> {
     profile: &'a Profile,
     flash: &'a FlashSection,
-    family: DeviceFamily,
+    layer: LayerStructure,
 }
 
 impl Structure<'_> {
     /// Consecutive bytes on one die.
     fn chunk(&self) -> Bytes {
-        let row = self.flash.page * u64::from(self.flash.planes);
-        match &self.profile.translation {
-            Translation::LogBlocks(options) => self.flash.page * u64::from(options.stripe_pages),
-            Translation::SharedLogs(options) => self.flash.page * u64::from(options.stripe_pages),
-            _ => row,
-        }
+        self.flash.page * u64::from(self.layer.stripe_pages.unwrap_or(self.flash.planes))
     }
 
     /// A block of one die.
@@ -129,15 +128,16 @@ impl Structure<'_> {
         (spans.min(count) > 1).then_some((reached, groups.span))
     }
 
-    fn family_word(&self) -> Value {
-        let word = match (self.family, &self.profile.translation) {
-            (DeviceFamily::Page, _) => "page",
-            (DeviceFamily::Demand, _) => "demand-cached page",
-            (DeviceFamily::Shared, _) => "shared log-block",
-            (_, Translation::LogBlocks(options)) if options.order == LogOrder::Any => "log-block",
-            _ => "block",
+    fn family_word(&self) -> Option<Value> {
+        let word = match (self.layer.mapping, self.layer.cached_map_entries) {
+            (Mapping::Pages { .. }, None) => "page",
+            (Mapping::Pages { .. }, Some(_)) => "demand-cached page",
+            (Mapping::SharedLogBlocks { .. }, _) => "shared log-block",
+            (Mapping::OwnLogBlocks { any_order: true, .. }, _) => "log-block",
+            (Mapping::OwnLogBlocks { any_order: false, .. }, _) => "block",
+            (Mapping::Zones, _) => return None,
         };
-        word.into()
+        Some(word.into())
     }
 
     /// A buffer that is flushed when it is full keeps a part of its space for data in flight. If writes leave

@@ -9,13 +9,12 @@ use flashlab_sim::Profile;
 
 use super::lab::WrittenContent;
 use super::{Truth, curves, recovery, states, structure};
-use crate::population::{self, DeviceFamily};
+use crate::population;
 
 /// A device without noise. A measurement that gives several truths is done only once.
 pub struct Twin {
     profile: Profile,
     noisy: Profile,
-    family: DeviceFamily,
     page: Bytes,
     reads: OnceCell<(Truth, Truth)>,
     writes: OnceCell<(Truth, Truth)>,
@@ -29,12 +28,11 @@ const CACHE_FILL: &str = "it depends on how full the SLC cache is";
 
 impl Twin {
     /// The twin of a device.
-    pub fn new(profile: &Profile, family: DeviceFamily) -> Twin {
+    pub fn new(profile: &Profile) -> Twin {
         let page = profile.flash.as_ref().map_or(profile.block, |flash| flash.page);
         Twin {
             profile: population::quiet(profile),
             noisy: population::with_noise(profile, NOISE_OF_TWIN),
-            family,
             page,
             reads: OnceCell::new(),
             writes: OnceCell::new(),
@@ -78,7 +76,7 @@ impl Twin {
             Parameter::RecoveryTime => self.recovery().time.clone(),
             Parameter::RecoveryEnds => self.recovery().ends.clone(),
             Parameter::RewriteCures => self.recovery().cures.clone(),
-            _ => structure::truth(profile, self.family, parameter),
+            _ => structure::truth(profile, parameter),
         }
     }
 
@@ -103,7 +101,7 @@ impl Twin {
     }
 
     fn recovery(&self) -> &recovery::Truths {
-        let unit = structure::unit(&self.profile, self.family);
+        let unit = structure::unit(&self.profile);
         self.recovery.get_or_init(|| recovery::truths(&self.profile, unit))
     }
 }

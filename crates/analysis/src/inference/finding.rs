@@ -226,6 +226,14 @@ impl TimedIo {
     }
 }
 
+/// The least probability that all of these findings are right: one minus the sum of their error probabilities (union
+/// bound), at least 0. The bound needs no independence; several findings often rest on the same writes.
+pub fn confidence_in_all<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> f64 {
+    let error_probability: f64 = findings.into_iter().map(|finding| 1.0 - finding.confidence).sum();
+    // Rounded, so that 1 - 0.1 reaches a limit of 0.9 despite binary rounding.
+    (((1.0 - error_probability) * 1e9).round() / 1e9).max(0.0)
+}
+
 impl Inference {
     /// A document without findings.
     pub fn begun(target: &str, identity: Identity, capacity: Bytes) -> Inference {
@@ -265,6 +273,14 @@ impl From<Family> for Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_errors_of_findings_add_up() {
+        let finding = |confidence| Finding::found(Parameter::ReadPageSize, Bytes::kib(4), confidence, "");
+        assert_eq!(confidence_in_all(&[finding(0.9)]), 0.9);
+        assert_eq!(confidence_in_all(&[finding(0.95), finding(0.9)]), 0.85);
+        assert_eq!(confidence_in_all(&[finding(0.4), finding(0.5)]), 0.0);
+    }
 
     #[test]
     fn a_version_that_is_not_known_is_refused() {

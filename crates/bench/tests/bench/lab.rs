@@ -11,7 +11,7 @@ use flashlab_bench::{
 };
 use flashlab_device::Device;
 use flashlab_plan::Plan;
-use flashlab_samples::{FolderKind, MANIFEST_VERSION, RunFolder};
+use flashlab_samples::{FolderKind, Manifest, RunFolder};
 use flashlab_sim::Profile;
 use tempfile::TempDir;
 
@@ -43,20 +43,8 @@ impl Lab {
             ..Settings::new(thoroughness)
         };
         let manifest = BenchManifest {
-            version: MANIFEST_VERSION,
-            kind: FolderKind::Bench,
-            flashlab: "0.1.0".to_owned(),
-            command: Vec::new(),
-            started: "2026-01-01T00:00:00Z".to_owned(),
-            identity: profile.identity(),
-            consent: "simulated".to_owned(),
-            settings,
             plans: texts,
-            prepared_bytes: 0,
-            warnings: Vec::new(),
-            overhead_ns_per_io: None,
-            clock_ns_per_reading: None,
-            finished: None,
+            ..Manifest::new(FolderKind::Bench, settings, profile.identity(), "simulated")
         };
         let temporary = tempfile::tempdir().unwrap();
         Lab { directory: temporary.path().to_owned(), _temporary: temporary, profile, manifest }

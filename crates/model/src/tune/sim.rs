@@ -2,7 +2,7 @@
 
 use flashlab_base::{Bytes, Nanos};
 use flashlab_sim::Profile;
-use flashlab_sim::profile::{PROFILE_VERSION, Throughput, ThroughputClass, ThroughputLine};
+use flashlab_sim::profile::{Throughput, ThroughputClass, ThroughputLine};
 
 use super::report::{TuneReport, TuneTarget, TunedValue};
 use crate::device_model::DeviceModel;
@@ -47,22 +47,10 @@ fn profile(model: &DeviceModel, throughput: Throughput) -> Profile {
     let block = identity.logical_block.unwrap_or(Bytes(512));
     let title = identity.model.clone().unwrap_or_else(|| identity.target.clone());
     Profile {
-        version: PROFILE_VERSION,
-        name: "model".to_owned(),
         title,
         source: format!("flashlab model fit of {}", model.fitted_to.source),
         fit: "The throughput model T(n) = A + n B, fitted to the medians of each size and zone.".to_owned(),
-        capacity: identity.capacity.max(block).round_down(block),
-        block,
         throughput: Some(throughput),
-        startup: None,
-        oscillation: None,
-        lingering: None,
-        response_tree: None,
-        flash: None,
-        disk: None,
-        controller: Default::default(),
-        translation: Default::default(),
-        noise: None,
+        ..Profile::new("model", identity.capacity.max(block).round_down(block), block)
     }
 }

@@ -7,8 +7,8 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_sim::flash_device::FlushPolicy;
 use flashlab_sim::layer::{DemandMapOptions, LogBlocksOptions, LogOrder, PageMapOptions, SharedLogsOptions};
 use flashlab_sim::profile::{
-    ControllerSection, FlashSection, PROFILE_VERSION, PerPage, ReadBufferSection, SegmentGroups,
-    SlcCacheSection, WriteBufferSection,
+    ControllerSection, FlashSection, PerPage, ReadBufferSection, SegmentGroups, SlcCacheSection,
+    WriteBufferSection,
 };
 use flashlab_sim::{Profile, Translation};
 
@@ -79,23 +79,10 @@ pub(super) fn inferred_profile(
         }),
     };
     let mut profile = Profile {
-        version: PROFILE_VERSION,
-        name: "twin".to_owned(),
-        title: String::new(),
-        source: String::new(),
-        fit: String::new(),
-        capacity: measured.capacity,
-        block,
-        throughput: None,
-        startup: None,
-        oscillation: None,
-        lingering: None,
-        response_tree: None,
         flash: Some(flash),
-        disk: None,
         controller,
         translation,
-        noise: None,
+        ..Profile::new("twin", measured.capacity, block)
     };
     guess_costs(&mut profile, typical);
     Some(profile)

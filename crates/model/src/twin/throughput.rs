@@ -7,7 +7,7 @@ use flashlab_analysis::findings::Regime;
 use flashlab_base::Nanos;
 use flashlab_bench::Purpose;
 use flashlab_sim::Profile;
-use flashlab_sim::profile::{Noise, PROFILE_VERSION, Throughput, ThroughputLine};
+use flashlab_sim::profile::{Noise, Throughput, ThroughputLine};
 
 use super::measured::MeasuredRuns;
 
@@ -27,23 +27,9 @@ pub(super) fn throughput_profile(measured: &MeasuredRuns, noise: Option<Noise>) 
         random_write: line("RW")?,
     };
     Some(Profile {
-        version: PROFILE_VERSION,
-        name: "twin".to_owned(),
-        title: String::new(),
-        source: String::new(),
-        fit: String::new(),
-        capacity: measured.capacity,
-        block: measured.space.block,
         throughput: Some(throughput),
-        startup: None,
-        oscillation: None,
-        lingering: None,
-        response_tree: None,
-        flash: None,
-        disk: None,
-        controller: Default::default(),
-        translation: Default::default(),
         noise,
+        ..Profile::new("twin", measured.capacity, measured.space.block)
     })
 }
 

@@ -10,7 +10,7 @@ use flashlab_model::{
     RunPoint, TuneSurroundings, TuneTarget, WorkloadRequest, read_model, run_points, tune,
 };
 use flashlab_plan::{Plan, Space};
-use flashlab_samples::{FolderKind, MANIFEST_VERSION, Manifest, RunFolder};
+use flashlab_samples::{FolderKind, Manifest, RunFolder};
 use flashlab_sim::Profile;
 use flashlab_sim::profile::ThroughputClass;
 
@@ -43,21 +43,9 @@ pub fn measured_as(kind: FolderKind, device: &mut dyn Device, plans: &[Plan]) ->
         target_size: identity.capacity,
         ..Settings::new(Thoroughness::Quick)
     };
-    let manifest: BenchManifest = Manifest {
-        version: MANIFEST_VERSION,
-        kind,
-        flashlab: "test".to_owned(),
-        command: Vec::new(),
-        started: "2026-01-01T00:00:00Z".to_owned(),
-        identity,
-        consent: String::new(),
-        settings,
+    let manifest: BenchManifest = BenchManifest {
         plans: plans.iter().map(Plan::to_toml).collect(),
-        prepared_bytes: 0,
-        warnings: Vec::new(),
-        overhead_ns_per_io: None,
-        clock_ns_per_reading: None,
-        finished: None,
+        ..Manifest::new(kind, settings, identity, String::new())
     };
     let path = directory.path().join("run");
     let folder = RunFolder::create(&path, &manifest).unwrap();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use flashlab_base::{Bytes, Identity, Mode, Nanos, Prng, Sample, Seed};
-use flashlab_samples::{FolderKind, MANIFEST_VERSION, Manifest, Recording, RunFolder};
+use flashlab_samples::{FolderKind, Manifest, Recording, RunFolder};
 
 /// Samples of a closed loop: random 4 KiB reads over `space`, one after the other. Each takes about 60 us
 /// with log-normal jitter, with a short time of the program between them.
@@ -66,20 +66,15 @@ pub fn folder(path: &Path) -> RunFolder {
 /// A manifest whose settings are a text.
 pub fn manifest() -> Manifest<String> {
     Manifest {
-        version: MANIFEST_VERSION,
-        kind: FolderKind::Bench,
-        flashlab: "0.1.0".to_owned(),
         command: vec!["flashlab".to_owned(), "bench".to_owned()],
-        started: "2026-01-01T00:00:00Z".to_owned(),
-        identity: Identity { target: "sim:zeus".to_owned(), ..Identity::default() },
-        consent: "none needed".to_owned(),
-        settings: "quick".to_owned(),
         plans: vec!["name = \"granularity\"".to_owned()],
-        prepared_bytes: 0,
-        warnings: Vec::new(),
         overhead_ns_per_io: Some(40.5),
-        clock_ns_per_reading: None,
-        finished: None,
+        ..Manifest::new(
+            FolderKind::Bench,
+            "quick".to_owned(),
+            Identity { target: "sim:zeus".to_owned(), ..Identity::default() },
+            "none needed",
+        )
     }
 }
 

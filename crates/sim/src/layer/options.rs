@@ -53,6 +53,9 @@ pub(crate) trait LayerOptions: Clone + Default + PartialEq + Serialize + Deseria
     /// Those of [`LayerOptions::check`].
     fn build(&self, geometry: &FlashGeometry) -> Result<Self::Layer, OptionsError>;
 
+    /// What the layer decides about the device as a host sees it.
+    fn structure(&self) -> LayerStructure;
+
     /// About how many bytes of memory the layer's tables take.
     fn memory(&self, geometry: &FlashGeometry) -> f64;
 
@@ -62,6 +65,41 @@ pub(crate) trait LayerOptions: Clone + Default + PartialEq + Serialize + Deseria
     /// # Errors
     /// The invariant that does not hold.
     fn complete<T: Timing>(&self, layer: &mut Self::Layer, flash: &Flash<T>) -> Result<(), String>;
+}
+
+/// What a layer decides about the device as a host sees it: what inference looks for, and what its judge has as the truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerStructure {
+    /// Which logical pages share blocks, and what writes cost because of it.
+    pub mapping: Mapping,
+    /// The number of consecutive logical pages on a die; `None` for a multi-plane page.
+    pub stripe_pages: Option<u32>,
+    /// The map entries that memory holds; `None` for all.
+    pub cached_map_entries: Option<u32>,
+}
+
+/// Which logical pages share blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mapping {
+    /// Each page may lie in any block.
+    Pages {
+        /// Whether a page's offset decides on which die it lies.
+        die_follows_offset: bool,
+    },
+    /// The pages of a block stay together, and each log block belongs to one data block.
+    OwnLogBlocks {
+        /// Log blocks of a die.
+        logs: u32,
+        /// Whether a log block takes pages in any order.
+        any_order: bool,
+    },
+    /// The pages of a block stay together, and all data blocks share the log blocks.
+    SharedLogBlocks {
+        /// Log blocks of a die.
+        logs: u32,
+    },
+    /// The host writes zones in order.
+    Zones,
 }
 
 /// The parts of a profile outside the translation layer's section that a layer may depend on.

@@ -130,6 +130,11 @@ macro_rules! register_layers {
                 }
             }
 
+            /// What the layer decides about the device as a host sees it.
+            pub fn structure(&self) -> LayerStructure {
+                match self { $(Translation::$variant(options) => options.structure(),)+ }
+            }
+
             /// As [`LayerOptions::memory`].
             pub(crate) fn memory(&self, geometry: &FlashGeometry) -> f64 {
                 match self { $(Translation::$variant(options) => options.memory(geometry),)+ }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::DemandMap;
 use crate::flash::{Flash, FlashGeometry, Reliability, Timing};
 use crate::illegal::Illegal;
-use crate::layer::options::{BIT, LayerOptions, MAP_ENTRY, OptionsError, Surroundings};
+use crate::layer::options::{BIT, LayerOptions, LayerStructure, MAP_ENTRY, OptionsError, Surroundings};
 use crate::layer::page_map::{PageMapOptions, Striping, VictimPolicy};
 
 /// The options of a demand-cached page map.
@@ -122,6 +122,10 @@ impl LayerOptions for DemandMapOptions {
 
     fn build(&self, geometry: &FlashGeometry) -> Result<DemandMap, OptionsError> {
         DemandMap::new(geometry, self)
+    }
+
+    fn structure(&self) -> LayerStructure {
+        LayerStructure { cached_map_entries: Some(self.cached_entries), ..self.page_map.structure() }
     }
 
     fn memory(&self, geometry: &FlashGeometry) -> f64 {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::LogBlocks;
 use crate::flash::{Flash, FlashGeometry, Reliability, Timing};
 use crate::layer::data_blocks::Space;
-use crate::layer::options::{BIT, LayerOptions, MAP_ENTRY, OptionsError};
+use crate::layer::options::{BIT, LayerOptions, LayerStructure, MAP_ENTRY, Mapping, OptionsError};
 
 /// Which pages a log block takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,6 +130,14 @@ impl LayerOptions for LogBlocksOptions {
 
     fn build(&self, geometry: &FlashGeometry) -> Result<LogBlocks, OptionsError> {
         LogBlocks::new(geometry, self)
+    }
+
+    fn structure(&self) -> LayerStructure {
+        LayerStructure {
+            mapping: Mapping::OwnLogBlocks { logs: self.logs, any_order: self.order == LogOrder::Any },
+            stripe_pages: Some(self.stripe_pages),
+            cached_map_entries: None,
+        }
     }
 
     fn memory(&self, geometry: &FlashGeometry) -> f64 {

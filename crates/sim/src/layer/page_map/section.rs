@@ -1,9 +1,11 @@
 //! The page map as a section of a profile.
 
-use super::{PageMap, PageMapOptions};
+use super::{PageMap, PageMapOptions, Striping};
 use crate::flash::{Flash, FlashGeometry, Reliability, Timing};
 use crate::illegal::Illegal;
-use crate::layer::options::{BIT, LayerOptions, MAP_ENTRY, OptionsError, Surroundings};
+use crate::layer::options::{
+    BIT, LayerOptions, LayerStructure, MAP_ENTRY, Mapping, OptionsError, Surroundings,
+};
 
 impl LayerOptions for PageMapOptions {
     type Layer = PageMap;
@@ -24,6 +26,15 @@ impl LayerOptions for PageMapOptions {
 
     fn build(&self, geometry: &FlashGeometry) -> Result<PageMap, OptionsError> {
         PageMap::new(geometry, self)
+    }
+
+    fn structure(&self) -> LayerStructure {
+        let die_follows_offset = self.striping == Striping::Static;
+        LayerStructure {
+            mapping: Mapping::Pages { die_follows_offset },
+            stripe_pages: None,
+            cached_map_entries: None,
+        }
     }
 
     fn memory(&self, geometry: &FlashGeometry) -> f64 {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::SharedLogs;
 use crate::flash::{Flash, FlashGeometry, Reliability, Timing};
 use crate::layer::data_blocks::Space;
-use crate::layer::options::{BIT, LayerOptions, MAP_ENTRY, OptionsError};
+use crate::layer::options::{BIT, LayerOptions, LayerStructure, MAP_ENTRY, Mapping, OptionsError};
 
 /// The options of a layer with shared logs: the section `[translation.shared_logs]` of a profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,6 +82,14 @@ impl LayerOptions for SharedLogsOptions {
 
     fn build(&self, geometry: &FlashGeometry) -> Result<SharedLogs, OptionsError> {
         SharedLogs::new(geometry, self)
+    }
+
+    fn structure(&self) -> LayerStructure {
+        LayerStructure {
+            mapping: Mapping::SharedLogBlocks { logs: self.logs },
+            stripe_pages: Some(self.stripe_pages),
+            cached_map_entries: None,
+        }
     }
 
     fn memory(&self, geometry: &FlashGeometry) -> f64 {

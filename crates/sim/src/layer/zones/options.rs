@@ -6,7 +6,7 @@ use super::Zones;
 use crate::flash::{Flash, FlashGeometry, Reliability, Timing};
 use crate::illegal::Illegal;
 use crate::layer::free_blocks::FreeBlocks;
-use crate::layer::options::{LayerOptions, OptionsError, Surroundings};
+use crate::layer::options::{LayerOptions, LayerStructure, Mapping, OptionsError, Surroundings};
 
 /// The options of a zoned device: the section `[translation.zones]` of a profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,6 +100,10 @@ impl LayerOptions for ZonesOptions {
 
     fn build(&self, geometry: &FlashGeometry) -> Result<Zones, OptionsError> {
         Zones::new(geometry, self)
+    }
+
+    fn structure(&self) -> LayerStructure {
+        LayerStructure { mapping: Mapping::Zones, stripe_pages: None, cached_map_entries: None }
     }
 
     fn memory(&self, _: &FlashGeometry) -> f64 {
