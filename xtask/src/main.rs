@@ -84,7 +84,7 @@ pub struct InferScore {
     /// The score as JSON
     #[arg(long)]
     json: bool,
-    /// Only these parameters, as NAME,NAME, by the groups of probes that they need
+    /// Only these parameters, as NAME,NAME, by the probes that they need
     #[arg(long, value_delimiter = ',', value_parser = Parameter::from_str)]
     only: Vec<Parameter>,
     /// Only devices of this family

@@ -28,7 +28,7 @@ use crate::truth::{self, Mark, Truth};
 pub struct TimeLimits {
     /// Of all reading probes together; `None` for the usual one.
     pub reading: Option<Nanos>,
-    /// Of each group of writing probes.
+    /// Of each probe that writes.
     pub writing: Nanos,
 }
 
@@ -71,7 +71,7 @@ pub struct ProbeOutcome {
     pub answers: Vec<JudgedAnswer>,
     /// The time of the inference on this machine.
     pub real: Duration,
-    /// By group of probes.
+    /// By probe.
     pub groups: Vec<(&'static str, Duration)>,
     /// The time of the inference on the device's clock.
     pub virtual_time: Nanos,
@@ -206,23 +206,23 @@ pub fn judged(
     }
 }
 
-/// Measures the time of each group of probes.
+/// Measures the time of each probe.
 struct Timer {
     begin: Instant,
     groups: Vec<(&'static str, Duration)>,
 }
 
 impl InferenceProgress for Timer {
-    fn begin(&mut self, _group: &'static Probe, _index: usize, _count: usize) {
+    fn begin(&mut self, _probe: &'static Probe, _index: usize, _count: usize) {
         self.begin = Instant::now();
     }
 
-    fn ended(&mut self, group: &'static Probe, _known: &Known, _probes: &Plan) {
-        self.groups.push((group.name, self.begin.elapsed()));
+    fn ended(&mut self, probe: &'static Probe, _known: &Known, _patterns: &Plan) {
+        self.groups.push((probe.name, self.begin.elapsed()));
     }
 }
 
-/// Runs the groups that these parameters need. A parameter without a group is undetermined.
+/// Runs the probes that these parameters need. A parameter without a probe is undetermined.
 pub fn inferred(
     device: &mut dyn Device,
     seed: u64,

@@ -1,8 +1,10 @@
-//! What an inference needs to be resumed, and its findings: the checkpoint, which is written next to the public document.
+//! What an inference needs to be resumed, and its findings: the checkpoint, which is written next to the public
+//! document.
 //!
 //! # Invariants
 //! - A checkpoint with values that no inference writes is refused before they are used ([`Checkpoint::check`]).
-//! - Up to version 4 of `inference.json` the checkpoint was a part of it, with the same names: it can be read from there.
+//! - Up to version 4 of `inference.json` the checkpoint was a part of it, with the same names: it can be read from
+//!   there.
 
 use std::ops::{Deref, DerefMut};
 
@@ -10,16 +12,23 @@ use flashlab_analysis::inference::{Finding, Inference, TimedIo, check_findings};
 use flashlab_base::{Bytes, Identity, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// The version of [`Checkpoint`] as a file.
+/// The version of the file of a [`Checkpoint`]. Unit: version. Source: derivation: the first one. Too high:
+/// files of this program are refused; too low: files of another format are misread.
 pub const CHECKPOINT_VERSION: u32 = 1;
-/// The largest number.
-const LARGEST: u64 = (1 << 53) - 1;
-/// The largest unit, and the largest number of logs.
+/// The largest number in the file. Unit: any. Source: derivation: JSON numbers are exact up to 2^53. Too
+/// high: a number is rounded when it is read; too low: large devices cannot be resumed.
+const NUMBER_MOST: u64 = (1 << 53) - 1;
+/// The largest reclaim unit. Unit: bytes. Source: derivation: far more than any erase block. Too high:
+/// products overflow; too low: arrays cannot be resumed.
 const UNIT_MOST: u64 = 1 << 40;
+/// The most log blocks. Unit: log blocks. Source: derivation: far more than any device has. Too high:
+/// products overflow; too low: large devices cannot be resumed.
 const LOGS_COUNT_MOST: u32 = 1 << 20;
-/// The longest time of a write, in nanoseconds per byte.
+/// The longest time of a write. Unit: ns per byte. Source: derivation: a second for a byte. Too high: damaged
+/// files make probes wait; too low: slow devices cannot be resumed.
 const NANOS_PER_BYTE_MOST: f64 = 1e9;
-/// The most writes that are kept from filling the device.
+/// The most writes that are kept from filling the device. Unit: writes. Source: derivation: more than
+/// `row_writes` makes. Too many: damaged files fill the memory; too few: an inference cannot be resumed.
 const WRITES_MOST: usize = 1 << 16;
 
 /// What is known of a device: the document, and what only a resumed inference needs.
@@ -113,7 +122,7 @@ impl WritesBefore {
     pub(crate) fn of(recorded: &serde_json::Value, capacity: Bytes) -> Result<WritesBefore, String> {
         let writes =
             WritesBefore::deserialize(recorded).map_err(|error| format!("writes_before: {error}"))?;
-        at_most("written", writes.written.0, LARGEST)?;
+        at_most("written", writes.written.0, NUMBER_MOST)?;
         at_most("unanswered", writes.unanswered.0, writes.written.0)?;
         at_most("filled", writes.filled.0, capacity.0)?;
         writes.fill.check(capacity)?;
@@ -185,8 +194,8 @@ impl Checkpoint {
             ));
         }
         check_findings(&self.provisional, capacity)?;
-        at_most("reading_used", self.reading_used.0, LARGEST)?;
-        at_most("seek", self.seek.unwrap_or_default().0, LARGEST)?;
+        at_most("reading_used", self.reading_used.0, NUMBER_MOST)?;
+        at_most("seek", self.seek.unwrap_or_default().0, NUMBER_MOST)?;
         self.fill.check(capacity)?;
         if self.row_writes.iter().map(Vec::len).sum::<usize>() > WRITES_MOST {
             return Err(format!("row_writes holds more than {WRITES_MOST} writes: the file is damaged"));
@@ -199,25 +208,25 @@ impl Fill {
     fn check(&self, capacity: Bytes) -> Result<(), String> {
         let Fill { begun_at, until, whole_at, in_place, unit, .. } = *self;
         at_most("fill.until", until.0, capacity.0)?;
-        at_most("fill.begun_at", begun_at.0, LARGEST)?;
-        at_most("fill.whole_at", whole_at.unwrap_or_default().0, LARGEST)?;
-        at_most("fill.in_place", in_place.0, LARGEST)?;
+        at_most("fill.begun_at", begun_at.0, NUMBER_MOST)?;
+        at_most("fill.whole_at", whole_at.unwrap_or_default().0, NUMBER_MOST)?;
+        at_most("fill.in_place", in_place.0, NUMBER_MOST)?;
         number("fill.nanos_per_byte", self.nanos_per_byte, NANOS_PER_BYTE_MOST)?;
-        number("fill.flushed_nanos", self.flushed_nanos.unwrap_or_default(), LARGEST as f64)?;
+        number("fill.flushed_nanos", self.flushed_nanos.unwrap_or_default(), NUMBER_MOST as f64)?;
         let Some(ReclaimUnit { size, onset, logs, .. }) = unit else { return Ok(()) };
-        let most = UNIT_MOST.min(capacity.0.saturating_mul(2).clamp(64 << 20, LARGEST));
+        let most = UNIT_MOST.min(capacity.0.saturating_mul(2).clamp(64 << 20, NUMBER_MOST));
         if size == Bytes::ZERO {
             return Err("fill.unit.size is 0: the file is damaged".to_owned());
         }
         at_most("fill.unit.size", size.0, most)?;
-        at_most("fill.unit.onset", onset.unwrap_or_default().0, LARGEST)?;
+        at_most("fill.unit.onset", onset.unwrap_or_default().0, NUMBER_MOST)?;
         at_most("fill.unit.logs", logs.unwrap_or_default().into(), LOGS_COUNT_MOST.into())
     }
 }
 
 fn check_write(write: &TimedIo, capacity: Bytes) -> Result<(), String> {
-    number("at of a write in row_writes", write.at, LARGEST as f64)?;
-    number("nanos of a write in row_writes", write.nanos, LARGEST as f64)?;
+    number("at of a write in row_writes", write.at, NUMBER_MOST as f64)?;
+    number("nanos of a write in row_writes", write.nanos, NUMBER_MOST as f64)?;
     if write.size == 0 {
         return Err("size of a write in row_writes is 0: the file is damaged".to_owned());
     }

@@ -9,37 +9,38 @@
 //! # Invariants
 //! - An inference that ends within a probe forgets what that probe found.
 
-use std::mem;
 use std::sync::atomic::Ordering;
 
 use crate::signals::statistics::upper_median;
 use flashlab_analysis::inference::Finding;
 use flashlab_base::{Bytes, Mode, Nanos};
-use flashlab_plan::{Experiment, Location, Plan};
+use flashlab_plan::{Location, Plan};
 use flashlab_samples::ProbeStep;
 
 use crate::flash_signs::without_flash;
 use crate::halt::Halt;
-use crate::journal;
 use crate::order::function_of;
 use crate::patterns;
 use crate::probe::Probe;
 use crate::progress::InferenceEnd;
+use crate::session::Session;
 use crate::session::allowance::Allowance;
-use crate::session::{READING_TIME, Session};
 use crate::virtual_disk::seek_of;
 
-/// If this number of reads at random offsets fails, the device does not answer any more.
-const LAST_READS: u64 = 8;
-/// [`READING_TIME`] is for devices whose small reads take this long; for slower ones it grows in proportion, up to this many times.
+/// The time for reading ([`Session::allow_reading`]) is for devices whose small reads take this long; it grows in proportion for slower ones.
+/// Source: Grupp et al., MICRO 2009: 22 to 115 us. Too long: slow devices have too little time; too short:
+/// fast ones take longer than necessary.
 const USUAL_READ: Nanos = Nanos::from_micros(60);
+/// It grows by at most this factor. Unit: ratio. Source: choice. Too high: disks take an hour; too low: slow
+/// flash stays undetermined.
 const READING_TIME_FACTOR_MAX: f64 = 10.0;
-/// Small reads whose median decides that, and which show a head that moves.
+/// The small reads whose median decides that, and which show a head that moves. Unit: reads. Source: choice.
+/// Too many: disks take seconds; too few: an outlier decides.
 const SMALL_READS: u64 = 33;
 
 /// Runs these probes, except those whose parameters have their answers.
 pub(crate) fn conduct(session: &mut Session<'_, '_>, probes: &'static [Probe]) -> InferenceEnd {
-    session.progress.step(journal::device_step(session.lab.limits()), &[]);
+    session.report_device();
     for (index, probe) in probes.iter().enumerate() {
         if is_answered(session, probe) {
             continue;
@@ -83,46 +84,21 @@ fn is_answered(session: &Session<'_, '_>, probe: &Probe) -> bool {
 
 /// Runs a probe; returns why it could not go on, if so. It and the probes before it may write this share of the budget.
 fn run(session: &mut Session<'_, '_>, probe: &'static Probe, share: f64) -> Option<Halt> {
-    let begun = session.lab.begin(probe.name);
-    match session.or_over(begun) {
+    let begin = match session.begin(probe, share) {
+        Ok(begin) => begin,
         Err(halt) => return Some(halt),
-        Ok(Some(writes)) => {
-            session.allowance.written = writes.unanswered;
-            session.findings.restore(writes);
-        }
-        Ok(None) => {}
-    }
-    let begin = session.lab.now();
-    let writes = session.findings.writes_before(session.allowance.written);
-    let writes_before = Some(serde_json::to_value(writes).expect("its keys are strings"));
-    let step = ProbeStep::Begin { probe: probe.name.to_owned(), now_ns: begin.0, writes_before };
-    session.progress.step(step, &[]);
-    let time = if probe.writes() { session.settings.writing_time } else { session.reading_time };
-    session.allowance = Allowance {
-        group: probe.seed_label(),
-        writes: if probe.writes() { writes_left(session, share) } else { Bytes::ZERO },
-        deadline: begin.saturating_add(time),
-        // What a probe without an answer wrote counts for the next answer.
-        written: mem::take(&mut session.allowance.written),
-        on_data: session.holds_data(),
-        ..Allowance::default()
     };
     if probe.writes() {
-        refusal(session, probe).or_else(|| probe_device(session, probe))
-    } else {
-        let times = small_reads(session);
-        if let Some(seek) = seek_of(&times) {
-            session.findings.is_hard_disk(seek);
-        }
-        if session.settings.reading_time.is_none() {
-            session.reading_time = Nanos((READING_TIME.0 as f64 * slowness(&times)) as u64);
-        }
-        let left = session.reading_time.since(session.findings.checkpoint.reading_used);
-        session.allowance.deadline = begin.saturating_add(left);
-        let halt = probe_device(session, probe);
-        session.findings.checkpoint.reading_used += session.lab.now().since(begin);
-        halt
+        return refusal(session, probe).or_else(|| probe_device(session, probe));
     }
+    let times = small_reads(session);
+    if let Some(seek) = seek_of(&times) {
+        session.findings.is_hard_disk(seek);
+    }
+    session.allow_reading(begin, slowness(&times));
+    let halt = probe_device(session, probe);
+    session.count_reading(begin);
+    halt
 }
 
 /// Why a probe that writes cannot begin, if so.
@@ -130,18 +106,17 @@ fn refusal(session: &mut Session<'_, '_>, probe: &'static Probe) -> Option<Halt>
     if session.settings.write_budget.is_none() {
         return Some(Halt::Lacks("it needs writes, and flashlab has no consent to write".to_owned()));
     }
-    let (left, block) = (session.allowance.writes, session.block());
+    let (left, block) = (session.writes_left(), session.block());
     if left < block {
         session.short(Halt::Budget { needed: block, left });
     }
-    (!session.progress.may_write(probe, left)).then_some(Halt::Interrupted)
+    (!session.may_write(probe)).then_some(Halt::Interrupted)
 }
 
 fn probe_device(session: &mut Session<'_, '_>, probe: &'static Probe) -> Option<Halt> {
+    let read = patterns::ios(Mode::Read, Location::Random, session.block(), 1);
     let halt = match function_of(probe)(session).err() {
-        Some(Halt::Failed(reason)) if session.allowance.failed > 0 && is_silent(session) => {
-            Some(Halt::Gone(reason))
-        }
+        Some(Halt::Failed(reason)) if session.is_silent(&read) => Some(Halt::Gone(reason)),
         halt => halt,
     };
     report_concluded(session);
@@ -159,27 +134,6 @@ fn small_reads(session: &mut Session<'_, '_>) -> Vec<f64> {
 /// How many times as long as usual small reads take.
 fn slowness(times: &[f64]) -> f64 {
     (upper_median(times) / USUAL_READ.0 as f64).clamp(1.0, READING_TIME_FACTOR_MAX)
-}
-
-/// Whether no read is answered, wherever it goes. If a device's server is gone, the kernel reports failed IOs.
-fn is_silent(session: &mut Session<'_, '_>) -> bool {
-    let random = patterns::ios(Mode::Read, Location::Random, session.block(), 1);
-    let failed = session.allowance.failed;
-    let is_silent = (0..LAST_READS).all(|_| {
-        session.allowance.failed = 0;
-        match session.run("last-read", &random) {
-            Ok(samples) => samples.iter().all(|sample| sample.errno != 0),
-            Err(halt) => matches!(halt, Halt::Gone(_) | Halt::Failed(_)),
-        }
-    });
-    session.allowance.failed = failed;
-    is_silent
-}
-
-/// What is left of this share of the budget.
-fn writes_left(session: &Session<'_, '_>, share: f64) -> Bytes {
-    let whole = session.settings.write_budget.unwrap_or_default();
-    Bytes(((whole.0 as f64 * share.min(1.0)) as u64).saturating_sub(session.inference().written.0))
 }
 
 /// Concludes what a probe left.
@@ -208,19 +162,21 @@ fn report_concluded(session: &mut Session<'_, '_>) {
 
 /// The patterns that a probe ran, as a plan.
 fn plan_of(session: &mut Session<'_, '_>, probe: &Probe) -> Plan {
-    let experiments = session.journal.take_experiments();
-    Plan::new(probe.name, probe.about, &how_to_repeat(session, &experiments), experiments)
+    let is_filled_in_part = session.filled_until() > Bytes::ZERO;
+    let (experiments, allowance) = session.take_experiments();
+    let how = how_to_repeat(allowance, is_filled_in_part, experiments.len());
+    Plan::new(probe.name, probe.about, &how, experiments)
 }
 
 /// What the plan of a probe does not show: the device's state, and what happened between its patterns.
-fn how_to_repeat(session: &Session<'_, '_>, experiments: &[Experiment]) -> String {
-    let Allowance { runs, idle_times, idle, on_data, .. } = session.allowance;
+fn how_to_repeat(allowance: &Allowance, is_filled_in_part: bool, experiments: usize) -> String {
+    let Allowance { runs, idle_times, idle, on_data, .. } = *allowance;
     let (state, option) = match on_data {
         true => ("which it had filled from end to end", " --state sequential"),
-        false if session.filled_until() > Bytes::ZERO => ("which it was filling", " --state sequential"),
+        false if is_filled_in_part => ("which it was filling", " --state sequential"),
         false => ("as it was", ""),
     };
-    let repeated = match runs.saturating_sub(experiments.len() as u64) {
+    let repeated = match runs.saturating_sub(experiments as u64) {
         0 => String::new(),
         more => format!(" {more} more runs repeated patterns of this plan."),
     };

@@ -1,9 +1,9 @@
 //! The findings of an inference while it goes on: one place that answers a parameter, once.
 //!
 //! # Model
-//! A probe concludes a finding, or takes a provisional one for the answer until a later probe has looked again. Both go through
-//! [`Findings`], which counts what was written for them, and lowers their confidence where the measurement was disturbed or the
-//! disk is virtual or a hard disk.
+//! A probe concludes a finding, or takes a provisional one for the answer until a later probe has looked again. Both
+//! go through [`Findings`], which counts what was written for them, and lowers their confidence where the measurement
+//! was disturbed or the disk is virtual or a hard disk.
 //!
 //! # Invariants
 //! - Each parameter is concluded once.

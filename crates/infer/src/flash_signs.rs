@@ -1,5 +1,6 @@
-//! Whether anything was found that only flash has. A disk in memory, a thin volume and a network disk have layouts that explain their reads, too,
-//! and merge nothing, as a page map does: what an inference says of their inside would be wrong.
+//! Whether anything was found that only flash has. A disk in memory, a thin volume and a network disk have layouts
+//! that explain their reads, too, and merge nothing, as a page map does: what an inference says of their inside would
+//! be wrong.
 
 use flashlab_analysis::inference::{Family, Parameter, Verdict};
 
@@ -25,8 +26,8 @@ const OF_FLASH: [Parameter; 13] = [
     Parameter::OverProvisioning,
 ];
 
-/// Whether something was found that only flash has: blocks that are erased or collected, an SLC cache, log blocks, segment groups, or
-/// pages whose boundaries cost time. A page map alone is no sign: on a disk without flash nothing is merged either.
+/// Whether something was found that only flash has: erase blocks, an SLC cache, log blocks, segment groups, or
+/// page boundaries that cost time.
 fn shows_flash(known: Knowledge<'_>) -> bool {
     const SIGNS: [Parameter; 3] =
         [Parameter::EraseBlockSize, Parameter::PhysicalCapacity, Parameter::OverProvisioning];

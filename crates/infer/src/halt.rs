@@ -1,17 +1,17 @@
-//! Why a group of probes could not go on, as a sentence: it becomes the evidence of its parameters.
+//! Why a probe could not go on, as a sentence: it becomes the evidence of its parameters.
 
 use std::fmt::Display;
 
 use flashlab_base::{Bytes, Nanos};
 use thiserror::Error;
 
-/// Why a group could not go on.
+/// Why a probe could not go on.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Halt {
     /// The user or a signal ended it.
     #[error("The inference was interrupted.")]
     Interrupted,
-    /// The device is gone: no group can go on.
+    /// The device is gone: no probe can go on.
     #[error("The device is gone: {0}.")]
     Gone(String),
     /// A replayed inference asks for something that was never done.
@@ -20,7 +20,7 @@ pub enum Halt {
     /// Too many IOs failed; this is the first of them.
     #[error("The probe failed: {0}.")]
     Failed(String),
-    /// What the probe builds on is missing: consent, the answers of other groups, or the state that they leave.
+    /// What the probe builds on is missing: consent, the answers of other probes, or the state that they leave.
     #[error("The probe was left out: {0}.")]
     Lacks(String),
     /// The device is too small for the probe, or takes no such IOs.
@@ -31,18 +31,18 @@ pub enum Halt {
     Budget {
         /// What the probe needs.
         needed: Bytes,
-        /// What the group has left.
+        /// What the probe has left.
         left: Bytes,
     },
-    /// The group's time is used up.
+    /// The probe's time is used up.
     #[error("The time for this probe was used up (--time-limit).")]
     Time,
-    /// A probe needs more idle time than the group has left.
+    /// A probe needs more idle time than the probe has left.
     #[error("The probe needs {needed} of idle time, and {} of its time is left (--time-limit).", less(.left, .needed))]
-    Rest {
+    IdleTime {
         /// What the probe needs.
         needed: Nanos,
-        /// What the group has left.
+        /// What the probe has left.
         left: Nanos,
     },
 }
@@ -50,7 +50,7 @@ pub enum Halt {
 /// None of what could not be done for want of time or budget.
 pub(crate) fn if_affordable<T>(result: Result<T, Halt>) -> Result<Option<T>, Halt> {
     match result {
-        Err(Halt::Time | Halt::Budget { .. } | Halt::Rest { .. }) => Ok(None),
+        Err(Halt::Time | Halt::Budget { .. } | Halt::IdleTime { .. }) => Ok(None),
         other => other.map(Some),
     }
 }
@@ -76,7 +76,7 @@ mod tests {
             message(2_250_240, 2_250_239),
             "The probe needs to write 2.1 MiB, and a little less of the write budget is left for it (--write-budget)."
         );
-        let rest = Halt::Rest { needed: Nanos(986_660_002), left: Nanos(986_660_001) };
+        let rest = Halt::IdleTime { needed: Nanos(986_660_002), left: Nanos(986_660_001) };
         assert_eq!(
             rest.to_string(),
             "The probe needs 987 ms of idle time, and a little less of its time is left (--time-limit)."

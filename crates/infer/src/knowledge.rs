@@ -6,7 +6,9 @@ use flashlab_base::Bytes;
 use crate::checkpoint::Checkpoint;
 use crate::rule::Rule;
 
-/// An answer has to be right more often than wrong: a value with a lower confidence is not reported.
+/// A value with a lower confidence is not reported. Unit: probability. Source: derivation: an answer has to
+/// be right more often than wrong. Too high: right answers stay undetermined; too low: wrong ones are
+/// reported.
 pub(crate) const CONFIDENCE_LEAST: f64 = 0.5;
 
 /// What is known of the device: its findings, and provisional findings of parameters without one.
@@ -74,7 +76,7 @@ impl Knowledge<'_> {
     }
 
     /// The size of one multi-plane page of each die, a superpage, if pages and dies are known.
-    pub fn row_of_all_dies(self) -> Option<Bytes> {
+    pub fn superpage_size(self) -> Option<Bytes> {
         let page = self.bytes(Parameter::ReadPageSize)?;
         let planes = self.count(Parameter::PlanesReadAtOnce).unwrap_or(1);
         Some(page * (planes * self.count(Parameter::ParallelUnits)?))

@@ -5,8 +5,8 @@
 //! [`RecordedDevice`](crate::RecordedDevice) answers from the samples of an earlier inference.
 //!
 //! # Invariants
-//! - The clock moves only with a step. What a probe computes between two steps takes no time, so that a recording gives the
-//!   same answers.
+//! - The clock moves only with a step. What a probe computes between two steps takes no time, so that a recording
+//!   gives the same answers.
 //! - A lab knows no probe and no budget.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ pub struct Limits {
 }
 
 /// A pattern that is about to run.
-pub(crate) struct PlacedProbe<'a> {
+pub(crate) struct PlacedPattern<'a> {
     /// The experiment's name in the probe's plan.
     pub experiment: &'a str,
     /// The pattern.
@@ -70,7 +70,7 @@ pub(crate) trait Lab {
     ///
     /// # Errors
     /// [`Halt::Misfit`] if the device does not take it; [`Halt::Diverges`].
-    fn run(&mut self, probe: &PlacedProbe<'_>, control: &Control<'_>) -> Result<LabRun, Halt>;
+    fn run(&mut self, pattern: &PlacedPattern<'_>, control: &Control<'_>) -> Result<LabRun, Halt>;
 
     /// Leaves the device idle until its clock shows `until`, and reports the time left.
     ///
@@ -122,14 +122,14 @@ impl Lab for DeviceLab<'_> {
         Ok(None)
     }
 
-    fn run(&mut self, probe: &PlacedProbe<'_>, control: &Control<'_>) -> Result<LabRun, Halt> {
+    fn run(&mut self, pattern: &PlacedPattern<'_>, control: &Control<'_>) -> Result<LabRun, Halt> {
         let misfit = |error: EngineError| Halt::Misfit(error.to_string());
-        flashlab_engine::check(self.device, probe.pattern).map_err(misfit)?;
-        let ios = probe.pattern.io_count.unwrap_or_default() * u64::from(probe.pattern.parallel_degree);
+        flashlab_engine::check(self.device, pattern.pattern).map_err(misfit)?;
+        let ios = pattern.pattern.io_count.unwrap_or_default() * u64::from(pattern.pattern.parallel_degree);
         let mut samples: Vec<Vec<Sample>> =
-            (0..probe.placed.processes()).map(|_| Vec::with_capacity(ios as usize)).collect();
+            (0..pattern.placed.processes()).map(|_| Vec::with_capacity(ios as usize)).collect();
         let mut outcome =
-            flashlab_engine::run(self.device, probe.placed, &mut samples, control).map_err(misfit)?;
+            flashlab_engine::run(self.device, pattern.placed, &mut samples, control).map_err(misfit)?;
         outcome.loss = outcome.loss.or_else(|| self.device.health()?.loss());
         let refusal = match outcome.failed {
             0 => None,

@@ -1,9 +1,9 @@
 //! Infers the hidden parameters of a device from outside, each with evidence and confidence.
 //!
 //! # Model
-//! A [`Probe`] answers the parameters that one signal shows. It runs patterns on the device, decides by the statistics of
-//! `flashlab_analysis::decide`, and concludes a finding for each of its parameters. Later probes use the findings of earlier
-//! ones.
+//! A [`Probe`] answers the parameters that one signal shows. It runs patterns on the device, decides by the
+//! statistics of `flashlab_analysis::decide`, and concludes a finding for each of its parameters. Later probes use
+//! the findings of earlier ones.
 //!
 //! # Method
 //! 1. With consent, the first probes fill the device sequentially. So later probes read data, and data in order.
@@ -12,14 +12,15 @@
 //! 4. A recorded inference can be replayed: a [`RecordedDevice`] answers the same probes from the samples.
 //!
 //! # Invariants
-//! - A probe sees only what every host sees: geometry, completions and the device's clock. This crate does not use the simulator.
-//! - Each read and write belongs to a pattern, which is kept as a plan that can be run again, with the flushes after its writes.
-//!   Other flushes and idle times are in the recording only.
+//! - A probe sees only what every host sees: geometry, completions and the device's clock. This crate does not use
+//!   the simulator.
+//! - Each read and write belongs to a pattern, which is kept as a plan that can be run again, with the flushes after
+//!   its writes. Other flushes and idle times are in the recording only.
 //! - Nothing is written without consent, and never more than the budget.
-//! - A value is "found" only with the confidence that a test gives, corrected for the number of looks. If the measurements do
-//!   not decide, the finding is "undetermined": no answer is better than a wrong one.
-//! - If a probe fails, its parameters say why, and the next probe runs. If the device is gone, the inference ends, and what is
-//!   missing can be inferred later.
+//! - A value is "found" only with the confidence that a test gives, corrected for the number of looks. If the
+//!   measurements do not decide, the finding is "undetermined": no answer is better than a wrong one.
+//! - If a probe fails, its parameters say why, and the next probe runs. If the device is gone, the inference ends,
+//!   and what is missing can be inferred later.
 
 mod answers;
 mod caps;
@@ -44,6 +45,7 @@ mod recording;
 mod rule;
 mod session;
 mod signals;
+mod thresholds;
 mod virtual_disk;
 mod words;
 
@@ -105,8 +107,8 @@ fn infer_in(
     conduct(&mut Session::new(lab, settings, known, progress), probes)
 }
 
-/// The probes that have to run for these parameters: those that answer them, and all before these, because a probe builds on
-/// earlier findings and on the state of the device that earlier probes left. Without parameters: all probes.
+/// The probes that answer these parameters, and all probes before them. A probe builds on earlier findings, and
+/// on the state of the device that earlier probes leave. Without parameters: all probes.
 pub fn probes_for(parameters: &[Parameter]) -> &'static [Probe] {
     let answers = |probe: &Probe| probe.parameters.iter().any(|parameter| parameters.contains(parameter));
     match PROBES.iter().rposition(answers) {

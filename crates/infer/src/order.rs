@@ -60,16 +60,16 @@ mod tests {
     #[test]
     fn reading_groups_follow_the_fill_and_the_shares_of_the_budget_add_up() {
         let turns = PROBES.chunk_by(|one, next| one.writes() == next.writes()).count();
-        let first = PROBES.iter().position(|group| !group.writes()).unwrap();
+        let first = PROBES.iter().position(|probe| !probe.writes()).unwrap();
         assert_eq!((turns, PROBES[first - 1].name), (3, "large-writes"));
-        let shares: f64 = PROBES.iter().map(|group| group.write_share).sum();
+        let shares: f64 = PROBES.iter().map(|probe| probe.write_share).sum();
         assert!(shares <= 1.0, "{shares}");
     }
 
     #[test]
     fn each_parameter_is_answered_by_one_group() {
         for &parameter in Parameter::ALL {
-            let answered = PROBES.iter().filter(|group| group.parameters.contains(&parameter)).count();
+            let answered = PROBES.iter().filter(|probe| probe.parameters.contains(&parameter)).count();
             assert_eq!(answered, 1, "{parameter}");
         }
     }

@@ -16,10 +16,10 @@ pub struct InferenceSettings<'a> {
     pub seed: Seed,
     /// How much may be written; `None`: the device is only read.
     pub write_budget: Option<Bytes>,
-    /// The longest that the groups that only read may take together, on the device's clock; `None`: a minute where small
-    /// reads take 60 us or less, and in proportion longer where they take more, up to ten minutes.
+    /// The longest that all reading probes together may take, on the device's clock. `None`: a minute where
+    /// small reads take 60 us or less. Where they take more, it is longer in proportion, up to ten minutes.
     pub reading_time: Option<Nanos>,
-    /// The longest that each of the other groups may take, on the device's clock.
+    /// The longest that each of the other probes may take, on the device's clock.
     pub writing_time: Nanos,
     /// Set it to end; what is known is kept.
     pub interrupt: &'a AtomicBool,
@@ -34,19 +34,19 @@ impl InferenceSettings<'_> {
 
 /// Receives the steps and the findings of an inference while it goes on.
 pub trait InferenceProgress {
-    /// A group begins; which it is of how many.
-    fn begin(&mut self, _group: &'static Probe, _index: usize, _count: usize) {}
-    /// A group that writes is about to, and this is the most. Whether it may: who cannot note it, for an inference that is
-    /// killed and resumed, refuses, and the inference ends as if interrupted.
-    fn may_write(&mut self, _group: &'static Probe, _most: Bytes) -> bool {
+    /// A probe begins; which it is of how many.
+    fn begin(&mut self, _probe: &'static Probe, _index: usize, _count: usize) {}
+    /// A probe is about to write, at most this much. Returns whether it may. A program that cannot note it, for an inference that
+    /// is killed and resumed, refuses. The inference then ends as if interrupted.
+    fn may_write(&mut self, _probe: &'static Probe, _most: Bytes) -> bool {
         true
     }
     /// A parameter has its answer.
     fn concluded(&mut self, _finding: &Finding) {}
-    /// A group ended; all that is known so far, and the plan of the probes that it ran.
-    fn ended(&mut self, _group: &'static Probe, _known: &Known, _probes: &Plan) {}
-    /// It ended in the middle of a group, whose answers are forgotten; all that is known, and the plan of the probes that it ran.
-    fn abandoned(&mut self, _group: &'static Probe, _known: &Known, _probes: &Plan) {}
+    /// A probe ended; all that is known so far, and the plan of its patterns.
+    fn ended(&mut self, _probe: &'static Probe, _known: &Known, _patterns: &Plan) {}
+    /// The inference ended within a probe, whose answers are forgotten; all that is known, and the plan of its patterns.
+    fn abandoned(&mut self, _probe: &'static Probe, _known: &Known, _patterns: &Plan) {}
     /// A step was made. A run has samples, process by process; its number is the recorder's to give.
     fn step(&mut self, _step: ProbeStep, _samples: &[Vec<Sample>]) {}
     /// The device is left idle, for this much longer.

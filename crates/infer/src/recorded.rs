@@ -1,16 +1,16 @@
 //! A [`RecordedDevice`] answers probes from the samples of an earlier inference.
 //!
 //! # Model
-//! A recording has the steps of each probe in their order: patterns with their samples, idle times, flushes, counters. The same
-//! probes ask for the same steps and get the same answers, so that an unchanged estimator gives the same findings, byte for
-//! byte.
+//! A recording has the steps of each probe in their order: patterns with their samples, idle times, flushes,
+//! counters. The same probes ask for the same steps and get the same answers, so that an unchanged estimator gives
+//! the same findings, byte for byte.
 //!
 //! # Method
 //! 1. When a probe begins, its steps are loaded, those of its last complete attempt.
-//! 2. Each step that the probe asks for is looked for from the last one on. Steps that a changed probe no longer asks for are
-//!    skipped.
-//! 3. A pattern matches a recorded run if it is the same and the recorded IOs are its IOs: same order, mode, offset and size. A
-//!    pattern with fewer IOs than recorded gets the first of them.
+//! 2. Each step that the probe asks for is looked for from the last one on. Steps that a changed probe no longer asks
+//!    for are skipped.
+//! 3. A pattern matches a recorded run if it is the same and the recorded IOs are its IOs: same order, mode, offset
+//!    and size. A pattern with fewer IOs than recorded gets the first of them.
 //!
 //! # Invariants
 //! - No answer is made up. A step that was never done is [`Halt::Diverges`], which names the probe and the pattern.
@@ -25,7 +25,7 @@ use flashlab_samples::{ProbeRun, ProbeStep};
 use crate::checkpoint::WritesBefore;
 use crate::halt::Halt;
 use crate::journal::outcome_of;
-use crate::lab::{Lab, LabRun, Limits, PlacedProbe};
+use crate::lab::{Lab, LabRun, Limits, PlacedPattern};
 
 /// A step of a recorded probe.
 #[derive(Clone, Debug)]
@@ -173,15 +173,15 @@ impl Lab for RecordedDevice<'_> {
         Ok(writes)
     }
 
-    fn run(&mut self, probe: &PlacedProbe<'_>, _: &Control<'_>) -> Result<LabRun, Halt> {
+    fn run(&mut self, pattern: &PlacedPattern<'_>, _: &Control<'_>) -> Result<LabRun, Halt> {
         enum Answer {
             Run(LabRun, Nanos),
             Misfit(String),
         }
-        let asked = format!("the pattern {} with seed {}", probe.experiment, probe.seed);
+        let asked = format!("the pattern {} with seed {}", pattern.experiment, pattern.seed);
         let answer = self.next(&asked, |step| match step {
-            RecordedStep::Run(recorded) if is_same_pattern(&recorded.pattern, probe.pattern) => {
-                let samples = answers(recorded, probe.placed)?;
+            RecordedStep::Run(recorded) if is_same_pattern(&recorded.pattern, pattern.pattern) => {
+                let samples = answers(recorded, pattern.placed)?;
                 let mut outcome = outcome_of(&recorded.run, &samples);
                 let is_shorter = (outcome.ios as usize) < recorded.samples.len();
                 let mut now = Nanos(recorded.run.now_ns);
@@ -194,7 +194,7 @@ impl Lab for RecordedDevice<'_> {
                 Some(Answer::Run(LabRun { samples, outcome, refusal }, now))
             }
             RecordedStep::Other(ProbeStep::Misfit { experiment, reason })
-                if experiment == probe.experiment =>
+                if experiment == pattern.experiment =>
             {
                 Some(Answer::Misfit(reason.clone()))
             }

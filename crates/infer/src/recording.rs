@@ -12,8 +12,9 @@ use crate::recorded::{RecordedProbeRun, RecordedStep, RecordedSteps};
 
 /// The folder of the probes' plans, as `probes/07-queue-depth.toml`.
 pub const PROBES_FOLDER: &str = "probes";
-/// The largest time and size in a line: sums of them stay within 64 bits.
-const LARGEST: u64 = 1 << 52;
+/// The largest time and size in a line of a recording. Unit: ns or bytes. Source: derivation: sums of them
+/// stay within 64 bits. Too high: damaged recordings overflow; too low: large devices cannot be replayed.
+const FIELD_MOST: u64 = 1 << 52;
 
 /// Why a recorded inference cannot be read.
 #[derive(Debug, Error)]
@@ -83,7 +84,7 @@ impl Recording {
         if version != PROBE_STEPS_VERSION {
             return Err(RecordingError::Version(name(), version));
         }
-        let is_sane = limits.block.0 >= 1 && limits.capacity.0 <= LARGEST && limits.depth >= 1;
+        let is_sane = limits.block.0 >= 1 && limits.capacity.0 <= FIELD_MOST && limits.depth >= 1;
         if !is_sane || !lines.iter().all(has_sane_figures) {
             return Err(RecordingError::Damaged(name()));
         }
@@ -186,7 +187,7 @@ fn run_of(step: &ProbeStep) -> Option<&ProbeRun> {
 }
 
 fn has_sane_figures(step: &ProbeStep) -> bool {
-    let is_sane = |figures: &[u64]| figures.iter().all(|&figure| figure <= LARGEST);
+    let is_sane = |figures: &[u64]| figures.iter().all(|&figure| figure <= FIELD_MOST);
     match step {
         ProbeStep::Begin { now_ns, .. } => is_sane(&[*now_ns]),
         ProbeStep::Run(run) => is_sane(&[

@@ -2,8 +2,8 @@
 //!
 //! # Model
 //! A [`Rule`] names how an answer is decided, not what the answer is. Its confidence is how often it was right on
-//! devices whose truth is known (`calibration.tsv`, `CalibrationTable`). No confidence is chosen by hand. Only
-//! what simulation cannot calibrate has a cap of its own (`caps.rs`).
+//! devices whose truth is known (`calibration.tsv`, `CalibrationTable`). No confidence is chosen by hand. Only what
+//! simulation cannot calibrate has a cap of its own (`caps.rs`).
 //!
 //! Within a probe, a rule has a [`Strength`]: an order, not a probability. It decides which of two rules limits the
 //! other one, and whether a probe looks again.
@@ -23,10 +23,11 @@ static CALIBRATION: LazyLock<CalibrationTable> = LazyLock::new(|| {
     CalibrationTable::parse(include_str!("calibration.tsv")).expect("a test reads the table")
 });
 
-/// What is known with this confidence is a firm premise of other answers. Lower: answers that hang on a doubtful one
-/// count as strong; higher: probes look again at what is right.
+/// A premise with this confidence is firm for other answers. Unit: probability. Source: choice. Too high:
+/// probes repeat what is right; too low: answers that follow from a doubtful one count as strong.
 pub(crate) const FIRM: f64 = 0.9;
-/// And with this one a likely premise.
+/// A premise with this confidence is likely. Unit: probability. Source: choice. Too high: probes repeat what
+/// is right; too low: answers that follow from a wrong one are reported.
 pub(crate) const LIKELY_LEAST: f64 = 0.75;
 
 /// The order of rules within a probe.

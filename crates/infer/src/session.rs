@@ -1,11 +1,13 @@
 //! A device while it is probed.
 //!
 //! # Model
-//! What probes do on the device passes here: the lab runs their patterns, the budget counts what they write and how long they
-//! take, and the journal keeps each step. What they find is in the document, which later probes read as [`Knowledge`].
+//! What probes do on the device passes here: the lab runs their patterns, the budget counts what they write and how
+//! long they take, and the journal keeps each step. What they find is in the document, which later probes read as
+//! [`Knowledge`].
 
 pub(crate) mod allowance;
 mod filling;
+mod probe_run;
 
 use std::fmt;
 
@@ -22,30 +24,33 @@ use crate::findings::Findings;
 use crate::halt::Halt;
 use crate::journal::{Journal, record_run};
 use crate::knowledge::Knowledge;
-use crate::lab::{Lab, LabRun, PlacedProbe};
+use crate::lab::{Lab, LabRun, PlacedPattern};
 use crate::progress::{InferenceProgress, InferenceSettings};
 use allowance::Allowance;
 
-/// A group that may write less than this part of the device has too little for any probe.
+/// A probe that may write less than this part of the device has too little for any pattern. Unit: part.
+/// Source: choice. Too small: small budgets have no answer; too large: patterns of a few writes decide.
 const BUDGET_PART: u64 = 100;
-/// One idle time takes at most this part of a probe's time limit. With the usual limit of 24 h no idle time is shorter for it;
-/// with a limit of a minute, what the device deferred may not be done.
+/// One idle time takes at most this part of a probe's time limit. Unit: part. Source: choice: with the usual
+/// limit of 24 h it shortens none. Too small: idle time uses up the limit; too large: the device's backlog is
+/// not complete.
 const IDLE_PART: u64 = 12;
-/// How long the probes that only read may take together, on a device whose small reads take 60 us or less.
-pub(crate) const READING_TIME: Nanos = Nanos::from_secs(60);
+/// How long the probes that only read take together where small reads take 60 us or less. Source: choice. Too
+/// long: the inference takes longer; too short: saturation and layouts stay undetermined.
+const READING_TIME: Nanos = Nanos::from_secs(60);
 
 /// A device while it is probed.
 pub struct Session<'d, 's> {
-    pub(crate) lab: &'d mut dyn Lab,
+    lab: &'d mut dyn Lab,
     pub(crate) settings: &'s InferenceSettings<'s>,
     pub(crate) findings: Findings<'d>,
     pub(crate) progress: &'d mut dyn InferenceProgress,
-    pub(crate) allowance: Allowance,
-    pub(crate) journal: Journal,
+    allowance: Allowance,
+    journal: Journal,
     /// Why nothing is submitted any more: the device is gone, or an IO is in flight for ever, and nobody would know whose answer comes.
     over: Option<Halt>,
     /// How long they may take together.
-    pub(crate) reading_time: Nanos,
+    reading_time: Nanos,
 }
 
 impl<'d, 's> Session<'d, 's> {
@@ -92,28 +97,28 @@ impl<'d, 's> Session<'d, 's> {
         self.findings.known()
     }
 
-    /// What the group may still write.
+    /// What the probe may still write.
     pub fn writes_left(&self) -> Bytes {
         self.allowance.writes
     }
 
-    /// How long the group may still take.
+    /// How long the probe may still take.
     pub fn time_left(&mut self) -> Nanos {
         self.allowance.deadline.since(self.lab.now())
     }
 
-    /// How long the groups that only read may take together.
+    /// How long the probes that only read may take together.
     pub(crate) fn reading_time(&self) -> Nanos {
         self.reading_time
     }
 
     /// A seed for what a probe chooses at random, another one for each label and index.
     pub fn seed(&self, label: &str, index: u64) -> Seed {
-        self.settings.seed.derive(self.allowance.group, 0).derive(label, index)
+        self.settings.seed.derive(self.allowance.seed_label, 0).derive(label, index)
     }
 
     /// Runs a pattern and gives its samples, in the order in which the IOs were done. It is kept as the experiment
-    /// `name` of the group's plan. Each run has random numbers of its own: running a pattern again is a repetition.
+    /// `name` of the probe's plan. Each run has random numbers of its own: running a pattern again is a repetition.
     ///
     /// # Errors
     /// [`Halt::Budget`] before anything is written, if more might be than is left; [`Halt::Misfit`] for a pattern that
@@ -127,24 +132,24 @@ impl<'d, 's> Session<'d, 's> {
         self.run_as_it_is(name, &Pattern { write_through, ..pattern.clone() })
     }
 
-    /// From now on each write of the group is flushed, if there may be a buffer and a flush was seen to wait for what it holds: so that
-    /// a write takes what a buffer would hide.
+    /// From now on each write of the probe is flushed, so that it takes what a write buffer would hide.
+    /// This needs a flush that was seen to wait for the data in a buffer.
     pub(crate) fn look_through(&mut self) {
         let may_be_buffered = self.known().bytes(Parameter::WriteBufferSize) != Some(Bytes::ZERO);
         self.allowance.through = may_be_buffered && self.findings.checkpoint.fill.flushed_nanos.is_some();
     }
 
-    /// Whether each write of the group is flushed.
+    /// Whether each write of the probe is flushed.
     pub(crate) fn looks_through(&self) -> bool {
         self.allowance.through
     }
 
-    /// The same as [`Session::run`], with the pattern's own flushes, whether or not the group flushes its writes.
+    /// The same as [`Session::run`], with the pattern's own flushes, whether or not the probe flushes its writes.
     ///
     /// # Errors
     /// As [`Session::run`].
     pub(crate) fn run_as_it_is(&mut self, name: &str, pattern: &Pattern) -> Result<Vec<Sample>, Halt> {
-        let ios = pattern.io_count.expect("a probe has an IOCount") * u64::from(pattern.parallel_degree);
+        let ios = pattern.io_count.expect("a pattern has an IOCount") * u64::from(pattern.parallel_degree);
         self.check_over()?;
         let writes = most_written(pattern, ios);
         if writes > self.allowance.writes {
@@ -166,13 +171,13 @@ impl<'d, 's> Session<'d, 's> {
         let misfit = |error: &dyn fmt::Display| Halt::Misfit(error.to_string());
         let placed = pattern.place(space, seed).map_err(|error| misfit(&error))?;
         let experiment = self.journal.experiment(name, pattern);
-        let probe = PlacedProbe { experiment: &experiment, pattern, placed: &placed, seed };
+        let placed_pattern = PlacedPattern { experiment: &experiment, pattern, placed: &placed, seed };
         let control = Control {
             interrupt: self.settings.interrupt,
             time_limit: Some(time_limit),
             failures_allowed: self.allowance.failures(ios),
         };
-        let run = self.lab.run(&probe, &control);
+        let run = self.lab.run(&placed_pattern, &control);
         if let Err(Halt::Misfit(reason)) = &run {
             let (experiment, reason) = (experiment.clone(), reason.clone());
             self.progress.step(ProbeStep::Misfit { experiment, reason }, &[]);
@@ -222,7 +227,7 @@ impl<'d, 's> Session<'d, 's> {
         self.over.clone().map_or(Ok(()), Err)
     }
 
-    /// Notes what the group could not do.
+    /// Notes what the probe could not do.
     pub(crate) fn short(&mut self, halt: Halt) -> Halt {
         self.allowance.short.get_or_insert_with(|| halt.clone());
         halt
@@ -239,13 +244,13 @@ impl<'d, 's> Session<'d, 's> {
     /// Leaves the device idle.
     ///
     /// # Errors
-    /// [`Halt::Interrupted`] and [`Halt::Rest`].
+    /// [`Halt::Interrupted`] and [`Halt::IdleTime`].
     pub fn idle(&mut self, time: Nanos) -> Result<(), Halt> {
         // A short time limit is for the probes, not for idle times. Those of a probe that only reads are short anyway.
         let time = time.min(Nanos(self.settings.writing_time.0 / IDLE_PART).max(priors::BUFFER_DRAINED));
         let left = self.time_left();
         if time > left {
-            return Err(self.short(Halt::Rest { needed: time, left }));
+            return Err(self.short(Halt::IdleTime { needed: time, left }));
         }
         self.allowance.idle_times += 1;
         self.allowance.idle = self.allowance.idle.saturating_add(time);

@@ -1,9 +1,9 @@
-//! What can be said of a disk that is no flash, or whose flash is behind a host: one that a hypervisor, a network or a machine's
-//! memory makes up, and one with a head that moves.
+//! What can be said of a disk that is no flash, or whose flash is behind a host: one that a hypervisor, a network or
+//! a machine's memory makes up, and one with a head that moves.
 //!
-//! What is seen of such a disk is its host's: caches, files, throttles and other guests beside the flash, if there is flash
-//! at all. How it behaves is what its user gets, and is reported. What is inside is undetermined, whatever an estimator says: a host's
-//! cache has pages, too.
+//! What is seen of such a disk is its host's: caches, files, throttles and other guests beside the flash, if there is
+//! flash at all. How it behaves is what its user gets, and is reported. What is inside is undetermined, whatever an
+//! estimator says: a host's cache has pages, too.
 
 use crate::signals::statistics::quantile;
 use flashlab_analysis::inference::{Finding, Parameter, Verdict};
@@ -50,8 +50,10 @@ fn reason(identity: &Identity) -> Option<String> {
     transport.map(|name| format!("attached by {name}")).or(model.map(|name| format!("a {name}")))
 }
 
-/// Random reads of a disk of 15,000 rpm take half a revolution, 2 ms, and its shortest seek; four fifths of them lie within 80 % of a revolution
-/// of 4 ms. The slowest flash of the zoo reads a page in less than 1 ms, and idle flash always in the same time.
+/// Random reads whose times scatter by more move a head: a disk of 15,000 rpm takes half a revolution, 2 ms,
+/// and its shortest seek. Source: derivation: four fifths of the reads lie within 80 % of a revolution of 4
+/// ms; the slowest flash of the zoo reads in less than 1 ms. Too long: fast disks count as flash; too short:
+/// flash behind a network counts as a disk.
 const HEAD_MOVES: Nanos = Nanos::from_millis(2);
 
 /// The median time of random reads one at a time, in ns, if they wait for a head: long, and each another time.

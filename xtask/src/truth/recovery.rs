@@ -15,7 +15,7 @@
 //! right, extended by one erase block.
 //!
 //! All probes together may write twice the capacity, and filling the device takes half of that. About twenty
-//! groups of probes share the other half, and a group can spend half of its share on bursts. A burst that
+//! probes share the other half, and a probe can spend half of its share on bursts. A burst that
 //! writes more is not affordable. If that is the burst of five seconds, nothing is judged. If a burst of one
 //! minute is affordable, it is also tested whether its effect ends.
 

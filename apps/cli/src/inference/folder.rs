@@ -81,10 +81,10 @@ pub fn write_known(folder: &RunFolder, known: &Known) -> Result<(), SamplesError
     folder.write_sealed(INFERENCE, &known.document)
 }
 
-/// Adds the writes of a killed group to the document. The file exists from the beginning: without it nobody knows what was written.
+/// Adds the writes of a killed probe to the document. The file exists from the beginning: without it nobody knows what was written.
 pub fn count_pending_writes(folder: &RunFolder, known: &mut Inference) -> Result<()> {
     let file = folder.path().join(UNDER_WAY);
-    let advice = "begin a new run: what the group under way wrote is not known without it";
+    let advice = "begin a new run: what the probe under way wrote is not known without it";
     let under_way: PendingWrites = read(folder, UNDER_WAY, advice)?;
     if under_way.version != INFERENCE_VERSION {
         bail!(Usage(format!(

@@ -23,7 +23,7 @@ pub struct Keeper<'a> {
     recorder: Option<Recorder<'a>>,
     /// When the current idle time began, or was reported last.
     idle_since: Option<Instant>,
-    /// The number of the current group, from 1.
+    /// The number of the current probe, from 1.
     number: usize,
     /// The first error of writing to the folder since the last retry.
     failed: Option<SamplesError>,
@@ -110,10 +110,10 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    fn write_plan(&mut self, group: &Probe, probes: &Plan) {
-        if !probes.experiments.is_empty() {
-            let name = format!("{PROBES_FOLDER}/{:02}-{}.toml", self.number, group.name);
-            let written = self.folder.write_plan(&name, &probes.to_toml());
+    fn write_plan(&mut self, probe: &Probe, patterns: &Plan) {
+        if !patterns.experiments.is_empty() {
+            let name = format!("{PROBES_FOLDER}/{:02}-{}.toml", self.number, probe.name);
+            let written = self.folder.write_plan(&name, &patterns.to_toml());
             self.note(written);
         }
     }
@@ -132,11 +132,11 @@ impl<'a> Keeper<'a> {
 }
 
 impl InferenceProgress for Keeper<'_> {
-    fn begin(&mut self, group: &'static Probe, index: usize, count: usize) {
+    fn begin(&mut self, probe: &'static Probe, index: usize, count: usize) {
         self.number = index + 1;
-        let is_left_out = group.writes() && self.manifest.settings.write_budget.is_none();
-        let about = if is_left_out { "left out: it would have to write" } else { group.about };
-        tell!("group {} of {count}: {}: {about}", self.number, group.name);
+        let is_left_out = probe.writes() && self.manifest.settings.write_budget.is_none();
+        let about = if is_left_out { "left out: it would have to write" } else { probe.about };
+        tell!("probe {} of {count}: {}: {about}", self.number, probe.name);
     }
 
     fn may_write(&mut self, _: &'static Probe, most: Bytes) -> bool {
@@ -151,14 +151,14 @@ impl InferenceProgress for Keeper<'_> {
         }
     }
 
-    fn ended(&mut self, group: &'static Probe, known: &Known, probes: &Plan) {
-        self.write_plan(group, probes);
+    fn ended(&mut self, probe: &'static Probe, known: &Known, patterns: &Plan) {
+        self.write_plan(probe, patterns);
         self.estimate(known);
         self.write_known(known);
     }
 
-    fn abandoned(&mut self, group: &'static Probe, known: &Known, probes: &Plan) {
-        self.write_plan(group, probes);
+    fn abandoned(&mut self, probe: &'static Probe, known: &Known, patterns: &Plan) {
+        self.write_plan(probe, patterns);
         self.write_known(known);
     }
 

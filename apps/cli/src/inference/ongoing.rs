@@ -211,9 +211,9 @@ impl OngoingInference {
             return (InferenceEnd::Interrupted, Err(error));
         }
         let mut keeper = Keeper::new(&self.folder, &self.manifest, self.known.written);
-        let groups = probes_for(&chosen.only);
+        let probes = probes_for(&chosen.only);
         let ended =
-            flashlab_infer::infer_probes(device.as_mut(), &settings, &mut self.known, &mut keeper, groups);
+            flashlab_infer::infer_probes(device.as_mut(), &settings, &mut self.known, &mut keeper, probes);
         let kept = keeper.finish(&self.known);
         let kept = match ended {
             InferenceEnd::Done => kept.and_then(|()| self.folder.finish::<InferenceSettings>()),

@@ -49,8 +49,8 @@ pub fn replay(run: &Path, output: Option<&Path>, options: &InferencePrintOptions
     };
     let mut keeper = Keeper::without_recorder(&folder, &manifest);
     let mut device = RecordedDevice::new(limits, &mut recording);
-    let groups = probes_for(&chosen.only);
-    let ended = replay_probes(&mut device, &infer_settings, &mut known, &mut keeper, groups);
+    let probes = probes_for(&chosen.only);
+    let ended = replay_probes(&mut device, &infer_settings, &mut known, &mut keeper, probes);
     keeper.finish(&known)?;
     // From the file, where numbers are rounded as those of the recording are.
     report_differences(&recorded, &folder.read_sealed(INFERENCE)?);

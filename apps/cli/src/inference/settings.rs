@@ -13,7 +13,7 @@ use crate::target;
 
 /// The most IOs in flight that a probe needs on a real device.
 pub const DEPTH: u32 = 32;
-/// The time limit for each group of writing probes, unless the user gives one.
+/// The time limit for each probe that writes, unless the user gives one.
 const WRITING_TIME: Nanos = Nanos::from_secs(24 * 3600);
 /// The largest time limit: longer than any probe takes, and short enough to be added to any clock.
 const LONGEST_TIME: Nanos = Nanos::from_secs(365 * 24 * 3600);
@@ -27,7 +27,7 @@ pub struct ProbeOptions {
     /// Only these parameters, and those that have to be known for them
     #[arg(long, value_name = "PARAMETER,...", value_delimiter = ',')]
     only: Vec<String>,
-    /// The time limit for all reading probes together, and for each group of writing ones, such as 90s or 2h; 60s (to
+    /// The time limit for all reading probes together, and for each probe that may write, such as 90s or 2h; 60s (to
     /// 600s if the device is slow) and 24h if not given
     #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
     time_limit: Option<Nanos>,
@@ -84,19 +84,15 @@ fn parameters(names: &[String]) -> Result<Vec<Parameter>> {
 impl InferenceSettings {
     /// The parameters that are probed: the requested ones, and those on which they depend.
     pub fn parameters(&self) -> Vec<Parameter> {
-        probes_for(&self.only).iter().flat_map(|group| group.parameters).copied().collect()
+        probes_for(&self.only).iter().flat_map(|probe| probe.parameters).copied().collect()
     }
 
     /// Prints what will be probed, and for how long or with how many writes. `limit` says what the write
     /// budget is for, for example `by each inference, `.
     pub fn announce(&self, name: &str, identity: &Identity, limit: &str) {
-        let groups = probes_for(&self.only);
-        let count: usize = groups.iter().map(|group| group.parameters.len()).sum();
-        tell!(
-            "inferring {count} parameters of {name} ({}) by {} groups of probes",
-            self.target_size,
-            groups.len()
-        );
+        let probes = probes_for(&self.only);
+        let count: usize = probes.iter().map(|probe| probe.parameters.len()).sum();
+        tell!("inferring {count} parameters of {name} ({}) by {} probes", self.target_size, probes.len());
         match self.write_budget {
             None => match self.reading_time {
                 Some(time) => tell!("it will only be read, for {time} at most"),
@@ -104,7 +100,7 @@ impl InferenceSettings {
             },
             Some(budget) => {
                 let endurance = self.endurance_share(budget, identity);
-                tell!("at most {budget} will be written ({limit}{endurance}), from the first group on");
+                tell!("at most {budget} will be written ({limit}{endurance}), from the first probe on");
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::inference::folder::{self, PAGE};
 use crate::inference::settings::InferenceSettings;
 use crate::{csv_table, expectations, files, output};
 
-/// The text for a parameter whose group has not run yet.
+/// The text for a parameter whose probe has not run yet.
 const NOT_YET: &str = "not looked at yet";
 
 /// Shows the inference in a run's folder, and writes its page into the folder or to `page`.

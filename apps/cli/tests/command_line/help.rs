@@ -71,8 +71,8 @@ fn of_infer() {
           --write-budget <SIZE>     Write at most this much by an inference; twice the capacity if not
                                     given, and never more than that
           --only <PARAMETER,...>    Only these parameters, and those that have to be known for them
-          --time-limit <TIME>       The time limit for all reading probes together, and for each group
-                                    of writing ones, such as 90s or 2h; 60s (to 600s if the device is
+          --time-limit <TIME>       The time limit for all reading probes together, and for each probe
+                                    that may write, such as 90s or 2h; 60s (to 600s if the device is
                                     slow) and 24h if not given
           --seed <SEED>             The seed of everything random [default: 1]
       -o, --output <DIR>            The folder for the results; flashlab-runs/TIME-TARGET if not given
@@ -482,8 +482,8 @@ fn of_wear_out() {
           --write-budget <SIZE>     Write at most this much by an inference; twice the capacity if not
                                     given, and never more than that
           --only <PARAMETER,...>    Only these parameters, and those that have to be known for them
-          --time-limit <TIME>       The time limit for all reading probes together, and for each group
-                                    of writing ones, such as 90s or 2h; 60s (to 600s if the device is
+          --time-limit <TIME>       The time limit for all reading probes together, and for each probe
+                                    that may write, such as 90s or 2h; 60s (to 600s if the device is
                                     slow) and 24h if not given
           --seed <SEED>             The seed of everything random [default: 1]
       -o, --output <DIR>            The folder of the rounds

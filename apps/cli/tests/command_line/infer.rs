@@ -225,7 +225,7 @@ fn interrupting_keeps_what_is_known() {
     for signal in ["INT", "KILL"] {
         let directory = Directory::new();
         let started = directory.start(&["infer", "sim:sun-zhang-unknown", "--output", "run"]);
-        let ran = started.until("group 2 of").signal(signal);
+        let ran = started.until("probe 2 of").signal(signal);
         fs::remove_file(directory.path("run/report.html")).unwrap();
         let shown = directory.succeeds(&["report", "run"]);
         fs::read_to_string(directory.path("run/report.html")).unwrap();

@@ -1,9 +1,12 @@
-//! What small reads across boundaries take, relative to beside them, as a layout has it.
+//! Predicts what small reads across page boundaries take, relative to reads beside them, for a layout.
 //!
 //! # Model
-//! As in `replay`, for reads one at a time. What each read takes beside the flash (a map that is read first) makes all
-//! crossings cheaper, relatively, by the same factor; so a layout has to explain which boundaries cost how much of each other,
-//! and not how much they cost. No layout of larger pages explains that the boundary of smaller ones costs anything.
+//! As in [`replay`](super::replay), for reads one at a time. A read of the map before each read makes all crossings
+//! relatively cheaper, by the same factor. So a layout has to explain the ratios between the boundaries, and not
+//! their absolute cost. A layout of larger pages cannot explain that the boundary of smaller ones costs anything.
+//!
+//! # Invariants
+//! - The same layout and times give the same ratios.
 
 use flashlab_analysis::decide::ranks::Interval;
 
@@ -12,17 +15,27 @@ use super::replay::{FlashLayout, ReadReplay};
 use super::runs::{Io, TimedRun};
 use crate::signals::statistics::upper_median;
 
-/// Boundaries that a layout is asked for.
-const PLACES: u64 = 32;
-/// Far enough from each other that no read waits for the one before, in nanoseconds.
-const APART: f64 = 1e12;
-/// By which factor crossings may all be cheaper, or slower, than a layout says.
-const FACTOR: (f64, f64) = (0.25, 1.2);
-/// The standard deviations that an interval of 99 % has to each side.
-const DEVIATIONS: f64 = 2.576;
-/// What is not in the model, of what crossing costs and relative to a read.
-const SHARE_BEYOND: f64 = 0.15;
-const BEYOND: f64 = 0.004;
+/// The boundaries at which a layout is asked what a read across costs. Unit: boundaries. Source: derivation:
+/// a multiple of the dies of usual stripes. Too many: the search takes longer; too few: one boundary of a
+/// stripe decides.
+const BOUNDARIES: u64 = 32;
+/// The time between two predicted reads. No read waits for the one before. Unit: ns. Source: derivation: far
+/// longer than any read. Too long: nothing, up to the precision of a float; too short: reads wait for each
+/// other.
+const IDLE_BETWEEN: f64 = 1e12;
+/// The least and the greatest factor by which all crossings may differ from those of a layout. A map that is
+/// read first makes them relatively cheaper. Unit: ratio. Source: tuned. Too large: any costs fit any layout;
+/// too small: devices with a map on the flash fit no layout.
+const CROSSING_FACTORS: (f64, f64) = (0.25, 1.2);
+/// The standard deviations from the middle to an end of a 99 % interval. Unit: standard deviations. Source:
+/// derivation: the normal distribution. Too high: crossings count for too much; too low: for too little.
+const DEVIATIONS_OF_99: f64 = 2.576;
+/// What the model does not contain, as a share of what crossing costs. Unit: share. Source: tuned. Too high:
+/// crossings do not distinguish layouts; too low: effects beside the flash refute the right layout.
+const CROSSING_ERROR: f64 = 0.15;
+/// What the model does not contain, as a share of the read. Unit: share. Source: tuned. Too high: crossings
+/// do not distinguish layouts; too low: effects beside the flash refute the right layout.
+const READ_ERROR: f64 = 0.004;
 
 /// What crossing boundaries costs.
 #[derive(Clone, Debug)]
@@ -45,9 +58,9 @@ impl Crossings {
             .iter()
             .map(|(boundary, ratio)| {
                 let said = self.ratio(layout, times, *boundary) - 1.0;
-                let chance = (ratio.high - ratio.low) / (2.0 * DEVIATIONS);
+                let chance = (ratio.high - ratio.low) / (2.0 * DEVIATIONS_OF_99);
                 let seen = ratio.estimate - 1.0;
-                (said, seen, chance.hypot(BEYOND).hypot(SHARE_BEYOND * seen))
+                (said, seen, chance.hypot(READ_ERROR).hypot(CROSSING_ERROR * seen))
             })
             .filter(|(.., sigma)| sigma.is_finite())
             .collect();
@@ -55,7 +68,8 @@ impl Crossings {
             terms.iter().map(|&(said, seen, sigma)| of(said, seen) / (sigma * sigma)).sum::<f64>()
         };
         let (along, all) = (sum(|said, seen| said * seen), sum(|said, _| said * said));
-        let factor = if all > 0.0 { (along / all).clamp(FACTOR.0, FACTOR.1) } else { 1.0 };
+        let factor =
+            if all > 0.0 { (along / all).clamp(CROSSING_FACTORS.0, CROSSING_FACTORS.1) } else { 1.0 };
         terms.iter().map(|(said, seen, sigma)| ((seen - factor * said) / sigma).powi(2) / 2.0).sum()
     }
 
@@ -63,8 +77,9 @@ impl Crossings {
     fn ratio(&self, layout: &FlashLayout, times: &LayoutTimes, boundary: u64) -> f64 {
         let block = self.block;
         let of = |offsets: &[u64]| {
-            let reads = (0..PLACES).flat_map(|place| offsets.iter().map(move |at| place * self.slot + at));
-            let io = |(index, offset)| Io::new(index as f64 * APART, 1.0, offset, 2 * block);
+            let reads =
+                (0..BOUNDARIES).flat_map(|place| offsets.iter().map(move |at| place * self.slot + at));
+            let io = |(index, offset)| Io::new(index as f64 * IDLE_BETWEEN, 1.0, offset, 2 * block);
             let run: [TimedRun; 1] = [reads.enumerate().map(io).collect()];
             let mut all = Vec::new();
             ReadReplay::new(&run, *layout, 1.0).predict(times, |_, nanos| all.push(nanos));
@@ -76,13 +91,13 @@ impl Crossings {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layouts::ALL;
+    use super::super::layouts::CHUNK_OF_ALL;
     use super::*;
 
     const TIMES: LayoutTimes = [50e3, 60e3, 20e3, 10e3];
 
     fn layout(page: u64, planes: u64, partial: bool) -> FlashLayout {
-        let (chunk, cached, phase, serial) = (ALL, false, 0, false);
+        let (chunk, cached, phase, serial) = (CHUNK_OF_ALL, false, 0, false);
         FlashLayout { page, planes, chunk, dies: 1, channels: 1, cached, phase, serial, partial }
     }
 

@@ -1,11 +1,16 @@
-//! The times with which a model of IOs makes what was measured most likely.
+//! Finds the times of a model with which the measured response times are most likely.
 //!
 //! # Model
-//! Response times scatter by a factor, some are off for other reasons, so that a deviation counts no more than [`CAP`]. What
-//! is capped pulls nowhere: so deviations are taken for smaller ones first, or a descent ends where half of the IOs are far
-//! off.
+//! Response times scatter by a factor, and some are outliers. So a deviation costs at most [`LOSS_CAP`].
 //!
-//! Losses only add up: so a replay ends where its loss is as large as one that is known already.
+//! # Method
+//! 1. Levenberg and Marquardt's steps descend from the best of several starts.
+//! 2. A capped deviation has no slope. So the descent begins with a wide scatter, which caps few deviations, and
+//!    narrows it.
+//! 3. Losses only add up: a replay ends once its loss exceeds the best known one.
+//!
+//! # Invariants
+//! - All times stay at 0 or above.
 
 use std::mem::swap;
 use std::ops::ControlFlow;
@@ -15,33 +20,57 @@ use flashlab_analysis::inference::TimedIo as Io;
 
 /// Command, sense or program of a row, transfer of a page, a page on the link, in nanoseconds.
 pub type LayoutTimes = [f64; 4];
-pub(crate) const COMMAND: usize = 0;
-pub(crate) const SENSE: usize = 1;
-pub(crate) const TRANSFER: usize = 2;
-pub(crate) const LINK: usize = 3;
 
-/// Less scatter is not believed: no model of four times is more exact, and of a device without noise it is the model that errs.
-pub const SIGMA_MIN: f64 = 0.02;
+/// Which of the [`LayoutTimes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LayoutTime {
+    /// The command, with the transport.
+    Command,
+    /// Sensing a multi-plane page, or programming it.
+    Array,
+    /// The transfer of a page between its die and the controller.
+    Transfer,
+    /// A page on the link to the host.
+    Link,
+}
 
-/// The most that a deviation counts, as the logarithm of a likelihood: three standard deviations.
-const CAP: f64 = 4.5;
-/// The fit divides all deviations by these widths, one after the other: the wider ones come first, as they cap few deviations.
-const WIDTHS: [f64; 3] = [4.0, 2.0, 1.0];
-/// The most steps at each width, and what a step gains at least, and of what there is to gain.
-const STEPS: usize = 6;
-const GAIN: f64 = 0.02;
-const GAIN_SHARE: f64 = 5e-4;
-/// How far times are moved to see how usual they are beside, relative to all of them.
-const SIDE: f64 = 1e-3;
-/// A layout is given up before the last width if its loss is this many times that of a good fit, and 20 more.
-const HOPELESS: f64 = 1.6;
+/// The floor of the scatter of response times: no model of four times is more exact. Unit: natural logarithm.
+/// Source: tuned. Too high: layouts that differ little stay undecided; too low: the error of the model
+/// decides on devices without noise.
+pub const SCATTER_LEAST: f64 = 0.02;
+
+/// The most that one deviation costs in log-likelihood: three standard deviations. Unit: natural logarithm.
+/// Source: derivation: 3 squared, halved. Too high: outliers of the host decide; too low: IOs that refute a
+/// layout do not count.
+const LOSS_CAP: f64 = 4.5;
+/// The fit multiplies the scatter by each of these. With a wide scatter, few deviations are capped, and the
+/// descent has a direction. Unit: ratio. Source: choice: halvings. Too many: the search takes longer; too
+/// few: the descent ends where half of the IOs are capped.
+const SCATTER_WIDTHS: [f64; 3] = [4.0, 2.0, 1.0];
+/// The most steps of a descent at each width. Unit: steps. Source: choice. Too many: the search takes longer;
+/// too few: the best times are not reached.
+const STEPS_MOST: usize = 6;
+/// The least gain of a step that is followed by another one. Unit: natural logarithm. Source: choice. Too
+/// high: the descent ends early; too low: the search takes longer.
+const STEP_GAIN: f64 = 0.02;
+/// The same as a share of the loss. Unit: share. Source: choice. Too high: the descent ends early; too low:
+/// the search takes longer.
+const STEP_GAIN_SHARE: f64 = 5e-4;
+/// The step by which the slope of the prior is computed, as a share of the sum of all times. Unit: share.
+/// Source: derivation: between the rounding of floats and the curvature. Too high: the slope is that of a
+/// chord; too low: it is rounding.
+const SLOPE_STEP: f64 = 1e-3;
+/// A layout is given up before the last width if its loss is this many times that of the best layout, and 20
+/// more. Unit: ratio. Source: tuned. Too high: the search takes longer; too low: the right layout is given up
+/// after a bad start.
+const HOPELESS_RATIO: f64 = 1.6;
 
 /// A moment as the model has it.
 pub(crate) trait Moment: Copy {
     /// A moment that is known.
     fn at(nanos: f64) -> Self;
-    /// This many times the `index`-th of the unknown times later.
-    fn plus(self, times: &LayoutTimes, index: usize, factor: f64) -> Self;
+    /// `factor` times one of the unknown times later.
+    fn plus(self, times: &LayoutTimes, time: LayoutTime, factor: f64) -> Self;
     fn later(self, other: Self) -> Self;
     fn nanos(self) -> f64;
     /// How much later it is than another.
@@ -55,8 +84,8 @@ impl Moment for f64 {
         nanos
     }
     #[inline]
-    fn plus(self, times: &LayoutTimes, index: usize, factor: f64) -> f64 {
-        self + times[index] * factor
+    fn plus(self, times: &LayoutTimes, time: LayoutTime, factor: f64) -> f64 {
+        self + times[time as usize] * factor
     }
     #[inline]
     fn later(self, other: f64) -> f64 {
@@ -88,9 +117,9 @@ impl Moment for Moving {
         Moving { nanos, by: [0.0; 4] }
     }
     #[inline]
-    fn plus(mut self, times: &LayoutTimes, index: usize, factor: f64) -> Moving {
-        self.nanos += times[index] * factor;
-        self.by[index] += factor;
+    fn plus(mut self, times: &LayoutTimes, time: LayoutTime, factor: f64) -> Moving {
+        self.nanos += times[time as usize] * factor;
+        self.by[time as usize] += factor;
         self
     }
     #[inline]
@@ -187,17 +216,17 @@ pub(crate) trait IoModel {
         let (mut off, mut tried) = (Vec::new(), Vec::new());
         let (mut times, mut least) = ([0.0; 4], f64::INFINITY);
         for start in starts {
-            let loss = self.loss_at(start, sigma(WIDTHS[0]), (0.0, least), &mut tried);
+            let loss = self.loss_at(start, sigma(SCATTER_WIDTHS[0]), (0.0, least), &mut tried);
             if loss < least {
                 (times, least) = (*start, loss);
                 swap(&mut off, &mut tried);
             }
         }
-        for width in WIDTHS {
-            if width < WIDTHS[0] {
+        for width in SCATTER_WIDTHS {
+            if width < SCATTER_WIDTHS[0] {
                 least = self.loss_at(&times, sigma(width), (0.0, f64::INFINITY), &mut off);
             }
-            if width == 1.0 && least > HOPELESS * good + 20.0 {
+            if width == 1.0 && least > HOPELESS_RATIO * good + 20.0 {
                 return (times, least + unusual(&times));
             }
             let from = (times, least, &mut off);
@@ -219,7 +248,7 @@ pub(crate) trait IoModel {
         let before = |times: &LayoutTimes| unusual(times) / (width * width);
         let (mut least, mut damping) = (loss + before(&times), 0.01);
         let (mut pull, mut off_then) = (None, Vec::new());
-        for _ in 0..STEPS {
+        for _ in 0..STEPS_MOST {
             let scale = times.iter().sum::<f64>().max(1.0);
             let (matrix, right) = *pull.get_or_insert_with(|| self.pull(&times, sigma, off));
             let mut equations: [[f64; 5]; 4] = std::array::from_fn(|i| {
@@ -232,7 +261,7 @@ pub(crate) trait IoModel {
                     continue;
                 }
                 // What is usual pulls as well, as the square of a logarithm.
-                let side = scale * SIDE;
+                let side = scale * SLOPE_STEP;
                 let moved = |by: f64| {
                     let mut moved = times;
                     moved[i] = (moved[i] + by).max(0.0);
@@ -249,7 +278,7 @@ pub(crate) trait IoModel {
                 let gain = least - sum;
                 (times, least, damping, pull) = (tried, sum, damping / 4.0, None);
                 swap(off, &mut off_then);
-                if gain < GAIN.max(GAIN_SHARE * sum) {
+                if gain < STEP_GAIN.max(STEP_GAIN_SHARE * sum) {
                     break;
                 }
             } else {
@@ -265,7 +294,7 @@ pub(crate) trait IoModel {
         let mut off = off.iter();
         self.replay(times, |io, done: Moving| {
             let Some(&deviation) = off.next() else { return ControlFlow::Break(()) };
-            if loss(deviation) < CAP {
+            if loss(deviation) < LOSS_CAP {
                 let nanos = (done.nanos - io.at).max(1.0);
                 let each = io.weight / (nanos * sigma);
                 let slopes = done.by.map(|by| by * each);
@@ -292,7 +321,7 @@ struct Scatter {
 
 impl Scatter {
     fn new(sigma: f64) -> Scatter {
-        Scatter { each: 1.0 / sigma, capped: ((2.0 * CAP).sqrt() * sigma).exp() }
+        Scatter { each: 1.0 / sigma, capped: ((2.0 * LOSS_CAP).sqrt() * sigma).exp() }
     }
 
     /// By how many standard deviations what an IO took is off; what is capped needs no logarithm.
@@ -305,7 +334,7 @@ impl Scatter {
 }
 
 fn loss(deviation: f64) -> f64 {
-    (deviation * deviation / 2.0).min(CAP)
+    (deviation * deviation / 2.0).min(LOSS_CAP)
 }
 
 /// Gauss's elimination; the last column is the right side.

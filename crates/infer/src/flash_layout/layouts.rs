@@ -1,54 +1,92 @@
-//! Which layouts are tried, and how unusual each of them is before anything was measured.
+//! Lists the layouts that are tried, and the prior of each.
 //!
 //! # Model
-//! Flash is sensed in some 50 us and transferred by some 150 MB/s, and both differ by factors; figures of a layout are
-//! mostly powers of two, and devices rather simple. So of two layouts that explain the same the usual one is believed.
+//! Flash is sensed in some 50 us and transferred at some 150 MB/s, and both differ by factors. The numbers of a
+//! layout are mostly powers of two, and devices are rather simple. So of two layouts that explain the same, the usual
+//! one is believed.
+//!
+//! # Invariants
+//! - Each layout has one way of being written, so that none is tried twice.
 
 use super::fitting::LayoutTimes;
 use super::replay::FlashLayout;
 use crate::priors;
 
-/// Figures that are tried: the usual ones first, and all.
-const PLANES: [u64; 7] = [1, 2, 3, 4, 6, 8, 16];
-const ROWS_FIRST: [u64; 3] = [1, 4, 16];
-const ROWS_USUAL: u64 = 6;
-const ROWS: [u64; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
-const DIES_FIRST: [u64; 5] = [1, 2, 4, 8, 16];
-/// Any number up to this, and these.
-const DIES_ANY: u64 = 32;
-const DIES_MANY: [u64; 4] = [48, 64, 96, 128];
-/// The figures of simple layouts.
-const PLANES_SIMPLE: [u64; 3] = [1, 2, 4];
-const ROWS_SIMPLE: [u64; 6] = [1, 2, 4, 8, 16, 32];
-const DIES_SIMPLE: [u64; 2] = [2, 4];
-/// Chunks may begin this many pages before an address that they would begin at.
-const PHASES: u64 = 4;
-/// The largest chunk where there are several dies, in pages.
-const CHUNK_MOST: u64 = 256;
-/// The chunk of one die: nothing lies elsewhere.
-pub(crate) const ALL: u64 = 1 << 40;
-/// Hardly any flash has smaller pages, in bytes.
-const PAGE_LEAST: u64 = 2048;
-/// Of pages that are smaller, rows have no more; what looks like more of them is a page of which parts are transferred.
-const SMALL_PLANES: u64 = 4;
-/// Usual times: nanoseconds, bytes a nanosecond; and the logarithm of the factor by which they differ.
-const COMMAND: f64 = 40_000.0;
-const COMMAND_SPREAD: f64 = 1.8;
-const SENSE: f64 = 55_000.0;
-const SENSE_SPREAD: f64 = 0.8;
-const CHANNEL: f64 = 0.15;
-const CHANNEL_SPREAD: f64 = 1.5;
+/// The numbers that are combined to layouts: planes, multi-plane pages of a chunk, and dies.
+struct Grid {
+    planes: &'static [u64],
+    rows: &'static [u64],
+    dies: &'static [u64],
+}
 
-/// How unusual a layout with such times is, as a logarithm: flash is sensed in some 50 us, and transferred by some 150 MB/s;
-/// figures are mostly powers of two, and devices rather simple.
+/// The layouts that are tried first. Unit: planes, multi-plane pages, dies. Source: choice: powers of two, which most
+/// devices have. Too many: the search takes longer; too few: the search starts far from the right layout.
+const FIRST: Grid = Grid { planes: &[1, 4], rows: &[1, 4, 16], dies: &[1, 2, 4, 8, 16] };
+/// The layouts of simple devices, none of which may be left out. Unit: planes, multi-plane pages, dies. Source: choice.
+/// Too many: the search takes longer; too few: a layout that was not tried counts as impossible.
+const SIMPLE: Grid = Grid { planes: &[1, 2, 4], rows: &[1, 2, 4, 8, 16, 32], dies: &[2, 4] };
+/// All numbers that are tried. Any number of dies up to [`DIES_ANY`] is tried as well. Unit: planes, multi-plane pages,
+/// dies. Source: choice: 2^n and 3 x 2^n, up to [`priors::DIES_MOST`]. Too many: the search takes longer; too few: a device
+/// with an odd number gets a wrong layout.
+const TRIED: Grid = Grid {
+    planes: &[1, 2, 3, 4, 6, 8, 16],
+    rows: &[1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64],
+    dies: &[48, 64, 96, 128],
+};
+/// The usual chunks that compete with each other, in multi-plane pages of different powers of two. A device
+/// with several dies has one of them, which its prior has to pay for. Unit: chunks. Source: choice. Too high:
+/// one die is believed too often; too low: several dies are.
+const ROWS_USUAL: u64 = 6;
+/// Any number of dies up to this is tried. Unit: dies. Source: choice, twice [`priors::DIES_USUAL`]. Too
+/// high: the search takes longer; too low: devices of 24 or 28 dies get a wrong layout.
+const DIES_ANY: u64 = 32;
+/// A chunk may begin this number of pages before the first address, less one. Unit: pages. Source: choice.
+/// Too many: shifted chunks fit by chance; too few: devices whose map lies before the first address fit no
+/// layout.
+const PHASES_OF_CHUNK: u64 = 4;
+/// The largest chunk where there are several dies. Unit: pages. Source: choice. Too high: the search takes
+/// longer; too low: large chunks get a wrong layout.
+const CHUNK_MOST: u64 = 256;
+/// The chunk of one die: all pages lie on it. Unit: pages. Source: derivation: more than any device has. Too
+/// low: the end of a device would lie on another die; too high: products overflow.
+pub(crate) const CHUNK_OF_ALL: u64 = 1 << 40;
+/// Hardly any flash has smaller pages (ONFI: 2 KiB or more). Unit: bytes. Source: ONFI 4.2. Too high: small
+/// pages are not believed; too low: parts of pages count as pages.
+const PAGE_LEAST: u64 = 2048;
+/// Pages that are smaller have no more planes. More of them are a page of which parts are transferred. Unit:
+/// planes. Source: tuned. Too high: parts of pages count as planes; too low: old flash with many planes fits
+/// no layout.
+const SMALL_PLANES: u64 = 4;
+/// A value before anything is measured: its logarithm is normally distributed.
+struct Usual {
+    value: f64,
+    /// The standard deviation of the logarithm.
+    spread: f64,
+}
+
+impl Usual {
+    /// The loss of a value, as a log-likelihood.
+    fn loss(&self, value: f64) -> f64 {
+        ((value.max(1.0) / self.value).ln() / self.spread).powi(2) / 2.0
+    }
+}
+
+/// The command of a read, with the transport. Unit: ns. Source: tuned: from NVMe to USB. Too high: slow devices get the
+/// layout of a slow link; too low: fast ones do.
+const COMMAND: Usual = Usual { value: 40_000.0, spread: 1.8 };
+/// Sensing a page. Unit: ns. Source: Grupp et al., MICRO 2009: 22 to 115 us. Too high: a page counts as two planes; too
+/// low: two pages count as one.
+const SENSE: Usual = Usual { value: 55_000.0, spread: 0.8 };
+
+/// The loss of a layout with such times before anything is measured, as a log-likelihood. Numbers are mostly
+/// powers of two, and devices are rather simple.
 pub(crate) fn unusual(layout: &FlashLayout, &[command, sense, transfer, _]: &LayoutTimes) -> f64 {
-    let normal = |time: f64, usual: f64, spread: f64| ((time.max(1.0) / usual).ln() / spread).powi(2) / 2.0;
-    let times = normal(command, COMMAND, COMMAND_SPREAD)
-        + normal(sense, SENSE, SENSE_SPREAD)
-        + normal(transfer, layout.page as f64 / CHANNEL, CHANNEL_SPREAD);
+    // A channel transfers 0.15 bytes a nanosecond, or 4.5 times more or less.
+    let channel = Usual { value: layout.page as f64 / 0.15, spread: 1.5 };
+    let times = COMMAND.loss(command) + SENSE.loss(sense) + channel.loss(transfer);
     // Where there are several dies, some chunk and some channels are one of several.
     let several = match layout.dies {
-        1 if layout.chunk == ALL => 0.0,
+        1 if layout.chunk == CHUNK_OF_ALL => 0.0,
         dies => {
             let rows = layout.chunk / layout.planes;
             priors::oddness(rows) + (ROWS_USUAL as f64).ln() + (divisors(dies).count() as f64).ln()
@@ -67,9 +105,9 @@ pub(crate) fn unusual(layout: &FlashLayout, &[command, sense, transfer, _]: &Lay
 /// The layouts that are tried first, with pages of a size.
 pub(crate) fn usual(page: u64) -> Vec<FlashLayout> {
     let mut all = Vec::new();
-    for planes in [1, 4] {
-        for dies in DIES_FIRST {
-            let rows: &[u64] = if dies == 1 { &[ALL] } else { &ROWS_FIRST };
+    for &planes in FIRST.planes {
+        for &dies in FIRST.dies {
+            let rows: &[u64] = if dies == 1 { &[CHUNK_OF_ALL] } else { FIRST.rows };
             for chunk in rows.iter().map(|rows| rows * planes) {
                 for channels in if dies == 1 { vec![1] } else { vec![1, dies] } {
                     all.push(FlashLayout { dies, channels, ..FlashLayout::of_one_die(page, planes, chunk) });
@@ -80,13 +118,14 @@ pub(crate) fn usual(page: u64) -> Vec<FlashLayout> {
     all
 }
 
-/// Simple layouts with pages of a size, of which none may be left out where little distinguishes them: what is not tried is taken
-/// for impossible.
+/// Simple layouts with pages of a size. None of them may be left out where little distinguishes them: what is
+/// not tried counts as impossible.
 pub(crate) fn simple(page: u64) -> impl Iterator<Item = FlashLayout> {
-    let all = PLANES_SIMPLE.into_iter().flat_map(|planes| ROWS_SIMPLE.map(|rows| (planes, planes * rows)));
+    let chunks = |&planes: &u64| SIMPLE.rows.iter().map(move |rows| (planes, planes * rows));
+    let all = SIMPLE.planes.iter().flat_map(chunks);
     all.flat_map(move |(planes, chunk)| {
         let plain = FlashLayout::of_one_die(page, planes, chunk);
-        let several = DIES_SIMPLE.into_iter().flat_map(move |dies| {
+        let several = SIMPLE.dies.iter().flat_map(move |&dies| {
             [FlashLayout { dies, ..plain }, FlashLayout { dies, channels: dies, ..plain }]
         });
         several.chain([plain]).filter_map(legal)
@@ -100,8 +139,8 @@ fn divisors(dies: u64) -> impl Iterator<Item = u64> {
 /// The layouts that differ in what happens within a die: their times differ much.
 pub(crate) fn within(from: &FlashLayout) -> impl Iterator<Item = FlashLayout> + use<> {
     let from = *from;
-    let shifted = (1..PHASES).map(move |phase| FlashLayout { phase, ..from });
-    let all = PLANES.into_iter().flat_map(move |planes| {
+    let shifted = (1..PHASES_OF_CHUNK).map(move |phase| FlashLayout { phase, ..from });
+    let all = TRIED.planes.iter().flat_map(move |&planes| {
         let plain = FlashLayout { planes, cached: false, serial: false, partial: false, ..from };
         let cached = FlashLayout { cached: true, ..plain };
         [
@@ -120,12 +159,12 @@ pub(crate) fn changed(from: &FlashLayout) -> impl Iterator<Item = FlashLayout> +
     let from = *from;
     let rows = from.chunk / from.planes;
     let mut all = Vec::new();
-    for planes in PLANES {
+    for &planes in TRIED.planes {
         // The same chunk, and the same rows.
         all.push(FlashLayout { planes, ..from });
-        all.push(FlashLayout { planes, chunk: (rows * planes).min(ALL), ..from });
+        all.push(FlashLayout { planes, chunk: (rows * planes).min(CHUNK_OF_ALL), ..from });
     }
-    for rows in ROWS.into_iter().chain([ALL / from.planes]) {
+    for rows in TRIED.rows.iter().copied().chain([CHUNK_OF_ALL / from.planes]) {
         let chunk = rows * from.planes;
         all.push(FlashLayout { chunk, ..from });
         // The same stripe.
@@ -134,7 +173,7 @@ pub(crate) fn changed(from: &FlashLayout) -> impl Iterator<Item = FlashLayout> +
             all.push(FlashLayout { chunk, dies, channels, ..from });
         }
     }
-    for dies in (1..=DIES_ANY).chain(DIES_MANY) {
+    for dies in (1..=DIES_ANY).chain(TRIED.dies.iter().copied()) {
         for channels in divisors(dies) {
             let near = dies <= priors::DIES_USUAL
                 || dies == from.dies
@@ -174,7 +213,7 @@ pub(crate) fn around(from: &FlashLayout) -> impl Iterator<Item = FlashLayout> + 
     let scaled = |figure: u64, by: u32| [figure, 2 * figure, figure / 2][by as usize % 3];
     (0..3_u32.pow(5)).filter_map(move |code| {
         let by = |place: u32| code / 3_u32.pow(place);
-        let chunk = if from.chunk == ALL { ALL } else { scaled(from.chunk, by(2)) };
+        let chunk = if from.chunk == CHUNK_OF_ALL { CHUNK_OF_ALL } else { scaled(from.chunk, by(2)) };
         legal(FlashLayout {
             page: scaled(from.page, by(0)),
             planes: scaled(from.planes, by(1)),
@@ -189,16 +228,16 @@ pub(crate) fn around(from: &FlashLayout) -> impl Iterator<Item = FlashLayout> + 
 /// The layout as there is only one way to write it, if there is any.
 fn legal(layout: FlashLayout) -> Option<FlashLayout> {
     let FlashLayout { page, planes, chunk, dies, channels, cached, phase, partial, .. } = layout;
-    let legal = PLANES.contains(&planes)
+    let legal = TRIED.planes.contains(&planes)
         && (page >= PAGE_LEAST || planes <= SMALL_PLANES)
         && chunk >= planes
         && chunk.is_multiple_of(planes)
-        && (chunk <= CHUNK_MOST || chunk >= ALL / 8)
+        && (chunk <= CHUNK_MOST || chunk >= CHUNK_OF_ALL / 8)
         && (1..=priors::DIES_MOST).contains(&dies)
         && channels > 0
         && dies.is_multiple_of(channels)
         && (512..=65536).contains(&page)
-        && (phase == 0 || phase < chunk.min(PHASES))
+        && (phase == 0 || phase < chunk.min(PHASES_OF_CHUNK))
         // Of a row of which only a part is transferred nobody sees the pages.
         && (planes == 1 || !partial);
     if !legal || dies > 1 && chunk > CHUNK_MOST {
@@ -206,7 +245,7 @@ fn legal(layout: FlashLayout) -> Option<FlashLayout> {
     }
     let cached = cached && chunk / planes > 1;
     // One die has no chunks, but for the operations in cache mode.
-    let chunk = if dies == 1 && (!cached || chunk > CHUNK_MOST) { ALL } else { chunk };
-    let phase = if planes == 1 && chunk == ALL { 0 } else { phase };
+    let chunk = if dies == 1 && (!cached || chunk > CHUNK_MOST) { CHUNK_OF_ALL } else { chunk };
+    let phase = if planes == 1 && chunk == CHUNK_OF_ALL { 0 } else { phase };
     Some(FlashLayout { chunk, cached, phase, ..layout })
 }

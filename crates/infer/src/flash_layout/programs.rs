@@ -1,33 +1,47 @@
-//! What writes take by a model of dies, channels and the link, when they are replayed as they were submitted to a device
-//! without a write buffer that is filled for the first time.
+//! Predicts what writes take with a layout, on a device without a write buffer that is filled for the first time.
 //!
 //! # Model
-//! Pages lie as in `replay`. They come over the link and go over their channel to their die, each part as soon as its first
-//! page has come, or all when all has; there they are programmed row by row, each row after its transfer, or while the next one
-//! comes (cache mode). A row may be programmed whenever a page of it is written, or when it is whole; and cells of several bits
-//! have fast and slow rows in turn (El Maghraoui et al., SIGMETRICS/ICPE 2010, equations 1 to 3).
+//! Pages lie as in [`replay`](super::replay) (El Maghraoui et al., SIGMETRICS/ICPE 2010, equations 1 to 3).
+//! 1. The pages of a write come over the link and go over their channel to their die: each part as soon as its first
+//!    page is there, or all parts when all pages are.
+//! 2. Multi-plane pages are programmed one after the other, each after its transfer, or during the next one (cache
+//!    mode).
+//! 3. A multi-plane page is programmed when a page of it is written, or when it is complete.
+//! 4. Flash with several bits a cell has fast and slow pages, alternating.
 //!
-//! What reads cannot show writes do: a program takes so long that most links hide none of it. A slow link, or a buffer that was
-//! not seen, hides all of it, and looks like rows of one page: that shows nothing.
+//! Most links hide nothing of a program, so writes show what reads cannot. A slow link or an unseen buffer hides all
+//! of it, and looks like multi-plane pages of one page: that shows nothing.
+//!
+//! # Invariants
+//! - The same layout and times give the same response times.
 
 use std::ops::ControlFlow;
 
-use super::fitting::{COMMAND, IoModel, LINK, LayoutTimes, Moment, SENSE, TRANSFER};
+use super::fitting::{IoModel, LayoutTime, LayoutTimes, Moment};
 use super::replay::FlashLayout;
 use super::runs::{Io, TimedRun};
 
-/// In the place of what a row is sensed in stands what it is programmed in.
-const PROGRAM: usize = SENSE;
-/// Usual times of a program, in nanoseconds, and the logarithm of the factor by which they differ; the same of the command.
-const USUAL: [(usize, f64, f64); 2] = [(PROGRAM, 500_000.0, 1.0), (COMMAND, 60_000.0, 1.8)];
-/// By how much writes' link may be faster and slower than that of reads, as logarithms, and their transfers: reads show the
-/// most that a transfer takes, but where the link takes longer it may take less.
-const LIKE_READS: [(usize, [f64; 2]); 2] = [(LINK, [0.35, 0.35]), (TRANSFER, [0.6, 0.15])];
-/// From here on a faster transfer is hardly more unusual.
-const HIDDEN: f64 = 2.0;
-/// Slow rows take this many times as long as fast ones; and by which factors that is moved to see whether another fits better.
-const SLOWER: [f64; 4] = [1.5, 2.1, 2.9, 4.0];
-const NEARER: [f64; 3] = [1.15, 1.06, 1.025];
+/// The usual program and command of a write: their times in nanoseconds, and the logarithms of the factor by
+/// which they differ. Unit: ns, natural logarithm. Source: Grupp et al., MICRO 2009, table 2, for the
+/// program: 200 to 2000 us. Too wide: any times fit; too narrow: fast and slow flash is not believed.
+const USUAL_TIMES: [(LayoutTime, f64, f64); 2] =
+    [(LayoutTime::Array, 500_000.0, 1.0), (LayoutTime::Command, 60_000.0, 1.8)];
+/// The link and the transfer of writes relative to those of reads: by how much they may be faster and slower.
+/// Unit: natural logarithm. Source: tuned. Too wide: writes explain themselves by their link; too narrow:
+/// links that differ by direction fit no layout.
+const LIKE_READS: [(LayoutTime, [f64; 2]); 2] =
+    [(LayoutTime::Link, [0.35, 0.35]), (LayoutTime::Transfer, [0.6, 0.15])];
+/// From this loss on, a faster transfer costs hardly more: behind a program, a transfer is not seen. Unit:
+/// natural logarithm. Source: tuned. Too high: a hidden transfer refutes the layout; too low: any transfer is
+/// believed.
+const HIDDEN_LOSS: f64 = 2.0;
+/// The slow pages of flash with several bits a cell, as multiples of the fast ones. Each is tried. Unit:
+/// ratio. Source: choice, within the spread of Grupp et al., table 2. Too many: the search takes longer; too
+/// few: pages that differ look like dies.
+const SLOW_PAGES: [f64; 4] = [1.5, 2.1, 2.9, 4.0];
+/// The factors by which that multiple is then moved, in steps that become smaller. Unit: ratio. Source:
+/// choice. Too many: the search takes longer; too few: the multiple is off by a tenth.
+const FACTOR_STEPS: [f64; 3] = [1.15, 1.06, 1.025];
 
 /// How rows are programmed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,7 +57,8 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// The simplest.
+    /// The simplest way: all pages take the same, and each is programmed at once. Unit: ratio of slow
+    /// pages to fast ones. Source: derivation. Too large: pages differ.
     pub(crate) const EVEN: Way = Way { waits: false, serial: false, cached: false, rows: [1.0; 2] };
 
     /// All ways in which rows take the same.
@@ -59,14 +74,14 @@ impl Way {
 
     /// All in which they do not.
     pub(crate) fn uneven() -> impl Iterator<Item = Way> {
-        let rows = SLOWER.into_iter().flat_map(|slower| [[1.0, slower], [slower, 1.0]]);
+        let rows = SLOW_PAGES.into_iter().flat_map(|slower| [[1.0, slower], [slower, 1.0]]);
         let all = [(false, false), (true, false), (false, true), (true, true)];
         rows.flat_map(move |rows| all.map(|(waits, cached)| Way { waits, serial: false, cached, rows }))
     }
 
     /// Ways that are near one in which rows do not take the same, in turns of smaller steps.
     pub(crate) fn nearer() -> impl Iterator<Item = impl Fn(Way) -> [Way; 2]> {
-        NEARER.into_iter().map(|step| {
+        FACTOR_STEPS.into_iter().map(|step| {
             move |way: Way| {
                 let [one, other] = way.rows;
                 // The fast one stays as it is.
@@ -97,13 +112,17 @@ impl Way {
 
 /// How unusual times of writes are, and their way, where reads have these.
 pub(crate) fn unusual(times: &LayoutTimes, reads: &LayoutTimes, way: &Way) -> f64 {
-    let log = |index: usize, usual: f64| (times[index].max(1.0) / usual.max(1.0)).ln();
-    let usual = USUAL.iter().map(|&(index, usual, spread)| (log(index, usual) / spread).powi(2) / 2.0);
-    let like = LIKE_READS.iter().map(|&(index, [faster, slower])| {
-        let log = log(index, reads[index]);
+    let log = |time: LayoutTime, usual: f64| (times[time as usize].max(1.0) / usual.max(1.0)).ln();
+    let usual = USUAL_TIMES.iter().map(|&(time, usual, spread)| (log(time, usual) / spread).powi(2) / 2.0);
+    let like = LIKE_READS.iter().map(|&(time, [faster, slower])| {
+        let log = log(time, reads[time as usize]);
         let unusual = (log / if log > 0.0 { slower } else { faster }).powi(2) / 2.0;
         // Of a transfer that goes on while cells are programmed nothing is seen.
-        if index == TRANSFER && log < 0.0 { HIDDEN * (unusual / HIDDEN).ln_1p() } else { unusual }
+        if time == LayoutTime::Transfer && log < 0.0 {
+            HIDDEN_LOSS * (unusual / HIDDEN_LOSS).ln_1p()
+        } else {
+            unusual
+        }
     });
     usual.chain(like).sum::<f64>() + way.unusual()
 }
@@ -193,26 +212,30 @@ impl IoModel for Programs<'_> {
             for write in run {
                 let (end, pages) = self.writes[index];
                 index += 1;
-                let taken = controller.later(M::at(write.at)).plus(times, COMMAND, 1.0);
+                let taken = controller.later(M::at(write.at)).plus(times, LayoutTime::Command, 1.0);
                 controller = taken;
                 let comes = carried.later(taken);
-                carried = comes.plus(times, LINK, pages);
-                let first = if self.way.serial { carried } else { comes.plus(times, LINK, pages.min(1.0)) };
+                carried = comes.plus(times, LayoutTime::Link, pages);
+                let first = if self.way.serial {
+                    carried
+                } else {
+                    comes.plus(times, LayoutTime::Link, pages.min(1.0))
+                };
                 let mut ready = first;
                 for &Part { die, channel, pages, row, work, last } in &self.parts[part..end as usize] {
                     let (die, channel) = (die as usize, channel as usize);
                     let free = if self.way.cached { busy[die].register } else { busy[die].array };
                     let begin = first.later(free).later(busy[channel].channel);
-                    let all = begin.plus(times, TRANSFER, pages);
+                    let all = begin.plus(times, LayoutTime::Transfer, pages);
                     busy[channel].channel = all;
                     let before_last = if self.way.cached {
-                        let loaded = begin.plus(times, TRANSFER, row).later(busy[die].array);
-                        let rest = loaded.plus(times, TRANSFER, pages - row);
-                        loaded.plus(times, PROGRAM, work - last).later(rest)
+                        let loaded = begin.plus(times, LayoutTime::Transfer, row).later(busy[die].array);
+                        let rest = loaded.plus(times, LayoutTime::Transfer, pages - row);
+                        loaded.plus(times, LayoutTime::Array, work - last).later(rest)
                     } else {
-                        all.plus(times, PROGRAM, work - last)
+                        all.plus(times, LayoutTime::Array, work - last)
                     };
-                    let done = before_last.plus(times, PROGRAM, last);
+                    let done = before_last.plus(times, LayoutTime::Array, last);
                     (busy[die].register, busy[die].array) = (before_last, done);
                     ready = ready.later(done);
                 }
@@ -227,7 +250,7 @@ impl IoModel for Programs<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layouts::ALL;
+    use super::super::layouts::CHUNK_OF_ALL;
     use super::super::likely::Likely;
     use super::super::replay::ReadReplay;
     use super::*;
@@ -273,7 +296,7 @@ mod tests {
             let layout = FlashLayout {
                 page,
                 planes,
-                chunk: ALL,
+                chunk: CHUNK_OF_ALL,
                 dies: 1,
                 channels: 1,
                 cached: true,

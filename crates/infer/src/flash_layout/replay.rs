@@ -1,21 +1,24 @@
-//! What reads take by a model of dies, channels and the link, when they are replayed as they were submitted; and how
-//! likely that makes what was measured.
+//! Predicts what reads take with a layout, when they are replayed as they were submitted, and how likely the measured
+//! times are.
 //!
 //! # Model
-//! Pages lie in chunks on the dies in turn, and the dies on the channels in turn. Commands come one after the other. A
-//! die senses a row of pages and then transfers them over its channel, wholly or what is asked of them; the next row of the same operation is sensed
-//! after that, or meanwhile (cache mode). A channel does one transfer at a time. The link carries what has come while the
-//! rest is read, or only then (El Maghraoui et al., SIGMETRICS/ICPE 2010, equations 1 to 3; Chen, Lee and Zhang, HPCA 2011). When each
-//! read was submitted is known, so what each has to wait for follows, however many are in flight.
+//! El Maghraoui et al., SIGMETRICS/ICPE 2010, equations 1 to 3; Chen, Lee and Zhang, HPCA 2011.
+//! 1. Chunks of pages lie on the dies round-robin, and the dies on the channels round-robin. Commands come one after
+//!    the other.
+//! 2. A die senses a multi-plane page and then transfers it over its channel, as a whole or only the requested part.
+//! 3. The next multi-plane page of the same operation is sensed afterwards, or during the transfer (cache mode).
+//! 4. A channel transfers one page at a time. The link carries a page as soon as it is there, or only when the whole
+//!    read is.
 //!
-//! The four times (command, sense, transfer, link) are unknown. For each layout they are fitted so that what was measured is
-//! most likely (`fitting`).
+//! When each read was submitted is known, so that all waiting follows, at any queue depth. The four times (command,
+//! sensing, transfer, link) are unknown and are fitted for each layout (`fitting`).
 //!
-//! A read that waits for no other takes what the last of its kind took: so of those one at a time few have to be replayed.
+//! # Invariants
+//! - A read that waits for no other one takes what the last one of its kind took: so few of them are replayed.
 
 use std::ops::ControlFlow;
 
-use super::fitting::{COMMAND, IoModel, LINK, LayoutTimes, Moment, SENSE, TRANSFER};
+use super::fitting::{IoModel, LayoutTime, LayoutTimes, Moment};
 use super::runs::{Io, TimedRun};
 
 /// Where pages lie.
@@ -155,22 +158,22 @@ impl ReadReplay<'_> {
         let mut ready = taken;
         for &Part { die, channel, rows, pages } in &self.parts[read.begin as usize..read.end as usize] {
             let (die, channel) = (die as usize, channel as usize);
-            let sensed = busy.dies[die][0].later(taken).plus(times, SENSE, 1.0);
+            let sensed = busy.dies[die][0].later(taken).plus(times, LayoutTime::Array, 1.0);
             let leaves = sensed.later(busy.dies[channel][1]);
-            let all = leaves.plus(times, TRANSFER, pages);
-            let senses = leaves.plus(times, SENSE, rows - 1.0);
+            let all = leaves.plus(times, LayoutTime::Transfer, pages);
+            let senses = leaves.plus(times, LayoutTime::Array, rows - 1.0);
             let done = if self.cached {
-                senses.plus(times, TRANSFER, pages / rows).later(all)
+                senses.plus(times, LayoutTime::Transfer, pages / rows).later(all)
             } else {
-                senses.plus(times, TRANSFER, pages)
+                senses.plus(times, LayoutTime::Transfer, pages)
             };
             busy.dies[channel][1] = all;
             busy.dies[die][0] = done;
             ready = ready.later(done);
         }
         let from = if self.serial { busy.link.later(ready) } else { busy.link.later(taken) };
-        busy.link = from.plus(times, LINK, read.asked);
-        busy.link.later(ready.plus(times, LINK, read.last))
+        busy.link = from.plus(times, LayoutTime::Link, read.asked);
+        busy.link.later(ready.plus(times, LayoutTime::Link, read.last))
     }
 }
 
@@ -198,7 +201,7 @@ impl IoModel for ReadReplay<'_> {
             // The last read, where it was not replayed: it is when another waits for it.
             let mut skipped = None;
             for (io, read) in run.iter().zip(&mut reads) {
-                let taken = controller.later(M::at(io.at)).plus(times, COMMAND, 1.0);
+                let taken = controller.later(M::at(io.at)).plus(times, LayoutTime::Command, 1.0);
                 controller = taken;
                 let rests = until < taken.nanos();
                 let kind = read.kind.filter(|_| rests).map(|kind| kind as usize);

@@ -1,19 +1,26 @@
-//! Runs of timed IOs: what those one at a time are, how they scatter, and how several become one.
+//! Runs of timed IOs: which of them were alone, how much they scatter, and how several runs become one.
+//!
+//! # Invariants
+//! - Runs of reads one at a time come first, in the order of their sizes.
 
 pub(crate) use flashlab_analysis::inference::TimedIo as Io;
 
-use super::fitting::SIGMA_MIN;
+use super::fitting::SCATTER_LEAST;
 use crate::signals::statistics::{deviation, upper_median};
 
-/// Several dies complete at least this many times as many reads a second as one read at a time does. Up to 1.5 times may come from the
-/// host, which takes a result while the device serves the next read.
+/// Several dies complete at least this many times the reads a second that one read at a time does. The host
+/// may add up to this much, as it takes a result while the device serves the next read. Unit: ratio. Source:
+/// tuned. Too high: devices with few dies count as serial; too low: serial devices count as parallel.
 const RATE_OF_SEVERAL: f64 = 1.5;
 
-/// Reads of one kind that are not all answered in the same way: more than this share is off by the factor.
-const MIXED: f64 = 0.15;
+/// The share of reads of one kind that are off by a factor, from which on not all are answered in the same
+/// way. Unit: share. Source: tuned. Too high: reads from a cache are mixed with reads from flash; too low:
+/// outliers exclude a region.
+const MIXED_SHARE: f64 = 0.15;
 
-/// Sizes whose reads scatter equally differ by less than this factor, even of 24 reads. Less: chance decides which sizes
-/// count more.
+/// Sizes whose reads scatter equally differ by less than this factor, even of 24 reads. Unit: ratio. Source:
+/// tuned. Too high: exact large reads count no more than others; too low: chance decides which sizes count
+/// more.
 const WEIGHT_LEAST: f64 = 2.0;
 
 /// IOs in the order in which they were submitted to a device that rested.
@@ -48,11 +55,12 @@ pub fn are_served_in_turn(runs: &[TimedRun]) -> bool {
 /// By how much the logarithms of what the reads of a run took scatter.
 pub(crate) fn scatter(run: &TimedRun) -> f64 {
     let logs: Vec<f64> = run.iter().map(|read| read.nanos.max(1.0).ln()).collect();
-    deviation(&logs, upper_median(&logs)).max(SIGMA_MIN)
+    deviation(&logs, upper_median(&logs)).max(SCATTER_LEAST)
 }
 
-/// The runs, with more weight for sizes whose reads scatter less than the smallest ones, as a factor: a transport adds jitter, which
-/// is a smaller part of what a large read takes. Where boundaries show the page, layouts are clear without that.
+/// The runs, with more weight for sizes that scatter less than the smallest one. The jitter of a transport is a
+/// smaller part of what a large read takes. If boundaries show the page, layouts are clear without these
+/// weights.
 pub fn weighted(mut runs: Vec<TimedRun>) -> Vec<TimedRun> {
     let first = scatter(&runs[0]);
     for index in 1..alone(&runs).len() {
@@ -69,7 +77,7 @@ pub fn is_mixed(run: &TimedRun, factor: f64) -> bool {
     let times = nanos(run);
     let middle = upper_median(&times);
     let off = times.iter().filter(|&&time| !(middle / factor..middle * factor).contains(&time)).count();
-    off as f64 > MIXED * times.len() as f64
+    off as f64 > MIXED_SHARE * times.len() as f64
 }
 
 /// Runs one behind the other.

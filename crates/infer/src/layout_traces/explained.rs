@@ -1,13 +1,16 @@
-//! What reads of many sizes say of pages, planes, chunks, dies and channels, if a layout explains them.
+//! Concludes pages, planes, chunks, dies and channels from reads of many sizes, if a layout explains them.
 //!
 //! # Method
-//! 1. `traces` in one region after the other, until `likely` has a layout that explains what reads take there.
-//! 2. The same elsewhere: what is certain has to be said by both.
-//! 3. Where the device serves one request after the other, as a USB stick does whatever the kernel queues, only reads one at a
-//!    time are asked ([`served_in_turn`]). So, too, where its pages show and no layout explains reads in flight together, because a
-//!    transport passes one on while another is served; what they say then is capped.
-//! 4. Where layouts are left that differ in planes or dies, the writes that were a part of filling the device (`row_writes`):
-//!    where the link takes as long as the flash reads are hidden behind it, and programs are not.
+//! 1. `traces` reads one region after the other, until `likely` has a layout that explains the reads.
+//! 2. Reads in another region have to agree with each answer.
+//! 3. A device may serve one request after the other, as a USB stick does whatever the kernel queues. Then only reads
+//!    one at a time count ([`served_in_turn`]). The same if pages show and no layout explains reads in flight,
+//!    because a transport passes one on while another is served. These answers are capped.
+//! 4. If layouts with other planes or dies are left, the writes of the fill decide (`row_writes`): a slow link hides
+//!    reads, but no programs.
+//!
+//! # Invariants
+//! - No answer is clear unless reads of two regions agree.
 
 use crate::flash_layout::{Crossings, FlashLayout, Likely, TimedRun, alone, are_served_in_turn, nanos};
 use crate::priors;
@@ -16,7 +19,7 @@ use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style, Val
 use flashlab_base::Bytes;
 
 use super::read_pages::Page;
-use super::traces::{FACTORS, Region, traces};
+use super::traces::{MIXED_FACTORS, Region, traces};
 use crate::caps;
 use crate::halt::Halt;
 use crate::knowledge::CONFIDENCE_LEAST;
@@ -24,28 +27,42 @@ use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::{duration, times};
 
-/// Pages that are tried where they are not known.
-const PAGES: [u64; 5] = [2048, 4096, 8192, 16384, 32768];
-/// Reads scatter by as much more than reads of one kind, as a variance, where a layout explains them.
+/// The pages that are tried where the page is not known. Unit: bytes. Source: ONFI 4.2: 2 to 16 KiB, and
+/// twice that. Too many: the search takes longer; too few: an unusual page gets a wrong layout.
+const PAGES_TRIED: [u64; 5] = [2048, 4096, 8192, 16384, 32768];
+/// Reads scatter by at most this much more than reads of one kind if a layout explains them. Unit: ratio of
+/// variances. Source: tuned. Too high: wrong layouts are believed; too low: right ones stay undetermined.
 const MISFIT_GOOD: f64 = 1.25;
+/// With a greater misfit, no layout explains them. Unit: ratio of variances. Source: tuned. Too high: devices
+/// without flash get a layout; too low: devices with effects beside the flash have none.
 const MISFIT_MAX: f64 = 2.6;
-/// The most regions in which a layout is looked for.
-const SEARCHES: usize = 4;
-/// Reads in one region take no more than this part of the time for reading.
-const TIME_OF_A_REGION: u64 = 4;
-/// The flash takes at least this share of the shortest read, or reads did not need it.
-const FLASH_MIN: f64 = 0.12;
-/// By how much other answers have to be less likely, as a logarithm: in all, and elsewhere.
+/// The most regions in which a layout is looked for. Unit: regions. Source: choice. Too many: the search
+/// takes longer; too few: a region that a cache serves is the last one.
+const SEARCHES_MOST: usize = 4;
+/// The reads in one region take at most this part of the time for reading. Unit: part. Source: choice. Too
+/// small: later probes have no time; too large: slow devices have too few reads.
+const REGION_TIME_PART: u64 = 4;
+/// The least share of the flash in the shortest read. With less, a buffer may have answered. Unit: share.
+/// Source: tuned. Too high: flash behind a slow link has no layout; too low: memory has one.
+const FLASH_SHARE_LEAST: f64 = 0.12;
+/// The log-likelihood ratio to other answers from which on an answer is clear. Unit: natural logarithm.
+/// Source: tuned. Too high: right answers count as doubtful; too low: errors of the model decide.
 const MARGIN_CLEAR: f64 = 20.0;
+/// The same for reads of another region, which had no part in finding the layout. Unit: natural logarithm, so
+/// 50 to 1. Source: tuned. Too high: right answers count as doubtful; too low: chance confirms a wrong
+/// layout.
 const MARGIN_AGAIN: f64 = 4.0;
 const CLEAR_RULE: Rule = Rule::strong("layout with a page boundary");
 const UNCLEAR_RULE: Rule = Rule::strong("layout");
-/// Reads of one kind scatter by no more than this on nearly all devices of the calibration, as a logarithm: their jitter is 5 %. Where
-/// they scatter more, as behind a network, few layouts were counted.
+/// Reads of one kind scatter by less on nearly all devices of the calibration, whose jitter is 5 %. Behind a
+/// network they scatter by more. Unit: natural logarithm. Source: calibration: `cargo xtask infer-score
+/// --calibrate`. Too high: answers have a confidence that was not counted for such devices; too low: the
+/// confidence of usual devices is capped.
 const SCATTER_USUAL: f64 = 0.12;
 const SCATTERED: Rule = Rule::weak("reads scatter").capped(caps::SCATTER);
-/// With more scatter than this, reads one at a time do not distinguish one die from several.
-const SCATTER_IN_TURN: f64 = 0.16;
+/// With more scatter, reads one at a time do not distinguish one die from several. Unit: natural logarithm.
+/// Source: tuned. Too high: noise becomes dies; too low: devices with jitter stay undetermined.
+const SCATTER_SERIAL: f64 = 0.16;
 /// At most, where only reads one at a time are explained: devices without flash, and pages of no power of two, may look so.
 const ONE_AT_A_TIME: Rule = Rule::weak("reads one at a time alone").capped(caps::UNSEEN);
 /// At most, where reads scatter about the layout more than by chance.
@@ -80,7 +97,7 @@ pub(crate) fn explained(
     let (page, crossings) = (found.map(|page| page.size), found.map(|page| &page.crossings));
     let pages: Vec<u64> = match page {
         Some(page) => vec![page.0],
-        None => PAGES.map(|page| page.max(session.block().0)).to_vec(),
+        None => PAGES_TRIED.map(|page| page.max(session.block().0)).to_vec(),
     };
     let Some((best, least)) = best_region(session, page, &pages, crossings)? else { return Ok(None) };
     let Best { region, factor, runs, likely } = best;
@@ -132,10 +149,11 @@ fn best_region(
 ) -> Result<Option<(Best, f64)>, Halt> {
     let (mut best, mut first): (Option<Best>, _) = (None, None);
     let (mut least, mut searched) = (f64::INFINITY, 0);
-    for (factor, region) in FACTORS.into_iter().flat_map(|factor| Region::ALL.map(|region| (factor, region)))
+    for (factor, region) in
+        MIXED_FACTORS.into_iter().flat_map(|factor| Region::ALL.map(|region| (factor, region)))
     {
-        let is_over = session.time_left() * TIME_OF_A_REGION < session.reading_time();
-        if factor > FACTORS[0] && searched > 0 || searched == SEARCHES || is_over {
+        let is_over = session.time_left() * REGION_TIME_PART < session.reading_time();
+        if factor > MIXED_FACTORS[0] && searched > 0 || searched == SEARCHES_MOST || is_over {
             break;
         }
         let Some(runs) = traces(session, region, page, factor)? else { continue };
@@ -150,7 +168,7 @@ fn best_region(
             page.is_none().then(|| served_in_turn(&runs, &likely, pages, session.block().0)).flatten();
         let (runs, likely) = in_turn.unwrap_or((runs, likely));
         let [_, sense, transfer, _] = likely.times();
-        if sense + transfer < FLASH_MIN * upper_median(&nanos(&runs[0])) {
+        if sense + transfer < FLASH_SHARE_LEAST * upper_median(&nanos(&runs[0])) {
             continue;
         }
         least = least.min(likely.sigma);
@@ -163,7 +181,7 @@ fn best_region(
         }
     }
     // Where reads are mixed, what a buffer or a map has a part in is explained by something, more or less.
-    let most = |factor: f64| if factor > FACTORS[0] { MISFIT_GOOD } else { MISFIT_MAX };
+    let most = |factor: f64| if factor > MIXED_FACTORS[0] { MISFIT_GOOD } else { MISFIT_MAX };
     if let Some(best) = best.filter(|best| unexplained(&best.likely, least) <= most(best.factor)) {
         return Ok(Some((best, least)));
     }
@@ -189,8 +207,9 @@ fn one_at_a_time(
     Some((alone, likely))
 }
 
-/// The reads one at a time, and what they alone say, where the device serves one request after the other, and large ones with
-/// several dies. With several in flight such a device looks like one die, whose layout explains reads one at a time much worse.
+/// The reads one at a time, and the layout that they alone show, on a device that serves one request after the
+/// other. With several in flight such a device looks like one die, whose layout explains reads one at a time
+/// much worse.
 fn served_in_turn(
     runs: &[TimedRun],
     likely: &Likely,
@@ -204,7 +223,7 @@ fn served_in_turn(
     let (one, _) = likely.again(&alone)?;
     let reads: usize = alone.iter().map(Vec::len).sum();
     let ratio = (unexplained(&one, several.sigma) - several.misfit) * reads as f64 / 2.0;
-    let is_clear = several.sigma < SCATTER_IN_TURN
+    let is_clear = several.sigma < SCATTER_SERIAL
         && several.misfit < MISFIT_GOOD
         && several.margin(|layout| layout.dies > 1, &true) > MARGIN_CLEAR
         && ratio > MARGIN_CLEAR;

@@ -1,18 +1,18 @@
-//! Writes of one page and more while the device is filled, from which `likely` shows how pages lie on dies where reads
-//! cannot.
+//! Writes of one page and more during the fill, from which `likely` finds planes and dies that reads do not show.
 //!
 //! # Model
-//! As in `programs`. Behind a write buffer no write waits for a program; but a flush does, and so a write is done when what
-//! it left in the buffer is flushed. What is overwritten waits for merges, or for room; so these writes are a part of filling
-//! the device.
+//! As in [`programs`](crate::flash_layout). Behind a write buffer no write waits for a program, but a flush does. So
+//! a write is complete when its flush is. Overwriting waits for merges or garbage collection, so these writes are a
+//! part of the fill.
 //!
 //! # Invariants
-//! - writes are whole pages one behind the other, aligned to their own size, and across the boundaries of all;
-//! - there are several turns of all sizes;
-//! - the device is idle between writes; a buffer is empty when one comes, and holds all of it where its size is known.
+//! - Writes are whole pages, sequential, aligned to their own size, and across the boundaries of all smaller sizes.
+//! - There are several rounds of all sizes.
+//! - The device is idle between writes. A write buffer is empty before a write, and large enough for it, if its size
+//!   is known.
 
 use crate::flash_layout::TimedRun;
-use crate::signals::sizes::PAUSE;
+use crate::signals::sizes::PAUSE_SHARE;
 use crate::signals::statistics::upper_median;
 use flashlab_analysis::inference::Parameter;
 use flashlab_base::{Bytes, Nanos};
@@ -25,18 +25,25 @@ use crate::patterns::responses;
 use crate::patterns::writes::writes;
 use crate::session::Session;
 
-/// The largest writes, the first for which there is room.
-const LARGEST: [Bytes; 3] = [Bytes::mib(1), Bytes::kib(512), Bytes::kib(256)];
-/// Writes of a size in a turn, and the part of the largest that they write at most.
-const WRITES: u64 = 16;
-const PART: u64 = 2;
-/// Pages of those that are aligned to nothing, and how many they are in a turn at most. Of twice a chunk less a page nearly all
-/// have a whole chunk and parts of those beside it: these are programmed one after the other if they are on one die, and
-/// at once on two, while the link brings little.
-const ODD: [u64; 5] = [3, 5, 7, 15, 31];
+/// The most writes of a size in a round. Unit: writes. Source: choice. Too many: the fill has no space for
+/// other probes; too few: slow and fast pages are not both seen.
+const WRITES_OF_SIZE: u64 = 16;
+/// The writes of a size write at most this part of the largest write. Unit: part. Source: choice. Too small:
+/// small writes take all of the space; too large: large sizes have one write.
+const SIZE_PART: u64 = 2;
+/// The pages of writes that are aligned to nothing. Twice a chunk less a page has a whole chunk and parts of
+/// two others: on one die they are programmed one after the other, on two at the same time. Unit: pages.
+/// Source: derivation: 2^n - 1. Too many: the fill has no space for other probes; too few: chunks of that
+/// size are not distinguished.
+const ODD_PAGES: [u64; 5] = [3, 5, 7, 15, 31];
+/// The most such writes of a size in a round. Unit: writes. Source: choice. Too many: the fill has no space
+/// for other probes; too few: their median is one chunk's.
 const ODD_WRITES: u64 = 8;
-/// Turns, and the part of what is left of the device that they take at most.
-const TURNS: (u64, u64) = (2, 4);
+/// The fewest and the most rounds over all sizes. Unit: rounds. Source: choice. Too many: the fill has no
+/// space for other probes; too few: drift decides.
+const ROUNDS: (u64, u64) = (2, 4);
+/// The rounds take at most this part of the addresses that are not filled yet. Unit: part. Source: choice.
+/// Too small: later probes of the fill have no space; too large: small devices show no dies.
 const PART_OF_REST: u64 = 3;
 
 /// Writes whole pages from where the device was filled to, and goes on to a multiple of `align`; none where they would show
@@ -52,16 +59,17 @@ pub(crate) fn row_writes(
     let sizes = |largest: Bytes| {
         let sizes = (0..).map(move |halvings| Bytes(largest.0 >> halvings));
         let aligned = sizes.take_while(|&size| size >= page && size > Bytes::ZERO);
-        let aligned = aligned.map(move |size| (size, (largest.0 / PART / size.0).clamp(1, WRITES)));
-        let odd = ODD.map(|pages| page * pages).into_iter().filter(move |&size| size <= largest);
+        let aligned =
+            aligned.map(move |size| (size, (largest.0 / SIZE_PART / size.0).clamp(1, WRITES_OF_SIZE)));
+        let odd = ODD_PAGES.map(|pages| page * pages).into_iter().filter(move |&size| size <= largest);
         let all = aligned.chain(odd.map(move |size| (size, (largest.0 / size.0).min(ODD_WRITES))));
         // What a buffer does not hold waits for what it held before. Where it is not known yet the layout has to explain that.
         all.filter(move |&(size, _)| buffer.is_none_or(|buffer| buffer == Bytes::ZERO || size <= buffer))
     };
     let turn = |largest: Bytes| sizes(largest).map(|(size, count)| size.0 * count).sum::<u64>();
-    let has_room = |&largest: &Bytes| (1..=room.0 / TURNS.0).contains(&turn(largest));
-    let Some(largest) = LARGEST.into_iter().find(has_room) else { return Ok(Vec::new()) };
-    let turns = (room.0 / turn(largest)).clamp(TURNS.0, TURNS.1);
+    let has_room = |&largest: &Bytes| (1..=room.0 / ROUNDS.0).contains(&turn(largest));
+    let Some(largest) = filling::LARGE_SIZES.into_iter().find(has_room) else { return Ok(Vec::new()) };
+    let turns = (room.0 / turn(largest)).clamp(ROUNDS.0, ROUNDS.1);
     let mut runs = Vec::new();
     let mut pause = Nanos::ZERO;
     for _ in 0..turns {
@@ -94,7 +102,7 @@ fn with_pauses(
     }
     let samples = session.run("rows", &pattern)?;
     session.filled(length);
-    *pause = Nanos((PAUSE * upper_median(&responses(&samples))) as u64);
+    *pause = Nanos((PAUSE_SHARE * upper_median(&responses(&samples))) as u64);
     Ok(run(&samples))
 }
 

@@ -1,12 +1,14 @@
-//! Reads of many sizes, one at a time and several in flight, from which `likely` shows how pages lie on dies.
+//! Reads of many sizes, one at a time and several in flight, from which `likely` finds the layout.
 //!
 //! # Model
-//! Where a device reads from counts: some know a part of their map at a time, so that reads all over the device wait for
-//! the map; others keep what was read last, and only many places show the flash. So there are several regions, and what is
-//! believed is the one in which reads are explained best. Places of a region are read in random order, each once before
-//! any comes again, so that a buffer which holds fewer never helps.
+//! The region that is read matters. Some devices know a part of their map at a time, so that reads all over the
+//! device wait for the map. Others cache the most recent reads, and only many offsets show the flash. So there are
+//! several regions, and the one whose reads are explained best counts.
 //!
-//! Reads begin and end a block from where a page may end: they ask for little, and need much of the flash.
+//! # Invariants
+//! - The offsets of a region are read in random order, each once before any is repeated, so that no smaller cache
+//!   helps.
+//! - Reads begin and end one block beside a possible page boundary: they request little and need much of the flash.
 
 use crate::flash_layout::{TimedRun, in_a_row, is_mixed, weighted};
 use crate::signals::statistics::upper_median;
@@ -17,31 +19,46 @@ use flashlab_plan::Location;
 use crate::halt::Halt;
 use crate::patterns::reads::{Walk, room};
 use crate::patterns::responses;
+use crate::priors::SMALL_IO;
 use crate::session::Session;
 
-/// Pages where they are not known: for reads, and for regions.
-const PAGE: Bytes = Bytes::kib(4);
-const PAGE_LARGE: Bytes = Bytes::kib(8);
-const PAGE_LARGEST: Bytes = Bytes::kib(16);
-/// Boundaries of pages that reads lie across at least.
+/// The page by which regions are sized where the page is not known. Source: ONFI 4.2: a usual page. Too
+/// large: a map of the region does not fit in memory; too small: a read cache answers.
+const PAGE_OF_REGION: Bytes = Bytes::kib(8);
+/// The page by which slots are spaced where the page is not known. Source: ONFI 4.2: the largest usual page.
+/// Too large: few places fit in a region; too small: two places share a page.
+const PAGE_OF_SLOT: Bytes = Bytes::kib(16);
+/// The boundaries of pages that the reads cross at least. Unit: boundaries. Source: choice: doublings. Too
+/// many: the probe takes longer; too few: large chunks are not crossed.
 const BOUNDARIES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// Of these, with several in flight.
-const FEW: usize = 4;
-/// The largest read.
+/// The sizes that are read with several in flight as well, the smallest first. Unit: sizes. Source: choice.
+/// Too many: the probe takes longer; too few: the dies of one size decide.
+const SIZES_IN_FLIGHT: usize = 4;
+/// The largest read. Source: choice: the kernel splits larger ones on many devices. Too large: requests are
+/// split; too small: large chunks are not crossed.
 const SIZE_MAX: Bytes = Bytes::kib(512);
-/// The numbers of reads in flight.
+/// The numbers of reads in flight. Unit: reads. Source: choice. Too many: the probe takes longer; too few:
+/// channels are not distinguished.
 const DEPTHS: [u32; 4] = [1, 2, 4, 12];
-/// Reads of a kind, where one at a time are all that there are as well.
-const COUNT: u64 = 120;
-const COUNT_ALONE: u64 = 160;
-const COUNT_LEAST: u64 = 24;
-/// The share of the time for reading that reads of a kind may take.
+/// The most reads of a size at a depth. Unit: reads. Source: choice. Too many: the probe takes longer; too
+/// few: layouts that differ little stay undecided.
+const READS_OF_KIND: u64 = 120;
+/// The same where the device takes one read at a time, so that there are fewer kinds. Unit: reads. Source:
+/// choice. Too many: the probe takes longer; too few: layouts that differ little stay undecided.
+const READS_ALONE: u64 = 160;
+/// The fewest reads of a kind. Unit: reads. Source: choice. Too many: slow devices exceed their time; too
+/// few: the scatter is not known.
+const READS_LEAST: u64 = 24;
+/// The share of the time for reading that the reads of a kind take. Unit: share. Source: choice. Too high:
+/// slow devices exceed their time; too low: layouts that differ little stay undecided.
 const TIME_SHARE: f64 = 0.01;
-/// The fewest places of a kind that lie together.
+/// The fewest places of a kind in one region. Unit: places. Source: choice. Too many: small regions have no
+/// reads; too few: a read cache holds all of them.
 const PLACES_LEAST: u64 = 10;
-/// Reads of one kind, of which more than a share are off by a factor, are not all answered in the same way. Pages of cells of
-/// several bits differ as well: so where all regions are mixed, more is allowed.
-pub(crate) const FACTORS: [f64; 2] = [1.3, 1.7];
+/// Reads are mixed if too many of them are off by this factor. The second one is tried where all regions are
+/// mixed, as pages of cells with several bits differ as well. Unit: ratio. Source: tuned. Too high: reads
+/// from a cache are mixed with reads from flash; too low: slow pages exclude a region.
+pub(crate) const MIXED_FACTORS: [f64; 2] = [1.3, 1.7];
 
 /// A part of the device.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +72,9 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// All, in the order in which they are tried.
+    /// The regions, in the order in which they are tried: places in sixteenths of the space, sizes in
+    /// pages. Unit: sixteenths, pages. Source: tuned: maps in memory and on the flash, small and large
+    /// read caches. Too many: the search takes longer; too few: a cache serves all of them.
     pub(crate) const ALL: [Region; 6] = [
         Region { place: 2, pages: 960, warm: true },
         Region { place: 6, pages: 384, warm: true },
@@ -101,7 +120,7 @@ impl Pieces {
         Pieces { all: pieces.map(|(begin, end)| (begin, end - begin)).collect(), next: 0, read: Bytes::ZERO }
     }
 
-    /// Each shorter by this much: by less than that places begin later than slots do.
+    /// Each shorter by this amount: offsets begin later than slots by less than that.
     fn without_the_last(mut self, bytes: Bytes) -> Pieces {
         self.all.iter_mut().for_each(|(_, length)| *length = *length - bytes.min(*length));
         self
@@ -124,10 +143,10 @@ impl Pieces {
             self.next = (self.next + 1) % self.all.len();
             self.read = Bytes::ZERO;
         }
-        let places = (left(self).0 / slot.0).min(count);
+        let offsets = (left(self).0 / slot.0).min(count);
         let at = self.all[self.next].0 + self.read;
-        self.read += slot * places;
-        (at, places)
+        self.read += slot * offsets;
+        (at, offsets)
     }
 }
 
@@ -140,8 +159,9 @@ pub(crate) fn traces(
     factor: f64,
 ) -> Result<Option<Vec<TimedRun>>, Halt> {
     let (block, is_known) = (session.block(), page.is_some());
-    let (whole, largest) = (page.unwrap_or(PAGE_LARGE).max(block), page.unwrap_or(PAGE_LARGEST).max(block));
-    let page = page.unwrap_or(PAGE).max(block);
+    let (whole, largest) =
+        (page.unwrap_or(PAGE_OF_REGION).max(block), page.unwrap_or(PAGE_OF_SLOT).max(block));
+    let page = page.unwrap_or(SMALL_IO).max(block);
     // Half a page, should it be the half.
     let unit = Bytes(page.0 / 2).max(block);
     let align = Bytes::mib(1).min(Bytes(page.0 * 64));
@@ -165,10 +185,10 @@ pub(crate) fn traces(
             break;
         }
         let depth = depth.min(deepest);
-        let kinds = if depth == 1 { sizes.len() } else { FEW };
-        let most = if deepest == 1 { COUNT_ALONE } else { COUNT };
+        let kinds = if depth == 1 { sizes.len() } else { SIZES_IN_FLIGHT };
+        let most = if deepest == 1 { READS_ALONE } else { READS_OF_KIND };
         for &size in sizes.iter().take(kinds).filter(|&&size| size <= SIZE_MAX) {
-            // An odd number of units: all places in a stripe come in turn. No page belongs to two places.
+            // An odd number of units: the offsets go round all positions of a stripe. No page belongs to two of them.
             let units = (size + largest).0.div_ceil(unit.0);
             let slot = unit * (units + 1 - units % 2);
             if pieces.longest() < slot * PLACES_LEAST {
@@ -209,18 +229,18 @@ impl Kind {
         most: u64,
     ) -> Result<Vec<TimedRun>, Halt> {
         let Kind { size, slot, shift, depth } = *self;
-        let (mut count, mut wanted, mut kind) = (0, COUNT_LEAST, Vec::new());
+        let (mut count, mut wanted, mut kind) = (0, READS_LEAST, Vec::new());
         while count < wanted {
-            let (at, places) = pieces.take(slot, wanted - count);
-            let mut pattern = Walk { offset: at + shift, slot, size }.pattern(slot * places, places, depth);
+            let (at, offsets) = pieces.take(slot, wanted - count);
+            let mut pattern = Walk { offset: at + shift, slot, size }.pattern(slot * offsets, offsets, depth);
             pattern.first.location = Location::Permutation;
             let samples = session.run("reads-of-a-size", &pattern)?;
             if count == 0 {
                 let once = upper_median(&responses(&samples)).max(1.0) / f64::from(depth);
                 let affordable = session.reading_time().0 as f64 * TIME_SHARE / once;
-                wanted = (affordable as u64).clamp(COUNT_LEAST, most);
+                wanted = (affordable as u64).clamp(READS_LEAST, most);
             }
-            count += places;
+            count += offsets;
             kind.push(run(&samples));
         }
         Ok(kind)

@@ -7,18 +7,26 @@ use crate::halt::Halt;
 use crate::patterns::{ios, responses};
 use crate::session::Session;
 
-/// The share of the write budget for large writes, which write what [`reserved`] leaves.
+/// The share of the write budget for the probe of large writes. Unit: share. Source: choice. Too high: other
+/// probes cannot write; too low: large writes are undetermined.
 pub(crate) const LARGE_WRITES_SHARE: f64 = 0.075;
-/// The largest of the large writes.
+/// The largest write of the probes. Source: choice. Too large: requests are split; too small: saturation is
+/// not reached.
 pub(crate) const LARGEST: Bytes = Bytes::mib(1);
+/// The largest writes of a probe: the first of these for which there is space. Source: choice: halvings of [`LARGEST`]. Too
+/// large: small devices have no such writes; too small: large chunks are not written at once.
+pub(crate) const LARGE_SIZES: [Bytes; 3] = [LARGEST, Bytes::kib(512), Bytes::kib(256)];
 
-/// The smallest writes.
+/// The smallest write that fills the device. Source: choice: whole pages of nearly all flash. Too large: the
+/// end of an SLC cache is coarse; too small: filling takes longer.
 pub(crate) const IO_SIZE: Bytes = Bytes::kib(32);
 
-/// The most of them, about.
+/// About the most writes that fill the device. Larger devices get larger writes. Unit: writes. Source:
+/// choice. Too many: recordings take gigabytes; too few: the end of an SLC cache is coarse.
 pub(crate) const IOS_MOST: u64 = 1 << 20;
 
-/// Writes of one run.
+/// The writes of one run of the fill. Unit: writes. Source: choice. Too many: an interrupted fill loses more;
+/// too few: pauses between the runs let the device do deferred work.
 pub(crate) const IOS_OF_A_RUN: u64 = 1 << 17;
 
 /// Writes until the next multiple of `align`.
@@ -64,10 +72,14 @@ pub(crate) fn sequential_writes(
 /// What is left at the device's end when it is filled.
 pub(crate) fn reserved(session: &Session<'_, '_>) -> Bytes {
     let largest = LARGEST;
-    Bytes(session.capacity().0 / PART).min(MOST).round_down(largest) + Bytes(session.capacity().0 % largest.0)
+    Bytes(session.capacity().0 / RESERVED_PART).min(RESERVED_MOST).round_down(largest)
+        + Bytes(session.capacity().0 % largest.0)
 }
 
-/// The part of the device that is left for this, and the most.
-pub(crate) const PART: u64 = 3;
+/// The part of the device that is not filled at first. Unit: part. Source: choice. Too small: the fill shows
+/// no SLC cache; too large: probes that need blank space have none.
+pub(crate) const RESERVED_PART: u64 = 3;
 
-pub(crate) const MOST: Bytes = Bytes::mib(512);
+/// The most that is not filled at first. Source: choice. Too large: the fill shows no SLC cache; too small:
+/// probes that need blank space have none.
+pub(crate) const RESERVED_MOST: Bytes = Bytes::mib(512);

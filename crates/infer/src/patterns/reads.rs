@@ -1,12 +1,13 @@
-//! Reads at regular places, and how two kinds of them compare.
+//! Reads at regular offsets, and the comparison of two kinds of them.
 //!
 //! # Model
-//! A [`Walk`] reads a piece at the start of each slot, so that all its reads have the same place modulo the slot's
-//! width. Two walks side by side, one read of each in turn, show what the two places have to do with each other: with
-//! one read at a time what going between them costs, with several in flight whether they wait for each other.
+//! A [`Walk`] reads at the start of each slot, so that all its reads have the same offset modulo the slot. Two
+//! alternating walks show how their offsets depend on each other: one read at a time shows the cost of switching,
+//! several in flight show whether they wait for each other.
 //!
-//! What is compared is run alternating (A B A B ...), so that drift and state cannot decide, and each run gives one
-//! figure: reads that are in flight together are not independent of each other, but runs are.
+//! # Invariants
+//! - Compared patterns run alternately (A B A B ...), so that drift and state do not decide.
+//! - Each run gives one value: reads in flight together depend on each other, and runs do not.
 
 use crate::signals::statistics::upper_median;
 use flashlab_analysis::decide::level::level;

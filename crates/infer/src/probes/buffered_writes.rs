@@ -1,17 +1,22 @@
-//! How much a write buffer holds, from pages that are written repeatedly in it.
+//! Finds the size of the write buffer, from pages whose parts are rewritten repeatedly.
 //!
 //! # Model
-//! A part of a page that is written is held until the rest of it comes or there is no room. So parts of `n` pages, written in
-//! turn repeatedly, never reach the flash while `n` pages fit; if one does not, each of them has left when its turn comes
-//! again, and each write costs reading the rest of a page and programming it. As that is the most that a small write can ask of
-//! the flash, it shows where the link is too slow for large writes to fill the buffer.
+//! A write buffer keeps a part of a page until the rest of it comes, or until the buffer is full. So parts of `n`
+//! pages that are rewritten round-robin never reach the flash while `n` pages fit. If they do not fit, each part has
+//! left the buffer before it is rewritten. Then each write reads the rest of a page and programs it. No small write
+//! costs more, so this shows a buffer behind a slow link as well.
 //!
-//! Whether there is a buffer at all shows in one page: a part of it that is held takes less than the whole, one that is not more,
-//! as the rest is read.
+//! Whether there is a buffer shows in one page: rewriting a part is faster than rewriting the page if it is buffered,
+//! and slower if not.
+//!
+//! # Method
+//! 1. If parts leave the buffer in idle time, the probe ends: their number shows a time and not a size.
+//! 2. Without an earlier sign of a buffer, parts of one page and whole pages are rewritten alternately.
+//! 3. The number of pages doubles until it does not fit. Bisection finds the size to the page, or to one per cent.
 //!
 //! # Invariants
-//! - a number of pages is written four times in turn, so that what leaves fills the way to the flash as well; the last turn counts;
-//! - the number is halved in on until it is known to the page, or to a hundredth.
+//! - Each number of pages is rewritten in four rounds, so that pages which leave also fill the path to the flash. The
+//!   last round counts.
 
 use crate::priors;
 use crate::signals::pictures::ranked;
@@ -27,6 +32,7 @@ use crate::patterns::writes::{apart, costs_of, place, writes};
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
+use crate::thresholds;
 use crate::words::duration;
 
 pub(crate) const PROBE: Probe = Probe {
@@ -37,30 +43,46 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: 0.01,
 };
 
-/// The most that is expected.
-const MOST: Bytes = Bytes::mib(24);
-/// Turns of a number of pages, and the fewest writes that count.
-const TURNS: u64 = 4;
-const COUNTED: u64 = 128;
-/// A write that takes this many times as long as buffered ones waits, and this share of all that count does, at least.
-const WAITS: f64 = 1.5;
-const SHARE: f64 = 0.06;
-/// Or most take this many times as long, with this p.
-const SLOWER: f64 = 1.04;
-const P_SLOWER: f64 = 1e-6;
-/// A number of pages is known if it is known so exactly.
-const EXACT: f64 = 0.01;
-/// One page is written in parts and whole so often in turn, and so often in a row.
+/// The largest write buffer that is looked for. Source: choice. Too large: the probe writes more; too small:
+/// a larger buffer stays undetermined.
+const BUFFER_MOST: Bytes = Bytes::mib(24);
+/// The rounds over a number of pages. Only the last one counts, as pages that leave the buffer fill the path
+/// to the flash first. Unit: rounds. Source: derivation: one fills the buffer, one empties it, one is in
+/// between. Too many: the probe writes more; too few: pages that do not fit seem to fit.
+const ROUNDS: u64 = 4;
+/// The fewest writes that count. Unit: writes. Source: choice. Too many: the probe writes more; too few:
+/// outliers decide.
+const COUNTED_LEAST: u64 = 128;
+/// A write that takes this many times a buffered one waits for the flash. Unit: ratio. Source: tuned. Too
+/// high: short programs count as buffered; too low: jitter counts as waiting.
+const WAITING_RATIO: f64 = 1.5;
+/// The share of waiting writes from which on the pages do not fit. Unit: share. Source: tuned. Too high: the
+/// buffer seems larger; too low: outliers make it seem smaller.
+const WAITING_SHARE: f64 = 0.06;
+/// The pages do not fit either if most writes take this many times a buffered one. Unit: ratio. Source:
+/// tuned. Too high: the buffer seems larger; too low: drift makes it seem smaller.
+const SLOWER_RATIO: f64 = 1.04;
+/// The bisection ends when the number of pages is known to this share of it. Unit: share. Source: choice, a
+/// third of [`crate::thresholds::RIGHT`]. Too large: the size is wrong; too small: the probe writes more.
+const SIZE_STEP: f64 = 0.01;
+/// The rounds in which a part of one page and the whole page are rewritten alternately. Unit: rounds. Source:
+/// choice. Too many: the probe writes more; too few: rank tests show nothing.
 const REWRITES: usize = 8;
-const IN_TURN: u64 = 8;
-/// A part that is held takes at most this share of what the page takes, with this p. A smaller difference, which the test alone would find,
-/// may be drift between the two kinds of runs.
+/// The rewrites of one run. Unit: writes. Source: choice. Too many: the probe writes more; too few: the first
+/// write after idle time is a large part.
+const REWRITES_OF_RUN: u64 = 8;
+/// A buffered part takes at most this share of the whole page. A smaller difference may be drift between the
+/// two kinds of runs. Unit: share. Source: tuned. Too high: drift is a buffer; too low: buffers behind a slow
+/// link are not found.
 const BUFFERED_SHARE: f64 = 0.98;
-const P: f64 = 1e-3;
-/// Pages whose parts are rewritten at once and after idle time, and by how much the latter takes longer if it reads from the flash: a
-/// read takes a third of a buffered write or more.
-const LEAVES_OF: u64 = 24;
-const LEAVES_SLOWER: f64 = 1.15;
+/// The pages whose parts are rewritten at once and after idle time. Unit: pages. Source: choice. Too many:
+/// the probe takes longer; too few: rank tests show nothing.
+const IDLE_TRIALS: u64 = 24;
+/// A rewrite after idle time takes at least this many times one at once if the part left the buffer and is
+/// read from the flash. Unit: ratio. Source: derivation: a read takes a third of a buffered write or more;
+/// half of it may be hidden. Too high: buffers that flush when idle get a size; too low: drift leaves them
+/// without one.
+const IDLE_RATIO: f64 = 1.15;
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let parameter = Parameter::WriteBufferSize;
@@ -78,11 +100,12 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     if leaves_when_idle(session, page)? {
         return Ok(());
     }
-    let mut held = Held { page, curve: Vec::new(), buffered: Vec::new() };
+    let mut buffered_pages = BufferedPages { page, curve: Vec::new(), buffered: Vec::new() };
     if !seen_to_fill {
-        let (parts, whole) = held.parts_and_whole(session)?;
+        let (parts, whole) = buffered_pages.parts_and_whole(session)?;
         let share = upper_median(&parts) / upper_median(&whole).max(1.0);
-        let buffers = share < BUFFERED_SHARE && mann_whitney(&parts, &whole).p_below < P;
+        let buffers = share < BUFFERED_SHARE
+            && mann_whitney(&parts, &whole).p_below < thresholds::FALSE_ALARM_WITH_EFFECT;
         let provisional = session.provisional(Parameter::WriteBufferFlush).map(|finding| finding.verdict);
         match provisional {
             Some(Verdict::Found) if share >= 1.0 => {
@@ -96,17 +119,19 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let before =
         session.provisional(parameter).filter(|finding| finding.number().is_some_and(|size| size > 0.0));
-    let Some(pages) = held.most(session, before.as_ref().and_then(Finding::number))? else { return Ok(()) };
-    conclude(session, held, pages, before);
+    let Some(pages) = buffered_pages.most(session, before.as_ref().and_then(Finding::number))? else {
+        return Ok(());
+    };
+    conclude(session, buffered_pages, pages, before);
     Ok(())
 }
 
-/// Whether a part of a page leaves the buffer when the device is idle: then the next part makes the device read the page, and how
-/// many pages are rewritten without that says how long they stay, and not how many there is space for.
+/// Whether a part of a page leaves the buffer in idle time. Then the next part makes the device read the page.
+/// The number of pages without that is a time, and not a size.
 fn leaves_when_idle(session: &mut Session<'_, '_>, page: Bytes) -> Result<bool, Halt> {
     let (at, part) = (place(session, 0.29, Bytes::mib(1)), session.block());
     let (mut at_once, mut later) = (Vec::new(), Vec::new());
-    for index in 0..LEAVES_OF {
+    for index in 0..IDLE_TRIALS {
         let parts = writes(Location::Sequential, part, 1, at + page * (2 * index), part);
         session.idle(priors::PROGRAMMED)?;
         costs_of(session, "part", &parts)?;
@@ -114,26 +139,31 @@ fn leaves_when_idle(session: &mut Session<'_, '_>, page: Bytes) -> Result<bool, 
         session.idle(priors::PROGRAMMED)?;
         later.extend(costs_of(session, "part", &parts)?);
     }
-    let is_slower = upper_median(&later) > LEAVES_SLOWER * upper_median(&at_once);
-    Ok(is_slower && mann_whitney(&later, &at_once).p_above < P)
+    let is_slower = upper_median(&later) > IDLE_RATIO * upper_median(&at_once);
+    Ok(is_slower && mann_whitney(&later, &at_once).p_above < thresholds::FALSE_ALARM_WITH_EFFECT)
 }
 
-/// Concludes how much is held: these pages, compared with what was found before.
-fn conclude(session: &mut Session<'_, '_>, held: Held, pages: u64, before: Option<Finding>) {
-    let page = held.page;
+/// Concludes the size of the buffer: these pages, compared with an earlier finding.
+fn conclude(
+    session: &mut Session<'_, '_>,
+    buffered_pages: BufferedPages,
+    pages: u64,
+    before: Option<Finding>,
+) {
+    let page = buffered_pages.page;
     let size = page * pages;
     let evidence = format!(
         "Rewriting parts of {pages} pages of {page} repeatedly takes {} each, and {} with one page more: the write buffer holds \
          {size}.",
-        duration(upper_median(&held.buffered)),
-        duration(held.cost(pages + 1))
+        duration(upper_median(&buffered_pages.buffered)),
+        duration(buffered_pages.cost(pages + 1))
     );
     let picture = Picture::new(
         "Repeated rewrites of parts of pages: as long as the write buffer holds them, they do not reach the flash.",
         Axis::logarithmic("size of all these pages", "bytes"),
         Axis::logarithmic("mean response time", "ns"),
     )
-    .draw("small writes", Style::Dots, held.curve)
+    .draw("small writes", Style::Dots, buffered_pages.curve)
     .mark(size.0 as f64, "size of the write buffer");
     let finding = of_parts(size, evidence, before);
     if session.known().word(Parameter::WriteBufferFlush).is_none() {
@@ -177,8 +207,8 @@ fn rounded(finding: Finding, page: Bytes) -> Finding {
     }
 }
 
-/// Pages that are held.
-struct Held {
+/// Pages whose parts are rewritten in the write buffer.
+struct BufferedPages {
     page: Bytes,
     /// Bytes of the pages, and means.
     curve: Vec<(f64, f64)>,
@@ -186,10 +216,10 @@ struct Held {
     buffered: Vec<f64>,
 }
 
-impl Held {
-    /// How many pages are held at the most; `None` where that is not seen.
+impl BufferedPages {
+    /// The most pages that fit in the buffer; `None` if that does not show.
     fn most(&mut self, session: &mut Session<'_, '_>, guess: Option<f64>) -> Result<Option<u64>, Halt> {
-        let most = MOST.min(Bytes(session.capacity().0 / 16)).0 / self.page.0;
+        let most = BUFFER_MOST.min(Bytes(session.capacity().0 / 16)).0 / self.page.0;
         let (mut few, mut many, mut too_many) = (2, 4, false);
         if !self.is_buffered(session, 2)? {
             return Ok(None);
@@ -213,7 +243,7 @@ impl Held {
                 return Ok(None);
             }
         }
-        while many - few > 1.max((EXACT * few as f64) as u64) {
+        while many - few > 1.max((SIZE_STEP * few as f64) as u64) {
             let middle = (few + many) / 2;
             if self.is_buffered(session, middle)? { few = middle } else { many = middle }
         }
@@ -227,35 +257,35 @@ impl Held {
         for _ in 0..REWRITES {
             for (size, costs) in [(session.block(), &mut parts), (self.page, &mut whole)] {
                 session.idle(priors::BUFFER_DRAINED)?;
-                let again = writes(Location::Sequential, size, IN_TURN, at, size);
+                let again = writes(Location::Sequential, size, REWRITES_OF_RUN, at, size);
                 costs.extend(costs_of(session, "one-page", &again)?);
-                session.wrote_in_place(size * IN_TURN);
+                session.wrote_in_place(size * REWRITES_OF_RUN);
             }
         }
         Ok((parts, whole))
     }
 
-    /// Whether parts of this number of pages are all held.
+    /// Whether parts of this number of pages fit in the buffer.
     fn is_buffered(&mut self, session: &mut Session<'_, '_>, pages: u64) -> Result<bool, Halt> {
         let size = session.block();
-        let count = (pages * TURNS).max(COUNTED * 2);
+        let count = (pages * ROUNDS).max(COUNTED_LEAST * 2);
         let span = self.page * pages;
         session.idle(priors::BUFFER_DRAINED)?;
         let at = place(session, 0.27, Bytes::mib(1));
         let pattern = apart(writes(Location::Sequential, size, count, at, span), self.page);
         let costs = costs_of(session, "again-and-again", &pattern)?;
         session.wrote_in_place(size * count);
-        let counted = &costs[costs.len() - (count / TURNS).max(COUNTED) as usize..];
+        let counted = &costs[costs.len() - (count / ROUNDS).max(COUNTED_LEAST) as usize..];
         // The first one shows what buffered writes take, if any are.
         if self.buffered.is_empty() {
             self.buffered = counted.to_vec();
         }
         let usual = upper_median(&self.buffered);
-        let waits = counted.iter().filter(|&&cost| cost > WAITS * usual).count();
+        let waits = counted.iter().filter(|&&cost| cost > WAITING_RATIO * usual).count();
         self.curve.push((span.0 as f64, mean(counted)));
-        let slower = mann_whitney(counted, &self.buffered).p_above < P_SLOWER
-            && upper_median(counted) > SLOWER * usual;
-        Ok((waits as f64) < SHARE * counted.len() as f64 && !slower)
+        let slower = mann_whitney(counted, &self.buffered).p_above < thresholds::FALSE_ALARM_OF_MANY_IOS
+            && upper_median(counted) > SLOWER_RATIO * usual;
+        Ok((waits as f64) < WAITING_SHARE * counted.len() as f64 && !slower)
     }
 
     /// The mean of the smallest number from this one on.

@@ -1,25 +1,28 @@
-//! Whether it matters what is written (Sun and Zhang, section 4.2).
+//! Measures whether a write of zeros or ones takes less time than one of random data (Sun and Zhang, section 4.2).
 //!
 //! # Model
-//! Programming a page of zeros or ones may take less time than one of random bits, or the controller may not write it
-//! at all. Writes of one page in sequence, of random content, zeros and ones alternating, each to fresh places of its own,
-//! differ in nothing else. Dies, planes and blocks come round in them, and with them costs: so writes are compared that
-//! stand at the same place of their runs, whose lengths are whole rounds of the usual numbers of dies and planes.
+//! A page of zeros or ones may be programmed faster, or the controller may not program it at all. Sequential writes
+//! of different content differ in nothing else. The dies, planes and blocks alternate in them, and so does the cost.
+//! So writes at the same position of their runs are compared, and the length of a run is a multiple of the usual
+//! numbers of dies and planes.
 //!
-//! Where contents differ, half of each 4 KiB is made random and half of it zeros (Figures 13 to 15 of the paper): that costs what lies
-//! between the two where each half is a page of its own, and what random content costs where both belong to one page.
-//! Now and then a write pays for a merge, which costs what its content costs, too: what the slow ones take is reported next to the shares.
+//! # Method
+//! 1. Runs of random data, zeros and ones alternate in a first region, each on fresh pages, and then in a second one.
+//!    The device is idle before each run. The first half of a run does not count: a write buffer still holds the
+//!    content before.
+//! 2. Three estimates of the ratio have to agree: medians, ranks, and pairs of writes at the same position.
+//! 3. If contents differ, half of each 4 KiB is made zeros (figures 13 to 15 of the paper). This costs half of the
+//!    difference if each half is a page of its own, and nothing less if both belong to one page. It is reported, and
+//!    decides nothing.
+//! 4. Writes that wait for a merge are reported with the shares.
 //!
-//! Where the page is not known, larger writes are whole pages as well: that their content makes no difference holds for one page, too.
+//! If the page is not known, larger writes are whole pages: if their content makes no difference, that of a page does
+//! not either.
 //!
 //! # Invariants
-//! - all runs of a half are one sequence, and each kind comes first, second and third as often, so that the device's state is
-//!   the same for all;
-//! - before each run the device is idle, and does what it deferred: else each write pays for a part of it;
-//! - the second half is elsewhere: what the halves do not agree on is in doubt;
-//! - what halves cost is no parameter, and decides nothing: it is reported with the others;
-//! - a run's first half does not count: what a write buffer still holds of another content is written meanwhile;
-//! - the ratio is found to three per cent or it is in doubt.
+//! - Each content comes first, second and third equally often, so that the state of the device is the same for all.
+//! - If the regions disagree, the answer is doubtful.
+//! - A ratio is known to three per cent, or it is doubtful.
 
 use crate::priors;
 use crate::signals::pictures::ranked;
@@ -33,9 +36,11 @@ use flashlab_plan::{Content, Location};
 
 use crate::halt::{Halt, if_affordable};
 use crate::patterns::writes::{costs_of, place, with_content, writes};
+use crate::priors::SMALL_IO;
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
+use crate::thresholds;
 use crate::words::duration;
 
 pub(crate) const PROBE: Probe = Probe {
@@ -53,44 +58,52 @@ const RANDOM: Kind = ("random", Content::Incompressible);
 const ZEROS: Kind = ("zeros", Content::Zeros);
 const KINDS: [Kind; 3] = [RANDOM, ZEROS, ("ones", Content::Ones)];
 const HALVED: [Kind; 3] = [RANDOM, ZEROS, ("half-zeros", Content::Half)];
-/// What of halves are random and zeros.
-const HALVED_UNIT: Bytes = Bytes::kib(4);
-/// The part of the budget for the shares; the rest is for halves.
+/// The part of the write budget for whole contents; the rest is for half zeros. Unit: share. Source: choice.
+/// Too high: half zeros are not written; too low: the shares are less exact.
 const SHARES_PART: f64 = 0.8;
-/// Halves cost what lies between the contents, if they are within this part of their difference of it.
-const BETWEEN: f64 = 0.25;
-/// Turns, of which each kind is the first of a third, and their halves.
-const TURNS: usize = 6;
-const HALVES: usize = 2;
-/// Where a half begins, as shares of the device.
-const PLACES: [f64; HALVES] = [0.81, 0.9];
-/// Whole rounds of 1, 2, 3, 4, 6, 8, 12 or 16 dies or planes.
-const ROUND: u64 = 48;
-/// The most writes of a run.
+/// Half zeros cost half of the difference, or none of it, up to this share of the difference. Unit: share.
+/// Source: derivation: the middle between 0 and a half. Too large: both statements hold; too small: neither
+/// does.
+const HALF_SLACK: f64 = 0.25;
+/// The rounds of all contents. Each content is the first, second and third one equally often. Unit: rounds.
+/// Source: derivation: 3 orders, in two regions. Too many: runs are short; too few: drift decides.
+const ROUNDS: usize = 6;
+/// The regions that have to agree. Unit: regions. Source: derivation: two can disagree. Too many: runs are
+/// short; too few: nothing confirms the first one.
+const REGIONS: usize = 2;
+/// Where the regions begin. Unit: share of the device. Source: choice: beyond the offsets of other probes.
+/// Too high: the runs do not fit; too low: the writes of other probes disturb them.
+const REGION_OFFSETS: [f64; REGIONS] = [0.81, 0.9];
+/// The writes of a run are a multiple of this: whole rounds of 1, 2, 3, 4, 6, 8, 12 or 16 dies or planes.
+/// Unit: writes. Source: derivation: their least common multiple. Too high: small budgets have no run; too
+/// low: a run ends on another die than it began on.
+const RUN_MULTIPLE: u64 = 48;
+/// The most writes of a run. Unit: writes. Source: choice. Too many: the probe takes longer; too few: the
+/// median is less exact.
 const RUN_MOST: u64 = 1536;
-/// What is known so exactly is known.
-const EXACT: f64 = 0.03;
-/// A turn that differs from the others by more has seen something else.
-const TURN: f64 = 0.05;
+/// A round that differs from the others by more than this saw something else. Unit: share. Source: tuned. Too
+/// large: disturbed rounds count; too small: jitter leaves no round.
+const ROUND_SLACK: f64 = 0.05;
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let known = session.known();
     let page = known.bytes(Parameter::WritePageSize).or(known.bytes(Parameter::ReadPageSize));
     let size = page.unwrap_or(priors::WHOLE_PAGES).max(session.block());
     let left = session.writes_left();
-    let [random, zeros, ones] = in_turns(session, KINDS, size, Bytes((left.0 as f64 * SHARES_PART) as u64))?;
-    let expensive = expensive_ones([&random, &zeros, &ones]);
+    let [random, zeros, ones] =
+        alternating(session, KINDS, size, Bytes((left.0 as f64 * SHARES_PART) as u64))?;
+    let slow = slow_ones([&random, &zeros, &ones]);
     let findings =
         [(Parameter::ZerosProgramShare, &zeros, "zeros"), (Parameter::OnesProgramShare, &ones, "ones")].map(
             |(parameter, of, name)| {
                 let mut finding = share(parameter, of, &random, page.is_some(), &format!("{size} of {name}"));
-                finding.evidence += &expensive;
+                finding.evidence += &slow;
                 finding
             },
         );
     let picture = picture(size, &[random, zeros, ones]);
     let differ = findings.iter().any(|finding| finding.number().is_some_and(|share| share != 1.0));
-    let halves = if differ { if_affordable(halves(session, size.max(HALVED_UNIT))) } else { Ok(None) };
+    let halves = if differ { if_affordable(halves(session, size.max(SMALL_IO))) } else { Ok(None) };
     for mut finding in findings {
         if let Ok(Some(halves)) = &halves {
             finding.evidence += halves;
@@ -102,14 +115,15 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 }
 
 /// What writes of three kinds cost, alternating, of at most `budget` bytes.
-fn in_turns(
+fn alternating(
     session: &mut Session<'_, '_>,
     kinds: [Kind; 3],
     size: Bytes,
     budget: Bytes,
 ) -> Result<[Vec<f64>; 3], Halt> {
-    let affordable = budget.0 / size.0 / (kinds.len() * TURNS + HALVES) as u64;
-    let count = if affordable >= ROUND { affordable / ROUND * ROUND } else { affordable.max(8) };
+    let affordable = budget.0 / size.0 / (kinds.len() * ROUNDS + REGIONS) as u64;
+    let count =
+        if affordable >= RUN_MULTIPLE { affordable / RUN_MULTIPLE * RUN_MULTIPLE } else { affordable.max(8) };
     let count = count.min(RUN_MOST);
     let length = size * count;
     if length * 4 > session.capacity() {
@@ -117,10 +131,10 @@ fn in_turns(
     }
     let mut costs = [Vec::new(), Vec::new(), Vec::new()];
     let mut begin = Bytes::ZERO;
-    for run in 0..kinds.len() * TURNS {
-        if run.is_multiple_of(kinds.len() * TURNS / HALVES) {
+    for run in 0..kinds.len() * ROUNDS {
+        if run.is_multiple_of(kinds.len() * ROUNDS / REGIONS) {
             // What was open elsewhere is given up here, and that costs once.
-            begin = place(session, PLACES[run * HALVES / (kinds.len() * TURNS)], size);
+            begin = place(session, REGION_OFFSETS[run * REGIONS / (kinds.len() * ROUNDS)], size);
             costs_of(session, "begin", &writes(Location::Sequential, size, count, begin, length))?;
             begin += length;
         }
@@ -143,24 +157,24 @@ fn in_turns(
 fn halves(session: &mut Session<'_, '_>, size: Bytes) -> Result<String, Halt> {
     let left = session.writes_left();
     let [random, zeros, halves] =
-        in_turns(session, HALVED, size, left)?.map(|costs| upper_median(&costs).max(1.0));
+        alternating(session, HALVED, size, left)?.map(|costs| upper_median(&costs).max(1.0));
     let (zeros, halves) = (zeros / random, halves / random);
     let of_difference = (1.0 - halves) / (1.0 - zeros);
-    let pages = if (of_difference - 0.5).abs() <= BETWEEN {
+    let pages = if (of_difference - 0.5).abs() <= HALF_SLACK {
         ", as if each half were a page of its own"
-    } else if of_difference.abs() <= BETWEEN {
+    } else if of_difference.abs() <= HALF_SLACK {
         ", as if both halves belonged to one page"
     } else {
         ""
     };
     Ok(format!(
-        " If half of each {HALVED_UNIT} is zeros, {size} take {halves:.3} x the time of random content, and {zeros:.3} x if all is \
+        " If half of each {SMALL_IO} is zeros, {size} take {halves:.3} x the time of random content, and {zeros:.3} x if all is \
          zeros{pages}."
     ))
 }
 
 /// What the slow ones of random content, zeros and ones take, as a part of a sentence; nothing where there are none.
-fn expensive_ones(costs: [&[f64]; 3]) -> String {
+fn slow_ones(costs: [&[f64]; 3]) -> String {
     let spikes = costs.map(spike);
     if spikes.iter().any(|spike| spike.excess == 0.0) {
         return String::new();
@@ -191,12 +205,12 @@ fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, 
          of a run.",
         ranks.low, ranks.high, pairs.low, pairs.high
     );
-    // Each run has its own place: what writes cost there differs more from run to run than by chance where blocks are
-    // merged or logs fill, and then only a ratio that all turns show is one of content.
+    // Each run has its own offset. Where blocks are merged or log blocks fill, the cost differs from run to
+    // run by more than chance. Then only a ratio that all rounds show is one of content.
     let of_turn = |(of, random): (&[f64], &[f64])| {
         (upper_median(of) / upper_median(random).max(1.0)).max(f64::MIN_POSITIVE).ln()
     };
-    let run = of.len() / TURNS;
+    let run = of.len() / ROUNDS;
     let turns: Vec<f64> =
         of.chunks_exact(run.max(1)).zip(random.chunks_exact(run.max(1))).map(of_turn).collect();
     let by_turn = trimmed_mean(&turns, 0.0, 0.95);
@@ -206,10 +220,10 @@ fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, 
     // Pairs see less where costs come round with the place, ranks where they come by chance.
     let same = [pairs, ranks].into_iter().filter(|interval| interval.holds(1.0)).map(half).reduce(f64::min);
     match same {
-        Some(half) if half <= EXACT => {
+        Some(half) if half <= thresholds::RIGHT => {
             return Rule::found(parameter, 1.0, Rule::strong("no difference"), evidence);
         }
-        Some(half) if half <= 4.0 * EXACT => {
+        Some(half) if half <= 4.0 * thresholds::RIGHT => {
             return Rule::found(parameter, 1.0, Rule::likely("hardly a difference"), evidence);
         }
         _ if disagree => {
@@ -222,7 +236,7 @@ fn share(parameter: Parameter, of: &[f64], random: &[f64], page_is_known: bool, 
         }
         _ if page_is_known => {}
         // Of several pages the share is about that of one.
-        _ if half(ranks) <= EXACT * share => {
+        _ if half(ranks) <= thresholds::RIGHT * share => {
             return Rule::found(parameter, share, Rule::weak("unknown page"), evidence);
         }
         _ => return Finding::undetermined(parameter, evidence),
@@ -253,18 +267,18 @@ impl Estimates {
         evidence: String,
     ) -> Finding {
         let Estimates { share, ranks, pairs } = *self;
-        let near = |one: f64, other: f64| (one / other - 1.0).abs() <= EXACT;
+        let near = |one: f64, other: f64| (one / other - 1.0).abs() <= thresholds::RIGHT;
         let agree = near(ranks.estimate, share) && near(ranks.estimate, pairs.estimate);
         if agree {
             // A turn in which the device did other work beside, for one kind, is off; most are not.
             let by_turn = trimmed_mean(turns, 0.1, 0.95).map_or(share, |turns| turns.estimate.exp());
-            let alike = turns.iter().all(|&turn| (turn.exp() / by_turn - 1.0).abs() <= TURN);
+            let alike = turns.iter().all(|&turn| (turn.exp() / by_turn - 1.0).abs() <= ROUND_SLACK);
             // What the writes before left shows in the one half or the other.
             let (middle, ratio) =
                 (of.len() / 2, |of, random| upper_median(of) / upper_median(random).max(1.0));
             let halves = [ratio(&of[..middle], &random[..middle]), ratio(&of[middle..], &random[middle..])];
             let repeats = halves.iter().all(|&half| near(half, by_turn)) && !near(by_turn, 1.0);
-            let is_exact = alike && repeats && half(ranks) <= EXACT * share;
+            let is_exact = alike && repeats && half(ranks) <= thresholds::RIGHT * share;
             return Rule::found(
                 parameter,
                 by_turn,
@@ -273,7 +287,9 @@ impl Estimates {
             );
         }
         let nearly_same = |interval: &Interval| {
-            interval.low <= 1.0 + EXACT && interval.high >= 1.0 - EXACT && half(*interval) <= 4.0 * EXACT
+            interval.low <= 1.0 + thresholds::RIGHT
+                && interval.high >= 1.0 - thresholds::RIGHT
+                && half(*interval) <= 4.0 * thresholds::RIGHT
         };
         let nearly_same = [pairs, ranks].iter().any(nearly_same);
         Rule::found(
@@ -299,7 +315,7 @@ mod tests {
         let about = |run: usize, index: usize| {
             level * (1.0 + 0.01 * (run % 3) as f64 + 0.02 * (index * 7 % 11) as f64 / 11.0)
         };
-        (0..TURNS).flat_map(|run| (0..96).map(move |index| about(run, index))).collect()
+        (0..ROUNDS).flat_map(|run| (0..96).map(move |index| about(run, index))).collect()
     }
 
     fn found(zeros: f64) -> Finding {
@@ -323,8 +339,8 @@ mod tests {
             (0..640).map(cost).collect::<Vec<f64>>()
         };
         let [random, zeros] = [with_merges(115e6), with_merges(24e6)];
-        let words = expensive_ones([&random, &zeros, &random]);
+        let words = slow_ones([&random, &zeros, &random]);
         assert!(words.contains("115 ms (random), 24 ms (zeros)"), "{words}");
-        assert_eq!(expensive_ones([&costs(1e5), &costs(1e5), &costs(1e5)]), "");
+        assert_eq!(slow_ones([&costs(1e5), &costs(1e5), &costs(1e5)]), "");
     }
 }

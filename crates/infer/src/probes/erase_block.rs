@@ -1,4 +1,5 @@
-//! The erase block, which several earlier probes saw (`answers/erase_block.rs`), and the mapping granularity, which follows from it.
+//! The erase block, which several earlier probes saw (`answers/erase_block.rs`), and the mapping granularity, which
+//! follows from it.
 //!
 //! # Invariants
 //! - nothing is written.

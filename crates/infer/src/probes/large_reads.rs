@@ -1,19 +1,20 @@
-//! What a read costs beyond its bytes, and from which size on larger ones bring nothing.
+//! Finds the fixed cost of a read, and the size from which larger reads do not help.
 //!
 //! # Model
-//! As in `sizes`: doublings of sequential reads, and the line through those of the definition. A pause after each read lets the
-//! device end what belongs to it, as it does before it answers where nothing disturbs it; so reads are done with pauses and
-//! without. What is read ahead meanwhile would show: a pause that makes reads faster is left out.
+//! As in [`sizes`](crate::signals::sizes): sequential reads of doubling size, and the line through the sizes of the
+//! definition. A pause after each read lets the device complete what belongs to it, so there are reads with pauses
+//! and without. If a pause makes reads faster, the device reads ahead in it, and reads with pauses are left out.
 //!
 //! # Method
 //! 1. All sizes some times, up to saturation; then with pauses and without, alternating.
-//! 2. Turns of all that is not clear, each time from another place on: doublings until each is on one side of 2.5 %, and the
-//!    sizes of the line, each as long as it is of use, until A is exact enough or the time is used up.
+//! 2. Rounds over all that is not clear, each at another offset: doublings until each is on one side of 2.5 %, and
+//!    the sizes of the line, until A is exact enough or the time is used up.
 //!
-//! A device that is read only may hold no data, which is read without the flash: then everything is in doubt.
+//! # Invariants
+//! - A device that is only read may hold no data, and may answer without the flash: then all answers are doubtful.
 
 use crate::signals::sizes::{
-    IoKind, LINE_FROM, LINE_TO, PAUSE, READS_OFF, SizeCurve, between, fit, growth, lines,
+    IoKind, LINE_FROM, LINE_TO, PAUSE_SHARE, READS_OFF, SizeCurve, between, fit, growth, lines,
 };
 use crate::signals::statistics::{mean, upper_median};
 use flashlab_analysis::DOUBLING_GAIN;
@@ -39,43 +40,65 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: 0.0,
 };
 
-/// The largest size.
+/// The largest read. Source: choice. Too large: the first look takes longer; too small: saturation is not
+/// reached.
 const SIZE_MAX: Bytes = Bytes::mib(16);
-/// The fewest and the most reads of a run, and of one that is a first look, with about this much of large ones.
+/// The fewest and the most reads of a run. Unit: reads. Source: derivation: 7 give a median its interval. Too
+/// many: drift within a run; too few: the median has no error.
 const RUN_READS: (u64, u64) = (7, 2048);
+/// The most reads of a size in the first look. Unit: reads. Source: choice. Too many: the first look takes
+/// longer; too few: the first line is far off.
 const LOOK_READS: u64 = 48;
-/// Reads of each small size before it is looked at what is of use.
+/// The first reads of small sizes with pauses or without. Unit: reads. Source: choice. Too many: time for the
+/// line is used up; too few: the first line is far off.
 const SMALL_READS: u64 = 96;
+/// About how much of each size the first look reads. Source: choice. Too large: the first look takes longer;
+/// too small: few large reads.
 const LOOK_BYTES: Bytes = Bytes::mib(8);
-/// The most that is read in all.
+/// The most that the probe reads. Source: choice. Too large: the probe takes longer on fast devices; too
+/// small: A stays undetermined.
 const ALL_BYTES: Bytes = Bytes::gib(24);
-/// A doubling that brings what the limit is, but for this much, may be taken for either by what is beside the flash.
-const CLOSE: f64 = 0.004;
-/// The rules of the size: beyond that, where it is that close or the device may read ahead (what that brings depends on how
-/// late the host is), and where the limit is in an interval or throughput is not steady from there on.
+/// A growth this close to the limit may be on either side, as the transport has a part in it. Unit: share of
+/// the throughput. Source: tuned. Too large: clear answers count as doubtful; too small: wrong ones count as
+/// clear.
+const CLOSE_TO_LIMIT: f64 = 0.004;
+/// The rules of the saturation size: clearly beyond the limit; that close to it, or on a device that may read
+/// ahead; with the limit in an interval, or without a steady throughput from there on.
 const CLEAR: Rule = Rule::strong("growth");
 const NEARLY_CLEAR: Rule = Rule::strong("growth near the limit");
 const UNCLEAR: Rule = Rule::likely("growth across the limit");
-/// The share of all time for reading that it may take, and of what is left of it.
+/// The share of all time for reading that the probe may take. Unit: share. Source: choice. Too high: later
+/// probes have no time; too low: A stays undetermined.
 const TIME_SHARE: f64 = 0.6;
+/// The same of the time that is left. Unit: share. Source: choice. Too high: the conclusion has no time; too
+/// low: time is left over.
 const TIME_LEFT: f64 = 0.97;
-/// Turns in that time, and the first after which it is looked at what is of use.
-const TURNS: f64 = 64.0;
-const TURNS_FIRST: u64 = 2;
-/// The share of a turn for doublings that are not clear.
-const FOR_GROWTH: f64 = 0.25;
-/// Runs of each kind that show whether pauses make reads faster.
+/// The rounds into which the time is divided. Unit: rounds. Source: choice. Too many: runs are short; too
+/// few: drift decides.
+const ROUNDS: f64 = 64.0;
+/// The fewest rounds. Unit: rounds. Source: derivation: the first one has no median before it. Too many:
+/// clear devices take longer; too few: the first round decides.
+const ROUNDS_LEAST: u64 = 2;
+/// The share of a round for doublings that are not clear. Unit: share. Source: choice. Too high: A is less
+/// exact; too low: saturation stays undetermined.
+const GROWTH_SHARE: f64 = 0.25;
+/// The runs with pauses and without that show whether a pause makes reads faster. Unit: runs. Source: choice.
+/// Too many: the probe takes longer; too few: drift decides.
 const PAUSE_RUNS: u64 = 4;
-/// Pauses make reads faster if these take less than this share of the time without pauses. Reads that wait for the one before save
-/// less. Higher: reads with pauses are left out for no reason; lower: what a device reads ahead in a pause is taken for a lower A.
+/// Pauses make reads faster if these take less than this share of the time without. Reads that wait for the
+/// one before save less. Unit: share. Source: tuned. Too high: reads with pauses are left out for no reason;
+/// too low: what a device reads ahead in a pause makes A too low.
 const PAUSE_PAYS: f64 = 0.95;
-/// A doubling is clear enough if its growth is known so well.
-const GROWTH_KNOWN: f64 = 0.003;
-/// The probe reads no more for A once the chance that A is right exceeds this. Lower: the probe ends before A is exact.
-const ENOUGH: f64 = 0.9999;
-/// A kind of reads gets no more time for A if the half width of A's interval will be more than this share of A at the end.
-/// First where all reads are without pauses; then where there are reads with pauses too, because A lies anywhere between both.
-const NO_USE: [f64; 2] = [0.12, 0.4];
+/// A doubling is clear once its growth is known to this. Unit: share of the throughput. Source: tuned. Too
+/// high: the wrong size is reported; too low: time for A is used up.
+const GROWTH_ERROR: f64 = 0.003;
+/// The probe ends once A is right with this probability. Unit: probability. Source: choice. Too high: the
+/// time is used up for no reason; too low: the probe ends before A is exact.
+const CHANCE_ENOUGH: f64 = 0.9999;
+/// A kind of reads gets no more time if A's interval will stay wider than this: the half width as a share of A.
+/// The first value is for reads without pauses alone. With pauses too, A lies anywhere between both kinds.
+/// Unit: share. Source: tuned. Too high: time is used up for no answer; too low: slow devices have no answer.
+const HOPELESS_WIDTH: [f64; 2] = [0.12, 0.4];
 /// The confidence of answers on a device that may hold no data.
 const UNCLEAR_RULE: Rule = Rule::strong("no data").capped(caps::NO_DATA);
 
@@ -93,7 +116,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let is_free = reading.pauses_are_free(session, &curves)?;
     let mut kinds = vec![kind_of_reads(curves, 0.0)];
     if is_free {
-        kinds.push(kind_of_reads(guesses, PAUSE));
+        kinds.push(kind_of_reads(guesses, PAUSE_SHARE));
     }
     for turn in 1_u64.. {
         for kind in &mut kinds {
@@ -101,13 +124,13 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         }
         let used = begin.since(session.time_left()).0 as f64;
         let times = limit / used.max(1.0);
-        let is_known = chance(&kinds) > ENOUGH;
-        let no_use = NO_USE[kinds.len() - 1];
+        let is_known = chance(&kinds) > CHANCE_ENOUGH;
+        let no_use = HOPELESS_WIDTH[kinds.len() - 1];
         let all = kinds.iter().enumerate();
         let wanted: Vec<Vec<f64>> =
             all.map(|(index, kind)| wanted(kind, index == 0, (!is_known).then_some(no_use), times)).collect();
-        let more = wanted.iter().flatten().any(|&share| share > 0.0) || turn < TURNS_FIRST;
-        let next = limit / TURNS;
+        let more = wanted.iter().flatten().any(|&share| share > 0.0) || turn < ROUNDS_LEAST;
+        let next = limit / ROUNDS;
         if !more || used + next > limit || reading.read > ALL_BYTES {
             break;
         }
@@ -129,8 +152,8 @@ fn kind_of_reads(curves: Vec<SizeCurve>, pause: f64) -> IoKind {
     IoKind { pause, curves, smaller: pause > 0.0, budget }
 }
 
-/// Which share of a turn each size is worth, when `times` as many reads can be done: those of doublings up to saturation
-/// that are not clear, and those of the line unless A is known, or will not be.
+/// The share of a round that each size is worth, when `times` as many reads can be done. Doublings up to
+/// saturation get a share until they are clear. The sizes of the line get one until A is known, or hopeless.
 fn wanted(kind: &IoKind, for_growth: bool, no_use: Option<f64>, times: f64) -> Vec<f64> {
     let points = kind.points();
     let mut shares = vec![0.0; kind.curves.len()];
@@ -143,12 +166,12 @@ fn wanted(kind: &IoKind, for_growth: bool, no_use: Option<f64>, times: f64) -> V
         let is_open = |growth: &Interval| {
             growth.low < DOUBLING_GAIN
                 && growth.high > DOUBLING_GAIN
-                && growth.high - growth.low > 2.0 * GROWTH_KNOWN
+                && growth.high - growth.low > 2.0 * GROWTH_ERROR
         };
         let open: Vec<usize> = (0..until).filter(|&index| is_open(&growths[index])).collect();
         for &index in &open {
             for share in &mut shares[index..index + 2] {
-                *share += FOR_GROWTH / (2.0 * open.len() as f64);
+                *share += GROWTH_SHARE / (2.0 * open.len() as f64);
             }
         }
     }
@@ -246,7 +269,7 @@ impl Reading {
             with.times.push(upper_median(&curve.times));
             for _ in 0..PAUSE_RUNS {
                 self.run(session, &mut without, RUN_READS.0, 0.0)?;
-                self.run(session, &mut with, RUN_READS.0, PAUSE)?;
+                self.run(session, &mut with, RUN_READS.0, PAUSE_SHARE)?;
             }
             ratios.push(
                 (upper_median(&with.times) / upper_median(&without.times).max(1.0))
@@ -275,7 +298,7 @@ fn saturation(growths: &[Interval]) -> Option<(usize, Rule)> {
     } else {
         growth.low - DOUBLING_GAIN
     } {
-        beyond if beyond > CLOSE => CLEAR,
+        beyond if beyond > CLOSE_TO_LIMIT => CLEAR,
         beyond if beyond > 0.0 => NEARLY_CLEAR,
         _ => UNCLEAR,
     };

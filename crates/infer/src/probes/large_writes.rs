@@ -1,18 +1,19 @@
-//! What a write costs beyond its bytes, and from which size on larger ones bring nothing.
+//! Finds the fixed cost of a write, and the size from which larger writes do not help.
 //!
 //! # Model
-//! As in `sizes`. All sizes together are one sequence of writes, as much of each in a run as the largest has: the last part of
-//! filling the device, where nothing is reclaimed and nothing is merged. A write buffer stays as full as writes of a size leave it; what
-//! it takes of each run first does not count. Without one a pause after each write lets the device end it.
+//! As in [`sizes`](crate::signals::sizes). All writes are the last part of filling the device, where nothing is
+//! reclaimed or merged. A write buffer stays as full as writes of a size leave it. Without a write buffer, a pause
+//! after each write lets the device complete it.
 //!
 //! # Method
-//! 1. All sizes are written some times.
-//! 2. The next run is of the size that has had the smallest part of the time that it is worth: for the line, and for the doublings
-//!    that may be the one from which on larger writes bring nothing (`saturation`).
+//! 1. All sizes are written some times, the same amount in each run.
+//! 2. The next run has the size with the smallest part of the time that it is worth: for the line, and for the
+//!    doublings that may be the one of saturation (`saturation`).
+//! 3. The first writes of a run do not count if a write buffer still has another size to write.
 //!
 //! # Invariants
-//! - the device is written in order to its end, whatever is seen;
-//! - writes are not smaller than a page, where that is known: up to it each doubling brings nearly twice as much.
+//! - The device is filled to its end, whatever happens.
+//! - No write is smaller than a page, if it is known: below it each doubling nearly doubles the throughput.
 
 use std::slice;
 
@@ -21,7 +22,7 @@ use crate::priors;
 use crate::signals::saturation::{
     Doubling, Saturated, doublings, falls, is_faster_than_a_half, open, saturated,
 };
-use crate::signals::sizes::{IoKind, LineFit, PAUSE, SizeCurve, lines};
+use crate::signals::sizes::{IoKind, LineFit, PAUSE_SHARE, SizeCurve, lines};
 use crate::signals::statistics::upper_median;
 use flashlab_analysis::decide::weighted_line::WeightedPoint;
 use flashlab_analysis::inference::{Finding, Parameter, Picture};
@@ -35,6 +36,7 @@ use crate::layout_traces::read_pages::page;
 use crate::layout_traces::row_writes::row_writes;
 use crate::patterns::filling::{self, LARGE_WRITES_SHARE, reserved};
 use crate::patterns::writes::{costs_of, writes};
+use crate::priors::SMALL_IO;
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
@@ -48,22 +50,22 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: LARGE_WRITES_SHARE,
 };
 
-/// The largest writes, and smaller ones where there is no room for them.
-const LARGEST: [Bytes; 3] = [filling::LARGEST, Bytes::kib(512), Bytes::kib(256)];
-/// The room is as much as this number of the largest writes.
-const ROOM: u64 = 24;
-/// After this number of runs one more is done before it is looked again what the next ones are to be.
-const STEADY: u64 = 16;
-/// The part of the rest that is written at most until a size's writes are as they stay.
-const PART_TO_SETTLE: u64 = 24;
-/// What shows from which size on it saturates is worth this much of the time, while that is open.
-const FOR_SATURATION: f64 = 0.5;
+/// The space for the probe is this number of the largest writes. Unit: writes. Source: choice. Too many:
+/// small devices have no large writes; too few: each size has few writes.
+const LARGEST_COUNT: u64 = 24;
+/// The runs after which one more run is done between two computations of what to write next. Unit: runs.
+/// Source: choice. Too many: time is computed away; too few: writes are spent on what is clear.
+const RUNS_OF_LOOK: u64 = 16;
+/// At most this part of the space is written until the writes of a size are steady. Unit: part. Source:
+/// choice. Too small: few writes count; too large: a write buffer of the size before counts.
+const SETTLING_PART: u64 = 24;
+/// The share of the time for doublings that are not clear. Unit: share. Source: choice. Too high: A is less
+/// exact; too low: saturation stays undetermined.
+const SATURATION_SHARE: f64 = 0.5;
 /// The confidence of a saturation that is seen, and of one that follows from a line; each is more often right than wrong.
 const SEEN: Rule = Rule::strong("growth");
 const UNSEEN: Rule = Rule::likely("extrapolated growth");
 const UNCLEAR_RULE: Rule = Rule::weak("throughput is no curve");
-/// The smallest size of which is asked from when on it saturates.
-const SMALLEST: Bytes = Bytes::kib(4);
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let kind = fill_the_rest(session);
@@ -107,10 +109,10 @@ struct Rest {
 /// Writes all sizes in runs, as much in each.
 fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<IoKind, Halt> {
     let page = known_page(session)?;
-    let smallest = page.map_or(priors::WHOLE_PAGES, |page| page.max(SMALLEST)).max(session.block());
+    let smallest = page.map_or(priors::WHOLE_PAGES, |page| page.max(SMALL_IO)).max(session.block());
     let (begin, end) = (session.filled_until(), session.capacity());
-    let room = |&largest: &Bytes| largest * ROOM <= end - begin && largest >= smallest;
-    let Some(largest) = LARGEST.into_iter().find(room) else {
+    let room = |&largest: &Bytes| largest * LARGEST_COUNT <= end - begin && largest >= smallest;
+    let Some(largest) = filling::LARGE_SIZES.into_iter().find(room) else {
         return Err(Halt::Misfit("it has no space for large writes".to_owned()));
     };
     if !begin.is_multiple_of(largest) {
@@ -123,7 +125,7 @@ fn fill_the_rest(session: &mut Session<'_, '_>) -> Result<IoKind, Halt> {
     let kind = kind_of_writes(&rows, (smallest, largest), buffer);
     session.keep_row_writes(rows);
     let begin = session.filled_until();
-    let unsettled = (buffer.unwrap_or_default() * 2).min(Bytes((end - begin).0 / PART_TO_SETTLE));
+    let unsettled = (buffer.unwrap_or_default() * 2).min(Bytes((end - begin).0 / SETTLING_PART));
     let mut rest = Rest { run: largest, unsettled: unsettled.round_up(largest), last: None, kind, runs: 0 };
     while session.filled_until() + largest <= end {
         rest.go_on(session, begin)?;
@@ -141,7 +143,7 @@ fn kind_of_writes(rows: &[TimedRun], (smallest, largest): (Bytes, Bytes), buffer
     let curve = |size| SizeCurve { size, times: of_rows(size).map(|write| write.nanos).collect() };
     let curves: Vec<SizeCurve> = sizes.map(curve).collect();
     let budget = curves.iter().map(|curve| curve.times.iter().sum()).collect();
-    IoKind { pause: if are_plain { PAUSE } else { 0.0 }, budget, curves, smaller: true }
+    IoKind { pause: if are_plain { PAUSE_SHARE } else { 0.0 }, budget, curves, smaller: true }
 }
 
 /// The page that is read.
@@ -161,7 +163,7 @@ impl Rest {
         let Some(fit) = self.kind.fit(times) else { return self.run(session, self.kind.fewest()) };
         let shares = self.shares(fit);
         // What is of use changes slowly.
-        for _ in 0..1 + self.runs / STEADY {
+        for _ in 0..1 + self.runs / RUNS_OF_LOOK {
             if session.filled_until() + self.run <= end {
                 self.run(session, self.kind.poorest(&shares))?;
                 self.runs += 1;
@@ -174,9 +176,9 @@ impl Rest {
     fn shares(&self, fit: LineFit) -> Vec<f64> {
         let points = self.kind.points();
         let mut shares = open(&doublings(&points), points.len());
-        let rest = 1.0 - FOR_SATURATION * shares.iter().sum::<f64>();
+        let rest = 1.0 - SATURATION_SHARE * shares.iter().sum::<f64>();
         for (share, of_line) in shares.iter_mut().zip(fit.shares(&points)) {
-            *share = FOR_SATURATION * *share + rest * of_line;
+            *share = SATURATION_SHARE * *share + rest * of_line;
         }
         shares
     }
@@ -224,12 +226,12 @@ impl Rest {
 
 /// Whether a buffer is known, and as full when writes of a size count as they leave it.
 fn is_settled(session: &Session<'_, '_>) -> bool {
-    let room = Bytes(reserved(session).0 / PART_TO_SETTLE);
+    let room = Bytes(reserved(session).0 / SETTLING_PART);
     session.known().bytes(Parameter::WriteBufferSize).is_some_and(|buffer| buffer * 2 <= room)
 }
 
-/// A finding as far as it carries where throughput over the size is not one curve: not at all where a write is faster than its
-/// half, or where a buffer may not have been full at all sizes.
+/// The finding, limited where throughput over the size is no curve. Nothing is concluded where a write is
+/// faster than its half, or where a buffer may not have been full at all sizes.
 fn doubted(finding: Finding, doublings: &[Doubling], is_settled: bool) -> Finding {
     let (falls, is_faster) = (falls(doublings), is_faster_than_a_half(doublings));
     if finding.number().is_none() || !falls && !is_faster {

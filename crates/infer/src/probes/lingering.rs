@@ -1,19 +1,20 @@
-//! How long random writes linger in the reads after them.
+//! Measures how long random writes slow down the reads after them.
 //!
 //! # Model
-//! uFLIP section 4.3: a device that defers work does it while the host reads, and reads wait for it. A device can defer only a
-//! limited amount of work: from some number of writes on, further writes do not make it last longer. So each experiment does the
-//! most writes that the budget allows for all experiments. It reads, writes, and reads until the reads are as fast as before.
+//! uFLIP section 4.3: a device does deferred work while the host reads, and the reads wait for it. The amount that it
+//! can defer is limited: from some number of writes on, more of them prolong nothing. On any device a few reads wait
+//! for the last writes, which is no effect.
 //!
-//! A few reads wait for what the last writes set going on any device: that is no effect.
+//! A map of which only a part is in memory is written back when entries are evicted. Then the slow reads may come
+//! late, and there are more reads.
 //!
-//! A map of which only a part is in memory writes back what changed when it has to reclaim blocks, so that the slow reads may be
-//! far behind the writes: there many more are looked at, and fewer writes than the memory has entries may not show it.
+//! # Method
+//! 1. The device is idle. Random reads show the level.
+//! 2. As many random writes as the budget allows, then random reads until they are as fast as before.
+//! 3. Three such experiments have to agree.
 //!
 //! # Invariants
-//! - the device is idle before each experiment, so that the reads before are not slow themselves, and reads before the first
-//!   one, as what earlier probes left may be done by reads only (entries of a map that have to be written);
-//! - the time is concluded only if the experiments agree.
+//! - Reads come before the first experiment: some backlogs are completed by reads only.
 
 use crate::priors;
 use flashlab_analysis::findings::Lingering;
@@ -24,7 +25,8 @@ use flashlab_plan::Location;
 
 use crate::halt::Halt;
 use crate::patterns::ios;
-use crate::patterns::random_writes::{IO_SIZE, random_writes};
+use crate::patterns::random_writes::random_writes;
+use crate::priors::SMALL_IO;
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
@@ -38,34 +40,42 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: 0.015,
 };
 
-/// The fewest writes of an experiment, and the most.
+/// The fewest and the most writes of an experiment. Unit: writes. Source: choice. Too many: the budget is
+/// used up; too few: devices that defer a lot show nothing.
 const WRITES: (u64, u64) = (64, 2048);
-/// Reads before the writes, and the fewest after them.
+/// The reads before the writes, and the fewest after them. Unit: reads. Source: choice. Too many: the probe
+/// takes longer; too few: the level before is not known.
 const READS: u64 = 1024;
-/// The fewest after them where the map is kept on the flash.
+/// The fewest reads after the writes where the map is kept on the flash: it is written back late. Unit:
+/// reads. Source: tuned. Too many: the probe takes longer; too few: the slow reads come later.
 const READS_MAP: u64 = 16_384;
-/// Reads before the first experiment.
+/// The reads before the first experiment: they complete what earlier probes left. Unit: reads. Source: tuned.
+/// Too many: the probe takes longer; too few: the level before is too high.
 const READS_FIRST: u64 = 8192;
-/// The most reads after the writes.
+/// The most reads after the writes. Unit: reads. Source: choice. Too many: the probe takes longer; too few:
+/// long effects have no end.
 const READS_MOST: u64 = 1 << 17;
-/// Fewer slow reads are no effect.
-const FEW: u64 = 20;
-/// How often the experiment is done.
+/// Fewer slow reads are no effect: on any device, some reads wait for the last writes. Unit: reads. Source:
+/// tuned. Too many: short effects are denied; too few: waiting for the last write is an effect.
+const SLOW_READS_LEAST: u64 = 20;
+/// The experiments, which have to agree. Unit: experiments. Source: derivation: the median of three bears an
+/// outlier. Too many: the budget is used up; too few: nothing confirms the first one.
 const REPETITIONS: u64 = 3;
-/// The experiments agree if half the range of their times is at most this share of the median time.
-const SPREAD: f64 = 0.1;
+/// The experiments agree if half the range of their times is at most this share of the median. Unit: share.
+/// Source: tuned. Too large: chance is a time; too small: jitter leaves none.
+const SPREAD_MOST: f64 = 0.1;
 
 /// One experiment.
 struct Experiment {
     writes: u64,
     found: Lingering,
-    /// How long it lasted, in nanoseconds; 0: not longer than anywhere.
+    /// How long it lasted, in nanoseconds; 0: no longer than on any device.
     lasted: f64,
     after: Vec<(f64, f64)>,
 }
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let size = IO_SIZE.max(session.block());
+    let size = SMALL_IO.max(session.block());
     let writes = (session.writes_left().0 / size.0 / REPETITIONS).clamp(WRITES.0, WRITES.1);
     session.run("reads-first", &ios(Mode::Read, Location::Random, size, READS_FIRST))?;
     let mut experiments = Vec::new();
@@ -98,7 +108,7 @@ fn experiment(session: &mut Session<'_, '_>, size: Bytes, writes: u64) -> Result
             break found;
         }
     };
-    let lasted = if found.affected_reads < FEW { 0.0 } else { found.affected.0 as f64 };
+    let lasted = if found.affected_reads < SLOW_READS_LEAST { 0.0 } else { found.affected.0 as f64 };
     let points = times.iter().map(|&(at, cost)| (at.0 as f64, cost as f64)).collect();
     Ok(Experiment { writes: written.len() as u64, found, lasted, after: points })
 }
@@ -140,7 +150,7 @@ fn conclude(session: &mut Session<'_, '_>, experiments: &[Experiment]) {
         Rule::found(Parameter::LingeringTime, Nanos::ZERO, rule, evidence)
     } else if middle == 0.0 {
         Rule::found(Parameter::LingeringTime, Nanos::ZERO, Rule::weak("slow sometimes"), evidence)
-    } else if ended && spread <= SPREAD * middle {
+    } else if ended && spread <= SPREAD_MOST * middle {
         Rule::found(Parameter::LingeringTime, Nanos(middle as u64), Rule::strong("repeated"), evidence)
     } else {
         let apart = format!(

@@ -1,24 +1,24 @@
-//! What it costs to lie across two pages (Ajwani et al., section 3.3.4).
+//! Measures the penalty of a write that covers parts of two pages (Ajwani et al., section 3.3.4).
 //!
 //! # Model
-//! A write of one page at half a page beside two of them writes parts of both: the rest of each is read, and two pages are
-//! written. What that takes more is the difference of two medians. Without a write buffer a pause after each write lets the
-//! device end it, or a write would now and then find its die busy with the one before, which the host believes done.
+//! A write of one page that is shifted by half a page covers parts of two pages: the rest of each is read, and two
+//! pages are written. The penalty is the difference of the medians of shifted and aligned writes.
 //!
-//! The penalty is that of half a page.
-//!
-//! It writes more than the probes bear that look for blocks and logs, and so comes behind them. The first writes find logs of
-//! other addresses, whose merges are deferred for long, and a map that is not at hand. They do not count: those that go round the open
-//! blocks, where these are known; and as long as the later half of the turns shows another penalty than the earlier one, that is
-//! forgotten.
+//! # Method
+//! 1. Aligned and shifted writes alternate until the penalty is steady and exact, or a third of the budget is used
+//!    up.
+//! 2. Without a write buffer, a pause after each write lets the device complete it. Otherwise a write may find its
+//!    die busy with the one before.
+//! 3. The first rounds do not count: they find log blocks of other addresses, deferred merges and a map that is not
+//!    in memory. If the second half of the rounds shows another penalty, the first half is dropped.
 //!
 //! # Invariants
-//! - aligned and shifted writes alternate, until the penalty is steady and exact or a third of what may be written is used up;
-//! - the penalty is known to three per cent and steady, or a doubt limits it; none is found where it is less than that of a write.
+//! - It writes more than the probes that look for blocks and log blocks can bear, and so comes after them.
+//! - The penalty is known to three per cent and steady, or a doubt limits it.
 
 use crate::priors;
 use crate::signals::pictures::ranked;
-use crate::signals::sizes::PAUSE;
+use crate::signals::sizes::PAUSE_SHARE;
 use crate::signals::statistics::upper_median;
 use flashlab_analysis::decide::level::centre;
 use flashlab_analysis::inference::{Finding, Parameter};
@@ -26,7 +26,7 @@ use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::{Location, Time};
 
 use crate::halt::Halt;
-use crate::patterns::writes::{Buffer, buffer, costs_of, shifted, writes};
+use crate::patterns::writes::{Buffer, RANDOM_TARGET, buffer, costs_of, shifted, writes};
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
@@ -40,26 +40,39 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: 0.0065,
 };
 
-/// Where the writes go.
-const TARGET: Bytes = Bytes::mib(1);
-/// Writes of a run, and the fewest runs of each kind.
-const IN_TURN: u64 = 50;
-const TURNS: u64 = 2;
-/// The part of what may be written that it takes at most; the groups behind it take the rest.
-const PART: u64 = 3;
-/// With this number of turns the first one does not count, and it is looked whether the penalty is steady and exact, again each time
-/// that a quarter more was written.
-const SETTLED: u64 = 5;
-/// The pages that an aligned and a shifted write take.
+/// The writes of a run. Unit: writes. Source: choice. Too many: drift within a run; too few: the first write
+/// of a run counts too much.
+const WRITES_OF_RUN: u64 = 50;
+/// The fewest rounds of both kinds. Unit: rounds. Source: choice. Too many: the budget is used up; too few:
+/// drift decides.
+const ROUNDS_LEAST: u64 = 2;
+/// The probe writes at most this part of what may be written. Unit: part. Source: choice. Too small: later
+/// probes cannot write; too large: the penalty is not exact.
+const BUDGET_PART: u64 = 3;
+/// With this round, the first one is dropped, and it is computed whether the penalty is steady and exact.
+/// Unit: rounds. Source: choice. Too many: the budget is used up; too few: the backlog of other addresses
+/// counts.
+const ROUNDS_SETTLED: u64 = 5;
+/// The pages that an aligned and a shifted write take together. Unit: pages. Source: derivation: one and two.
+/// Too high: the backlog of other addresses counts; too low: more rounds are dropped than necessary.
 const PAGES_OF_BOTH: u64 = 3;
-/// What counts as exact, as nearly exact and as rough, in relation to the penalty.
-const EXACT: f64 = 0.02;
+/// The penalty is exact if half of its interval is at most this share of it. Unit: share. Source: choice,
+/// below [`crate::thresholds::RIGHT`]. Too high: the penalty is wrong; too low: the budget is used up.
+const EXACT_SHARE: f64 = 0.02;
+/// The same for an answer without a doubt. Unit: share. Source: [`crate::thresholds::RIGHT`]. Too high: wrong
+/// answers count as clear; too low: right ones count as doubtful.
 const NEARLY_EXACT: f64 = 0.03;
-const ROUGH: f64 = 0.09;
-/// A penalty that is known so well, in relation to a write, and is no more than that is nothing.
-const NOTHING: f64 = 0.03;
-/// Two pages written instead of one, and the rest of both read: more than this many times a write is other work.
-const MOST: f64 = 2.0;
+/// The same for an answer at all. Unit: share. Source: tuned. Too high: the penalty is wrong; too low: it
+/// stays undetermined.
+const ROUGH_SHARE: f64 = 0.09;
+/// There is no penalty if half of its interval is at most this share of a write, and contains 0. Unit: share.
+/// Source: [`crate::thresholds::RIGHT`]. Too high: small penalties are denied; too low: none is never
+/// reported.
+const NOTHING_SHARE: f64 = 0.03;
+/// A greater penalty, as a multiple of a write, is other work: two pages are written instead of one, and both
+/// are read. Unit: ratio. Source: derivation: a page and two reads. Too high: merges count as a penalty; too
+/// low: slow reads refute it.
+const PENALTY_MOST: f64 = 2.0;
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let parameter = Parameter::MisalignmentPenalty;
@@ -73,24 +86,24 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         session.conclude(Rule::not_identifiable(parameter, Rule::strong("page is a block"), evidence));
         return Ok(());
     }
-    let most = session.writes_left().0 / PART;
-    let turns = (most / (2 * IN_TURN * page.0)).max(TURNS);
-    let pattern = writes(Location::Random, page, IN_TURN, Bytes::ZERO, TARGET);
+    let most = session.writes_left().0 / BUDGET_PART;
+    let turns = (most / (2 * WRITES_OF_RUN * page.0)).max(ROUNDS_LEAST);
+    let pattern = writes(Location::Random, page, WRITES_OF_RUN, Bytes::ZERO, RANDOM_TARGET);
     let across = shifted(pattern.clone(), Bytes(page.0 / 2));
     let pauses = buffer(session) == Buffer::None;
     let mut kinds = [("aligned", pattern, Vec::new()), ("across", across, Vec::new())];
-    let settled = settled(session, page).filter(|&settled| settled <= turns / 2).unwrap_or(SETTLED);
+    let settled = settled(session, page).filter(|&settled| settled <= turns / 2).unwrap_or(ROUNDS_SETTLED);
     let mut look = settled;
     for turn in 1..=turns {
         for (name, pattern, costs) in &mut kinds {
             if pauses && !costs.is_empty() {
-                pattern.first.time = Time::Pause { pause: Nanos((PAUSE * upper_median(costs)) as u64) };
+                pattern.first.time = Time::Pause { pause: Nanos((PAUSE_SHARE * upper_median(costs)) as u64) };
             }
             costs.extend(costs_of(session, name, pattern)?);
         }
         let [(_, _, aligned), (_, _, misaligned)] = &mut kinds;
         if turn == settled {
-            let forgotten = ((settled - SETTLED + 1) * IN_TURN) as usize;
+            let forgotten = ((settled - ROUNDS_SETTLED + 1) * WRITES_OF_RUN) as usize;
             aligned.drain(..forgotten);
             misaligned.drain(..forgotten);
         }
@@ -109,12 +122,12 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
-/// The turns until the blocks that are kept open were gone round twice, so that all they hold, and all that is deferred for what
-/// they held, is of these addresses; as far as that is known.
+/// The rounds after which all log blocks and all deferred merges are those of these addresses: the writes went
+/// round the open blocks twice. `None` if the open blocks are not known.
 fn settled(session: &Session<'_, '_>, page: Bytes) -> Option<u64> {
     let known = session.known();
     let (logs, unit) = known.count(Parameter::OpenBlocks).zip(known.bytes(Parameter::EraseBlockSize))?;
-    Some(SETTLED + (2 * logs * unit.0).div_ceil(IN_TURN * PAGES_OF_BOTH * page.0))
+    Some(ROUNDS_SETTLED + (2 * logs * unit.0).div_ceil(WRITES_OF_RUN * PAGES_OF_BOTH * page.0))
 }
 
 /// Whether the later halves show another penalty than the earlier ones.
@@ -124,7 +137,7 @@ fn changes(aligned: &[f64], misaligned: &[f64]) -> bool {
     let [earlier, later] = [Penalty::of(first, third), Penalty::of(second, fourth)];
     let differ = |one: Penalty, other: Penalty| {
         let more = (one.more - other.more).abs();
-        more > one.half.hypot(other.half) && more > EXACT * one.more.min(other.more)
+        more > one.half.hypot(other.half) && more > EXACT_SHARE * one.more.min(other.more)
     };
     earlier.zip(later).is_some_and(|(one, other)| differ(one, other))
 }
@@ -150,7 +163,7 @@ impl Penalty {
 
     /// Whether more writes would not show more.
     fn is_exact(&self) -> bool {
-        self.half <= EXACT * self.more.abs()
+        self.half <= EXACT_SHARE * self.more.abs()
             || self.more + 1.5 * self.half < priors::FLASH_READ_LEAST.0 as f64
     }
 }
@@ -179,15 +192,15 @@ fn finding(page: Bytes, aligned: &[f64], misaligned: &[f64]) -> Finding {
     // What lies across reads from the flash.
     let most = more + 1.5 * half;
     let nothing =
-        most < priors::FLASH_READ_LEAST.0 as f64 || (more <= 1.5 * half && half <= NOTHING * aligned);
+        most < priors::FLASH_READ_LEAST.0 as f64 || (more <= 1.5 * half && half <= NOTHING_SHARE * aligned);
     let found = match half / more {
         _ if nothing => Rule::found(parameter, Nanos::ZERO, Rule::likely("no difference"), evidence),
         // What a write costs may depend on the writes before it, which medians do not know.
-        rough if (0.0..=NEARLY_EXACT).contains(&rough) && more <= MOST * aligned && is_steady => {
+        rough if (0.0..=NEARLY_EXACT).contains(&rough) && more <= PENALTY_MOST * aligned && is_steady => {
             Rule::found(parameter, Nanos(more as u64), Rule::strong("tight medians"), evidence)
         }
-        rough if (0.0..=ROUGH).contains(&rough) => {
-            let rule = if rough <= ROUGH / 2.0 && is_steady {
+        rough if (0.0..=ROUGH_SHARE).contains(&rough) => {
+            let rule = if rough <= ROUGH_SHARE / 2.0 && is_steady {
                 Rule::likely("medians")
             } else {
                 Rule::weak("rough medians")

@@ -1,9 +1,9 @@
 //! How many blocks can be written to alternating: the log list (Sun and Zhang, section 4.3).
 //!
 //! # Model
-//! Where logs belong to one block each, it is the number of most recently written blocks that still have one (`recency`): any other
-//! block costs a merge, as in Table 2 of the paper. Logs that all blocks share (FAST) were counted when single pages filled them
-//! ([`super::over_provisioning`]).
+//! Where logs belong to one block each, it is the number of most recently written blocks that still have one
+//! (`recency`): any other block costs a merge, as in Table 2 of the paper. Logs that all blocks share (FAST) were
+//! counted when single pages filled them ([`super::over_provisioning`]).
 //!
 //! # Invariants
 //! - a number is found only if it was seen again.
@@ -72,7 +72,7 @@ fn count(session: &mut Session<'_, '_>) -> Result<Option<Finding>, Halt> {
     let evidence = format!(
         "Single-page writes that alternate between {} blocks of one die are fast in the {} most recent blocks, and take {} the time \
          in the others. The log-likelihood ratio to any other number of open blocks is {:.0} or more.{}",
-        seen.places,
+        seen.blocks,
         seen.logs,
         times(seen.contrast),
         seen.margin,
@@ -83,7 +83,7 @@ fn count(session: &mut Session<'_, '_>) -> Result<Option<Finding>, Halt> {
         },
     );
     let rule = match seen.confirmed {
-        true if 2 * seen.logs <= seen.places => CONFIRMED,
+        true if 2 * seen.logs <= seen.blocks => CONFIRMED,
         true => CLOSE,
         false => LIKELY,
     };

@@ -1,26 +1,26 @@
-//! How much flash there is beyond the capacity: from when on the overwritten device reclaims blocks.
+//! Finds the over-provisioning: how much is overwritten before garbage collection begins.
 //!
 //! # Model
-//! After the whole device was written in order, every page of data is in its place and the space beyond is free. The device
-//! is overwritten in order ([`overwriting`]). Where every page may lie anywhere, each write takes of the free space; the
-//! first erase comes when it is used up, and what was written until then is that space, less what is always kept free.
-//! (Published drives: what is filled in and what is written until the onset add up to the same within 0.8 %, whatever the
-//! fill.) It is seen twice: as the place from which on blocks are collected once in each unit; and as the place from which on there are
-//! more stalls (`onset`), as a device may choose blocks with no regard to their order, and copy what is valid in
-//! them. The first is more exact, and decides; the second one confirms it.
+//! After a sequential fill, each page of data is in its place, and the over-provisioned blocks are free. On a page
+//! map each write takes a page of a free block. The first erase comes when none is left. So the amount written until
+//! then is the over-provisioning, less what the device always keeps free. Published drives: the capacity and the
+//! amount written until the onset add up to the same within 0.8 %.
 //!
-//! If blocks are collected from the beginning on, or the dies do not take single rows alternating, units may be replaced as a whole, and logs of
-//! them are looked for by single pages ([`single_pages`]): shared ones are filled, and are the over-provisioned space.
+//! The onset is seen twice: garbage collection begins to run once per erase block, and stalls become more frequent
+//! ([`onset`](crate::signals::onset)). The first is more exact and decides; the second one confirms it.
 //!
-//! What all of this means depends on the translation layer, which is not known yet: it is handed in here, and concluded
-//! later ([`super::physical_capacity`]).
-//!
-//! Single pages take of the free space, too. Where it is not used up,
-//! and the device has several dies, one that leaves pages on their dies has used up that much of one die only, and nothing of
-//! the others: that is how far off the answer may be.
+//! # Method
+//! 1. If the device counts what it writes to its flash, that counter shows the onset (`media`).
+//! 2. Otherwise the device is overwritten sequentially ([`overwriting`]).
+//! 3. If collection runs from the first write on, or pages of different dies are slow, blocks may be replaced as a
+//!    whole. Then single pages fill shared log blocks ([`single_pages`]), which are the over-provisioning.
+//! 4. What this means depends on the translation layer, which is not known yet. So the findings are provisional,
+//!    until [`super::physical_capacity`] concludes them.
 //!
 //! # Invariants
-//! - what was written over since the device was filled, and before, was written to the free space as well.
+//! - Everything that was overwritten since the fill, also by earlier probes, was written to free blocks and counts.
+//! - Single pages that all went to one die used up free blocks of this die only: the answer may be off by as much for
+//!   each other die.
 
 mod media;
 mod overwriting;
@@ -41,6 +41,7 @@ use crate::patterns::writes::{Buffer, buffer, dies, planes};
 use crate::probe::Probe;
 use crate::rule::{LIKELY_LEAST, Rule};
 use crate::session::Session;
+use crate::thresholds;
 use crate::words::{duration, times};
 use media::counted;
 use overwriting::{Overwriting, begin, overwrite};
@@ -62,16 +63,19 @@ const UNIT_OF_LOGS: Rule = Rule::strong("unit of full logs");
 /// like a larger one. No device of the calibration has them.
 const BUFFERED: Rule = Rule::weak("buffered pages");
 const ONE_BY_ONE: Rule = Rule::likely("logs reclaimed together");
-/// The share of the device that single pages may take at first, and that of what may be written.
-const FEW: f64 = 0.12;
+/// The share of the device that single pages take before it is overwritten. Unit: share. Source: choice. Too
+/// high: the over-provisioning of one die is used up; too low: large log blocks are not filled.
+const FIRST_SHARE: f64 = 0.12;
+/// The share of the write budget that single pages take. Unit: share. Source: choice. Too high: overwriting
+/// has none; too low: large log blocks are not filled.
 const PAGES_PART: f64 = 0.85;
-/// What is overwritten before a cycle from the beginning on is believed, as a share of the device: some of the largest blocks.
-const ENOUGH: f64 = 0.13;
+/// The share of the device that is overwritten before a cycle from the first write on is believed: some of
+/// the largest blocks. Unit: share. Source: tuned. Too high: the budget is used up; too low: the cycle of a
+/// write buffer is an erase block.
+const CYCLE_SHARE: f64 = 0.13;
 /// The first stall of a cycle that predicted itself, where there are more stalls from there on as well, or not clearly.
 const SEEN_TWICE: Rule = Rule::likely("collection and stalls");
 const SEEN_ONCE: Rule = Rule::likely("collection");
-/// A place with more stalls behind it is this much likelier than none, as a log-likelihood ratio.
-const CLEAR: f64 = 12.0;
 /// The rule that over-provisioned space does not deferred merges that are seen from the first writes on.
 const MERGES: Rule = Rule::strong("merges from the first write");
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
@@ -80,7 +84,8 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         return counted(session);
     }
     session.look_through();
-    let [enough, few] = [ENOUGH, FEW].map(|share| Bytes((session.capacity().0 as f64 * share) as u64));
+    let [enough, few] =
+        [CYCLE_SHARE, FIRST_SHARE].map(|share| Bytes((session.capacity().0 as f64 * share) as u64));
     let mut pages = SinglePages::new(session);
     let mut logs_seen = Logs::Unclear;
     if !session.known().is_likely_to_map_pages() {
@@ -91,8 +96,8 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     let (mut overwriting, mut before) = overwrite_first(session, enough, pages.as_ref())?;
     let early = overwriting.unit();
-    // Where pages are likely to lie anywhere, what comes back from the beginning on are rows: single pages would use up the space
-    // of one die.
+    // On a page map, what repeats from the first write on are multi-plane pages. Single pages would use up
+    // the free blocks of one die.
     if !session.known().is_likely_to_map_pages()
         && logs_seen == Logs::Unclear
         && early.is_some_and(|unit| unit.onset.is_none())
@@ -179,7 +184,7 @@ struct Before {
 impl Before {
     /// This much was written, with these single pages.
     fn new(written: Bytes, pages: Option<&SinglePages>) -> Before {
-        let idle_times = pages.map_or(Bytes::ZERO, SinglePages::rests);
+        let idle_times = pages.map_or(Bytes::ZERO, SinglePages::unwritten_parts);
         Before { first: written + idle_times, pages: taken(pages), part: Bytes::ZERO, between: Bytes::ZERO }
     }
 
@@ -198,7 +203,7 @@ impl Before {
 
 /// What single pages took of the flash.
 fn taken(pages: Option<&SinglePages>) -> Bytes {
-    pages.map_or(Bytes::ZERO, |pages| pages.written() + pages.rests())
+    pages.map_or(Bytes::ZERO, |pages| pages.written() + pages.unwritten_parts())
 }
 
 /// What single pages show by the time that `most` was written.
@@ -242,8 +247,8 @@ fn hand_in_in_order(
     hand_in_space(session, spare.0 as f64, rules, &evidence, &picture);
 }
 
-/// How much more single pages may have used: as much of each die, if they used up one only; and rows of pages, if it is in doubt
-/// that these are no pages.
+/// The additional amount that single pages may have used: as much of each die, if all went to one die. If the
+/// page is doubtful, it may also be a multi-plane page.
 fn more_of_pages(session: &Session<'_, '_>, taken: Bytes) -> f64 {
     let is_known = session.known().confidence(Parameter::ReadPageSize) >= LIKELY_LEAST;
     let rows = if is_known { 1 } else { planes(session) };
@@ -252,7 +257,7 @@ fn more_of_pages(session: &Session<'_, '_>, taken: Bytes) -> f64 {
 
 /// The place from which on there are clearly more stalls.
 fn clear_stalls(overwriting: &Overwriting) -> Option<Onset> {
-    overwriting.trace.more_stalls().filter(|stalls| stalls.gain >= CLEAR)
+    overwriting.trace.more_stalls().filter(|stalls| stalls.gain >= thresholds::CLEAR_GAIN)
 }
 
 /// Logs that all blocks share are full: they are whole units.

@@ -1,13 +1,15 @@
-//! What the signs of over-provisioned space mean, by the translation layer.
+//! Concludes the over-provisioning and the physical capacity, once the translation layer is known.
 //!
 //! # Model
-//! Where every page may lie anywhere, what was written until blocks were collected is that space ([`super::over_provisioning`]). Where logs are
-//! shared by all blocks it is their number times their size. Logs of one data block each put nothing off: what looks like
-//! an onset there are logs that are full for the first time.
+//! - Page map: the over-provisioning is what was written until garbage collection began
+//!   ([`super::over_provisioning`]).
+//! - Shared log blocks: it is their number times their size.
+//! - Log blocks of one data block each: no over-provisioning can be identified. An onset is the moment at which all
+//!   log blocks are full.
 //!
 //! # Invariants
-//! - nothing is written: what was seen before is concluded;
-//! - each single write that costs a merge weighs more than a translation layer that would not have it.
+//! - Nothing is written.
+//! - If each single page cost a merge, that refutes a translation layer without merges.
 
 use flashlab_analysis::inference::{Family, Finding, Parameter, Verdict};
 
@@ -28,8 +30,6 @@ pub(crate) const PROBE: Probe = Probe {
 
 /// The rule that pages lie anywhere where writes in the middle of units were merged.
 const CONTRADICTED: Rule = Rule::weak("pages anywhere");
-/// Logs do not take more than the capacity.
-const LOGS_SHARE_MOST: f64 = 1.0;
 /// The number of logs and their size.
 const OF_LOGS: Rule = Rule::strong("shared logs");
 
@@ -59,9 +59,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
                     evidence,
                 )
             }
-            (Some(Family::SharedLogBlock), Some((logs, unit)))
-                if (unit * logs).0 as f64 <= LOGS_SHARE_MOST * capacity =>
-            {
+            (Some(Family::SharedLogBlock), Some((logs, unit))) if (unit * logs).0 as f64 <= capacity => {
                 let value = value(parameter, capacity, (unit * logs).0 as f64);
                 let evidence = format!("All blocks share {logs} log blocks of {unit}.");
                 let of_logs = Rule::found(parameter, value, of_logs, evidence);

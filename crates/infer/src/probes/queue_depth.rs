@@ -12,6 +12,7 @@ use flashlab_base::{Bytes, Nanos};
 use crate::caps;
 use crate::halt::Halt;
 use crate::patterns::reads::Walk;
+use crate::priors::SMALL_IO;
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
@@ -24,22 +25,29 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: 0.0,
 };
 
-/// The size of the reads if the page is not known: a read within a page keeps its die about as busy as one of the page.
-const PAGE_UNKNOWN: Bytes = Bytes::kib(4);
-/// The largest depth that is run: Linux opens NVMe queues of 1024 entries.
+/// The largest queue depth. Unit: IOs in flight. Source: Linux opens NVMe queues of 1024 entries. Too high:
+/// the queue of the host is measured; too low: large arrays stay undetermined.
 const DEPTH_MAX: u32 = 1024;
-/// The fewest and the most runs of a depth. The most only ends a search that neither time nor reads end.
-const TURNS: (u64, u64) = (2, 200);
-/// The reads at the beginning of a run that do not count, in depths, and the reads that count: a constant and a multiple of the depth.
-const BEGINNING: usize = 12;
-const COUNTED: (usize, usize) = (800, 48);
-/// The share of the time for reading that it may take, and the most reads.
+/// The fewest and the most runs of a depth. Usually time or the number of reads ends the search. Unit: runs.
+/// Source: choice. Too many: the search does not end; too few: drift decides.
+const RUNS: (u64, u64) = (2, 200);
+/// The reads at the beginning of a run that do not count, as a multiple of the depth: IOs that were submitted
+/// together still lie evenly over the dies. Unit: ratio. Source: tuned. Too high: the probe takes longer; too
+/// low: the throughput is too high.
+const SETTLING_DEPTHS: usize = 12;
+/// The reads that count: a constant, and a multiple of the depth. Unit: reads. Source: choice. Too many: the
+/// probe takes longer; too few: the throughput scatters.
+const COUNTED_READS: (usize, usize) = (800, 48);
+/// The share of the time for reading that the probe may take. Unit: share. Source: choice. Too high: later
+/// probes have no time; too low: the depth stays undetermined.
 const TIME_SHARE: f64 = 0.2;
+/// The most reads. Unit: reads. Source: choice. Too many: recordings are large; too few: the depth stays
+/// undetermined.
 const READS_MAX: u64 = 400_000;
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let page = session.known().bytes(Parameter::ReadPageSize);
-    let curve = measure(session, page.unwrap_or(PAGE_UNKNOWN).max(session.block()))?;
+    let curve = measure(session, page.unwrap_or(SMALL_IO).max(session.block()))?;
     let rule = match page {
         None => Rule::weak("unknown page"),
         Some(_) if session.holds_data() => Rule::strong("throughput"),
@@ -57,22 +65,22 @@ fn measure(session: &mut Session<'_, '_>, piece: Bytes) -> Result<DepthCurve, Ha
     let (begin, mut reads) = (session.time_left(), 0);
     let limit = Nanos((begin.0 as f64 * TIME_SHARE) as u64);
     let mut curve = DepthCurve::new(depths);
-    for turn in 0..TURNS.1 {
+    for turn in 0..RUNS.1 {
         let undecided = curve.undecided();
         for (index, &depth) in curve.depths.iter().enumerate() {
-            if turn >= TURNS.0 && !undecided.contains(&index) {
+            if turn >= RUNS.0 && !undecided.contains(&index) {
                 continue;
             }
             let in_flight = depth as usize;
-            let count = (BEGINNING * in_flight + COUNTED.0 + COUNTED.1 * in_flight) as u64;
+            let count = (SETTLING_DEPTHS * in_flight + COUNTED_READS.0 + COUNTED_READS.1 * in_flight) as u64;
             let samples = session.run("random-reads", &walk.random(session.capacity(), count, depth))?;
             let ios = samples.iter().map(|sample| (sample.submitted, sample.completed));
-            curve.times[index].extend(time_of_each(ios, BEGINNING * in_flight));
+            curve.times[index].extend(time_of_each(ios, SETTLING_DEPTHS * in_flight));
             reads += count;
         }
         let used = begin.since(session.time_left());
         let last = used.0 / (turn + 1) * (turn + 2) > limit.0 || reads > READS_MAX;
-        if turn + 1 >= TURNS.0 && (last || curve.undecided().is_empty()) {
+        if turn + 1 >= RUNS.0 && (last || curve.undecided().is_empty()) {
             break;
         }
     }

@@ -1,23 +1,24 @@
-//! The read buffer, from reads of what was read before.
+//! Finds the read cache, from repeated reads.
 //!
 //! # Model
-//! A controller keeps what it read last and answers it without the flash. A footprint that is read repeatedly
-//! in the same order is answered from the buffer as long as it fits, and not at all when it does not (the one
-//! needed next is the one that was given up, with first-in-first-out as with least-recently-used). What is kept comes in
-//! granules, as pages: another place of the same granule is answered too. So the buffer is the largest footprint that
-//! fits, in granules.
+//! A controller keeps the most recent reads and answers them without the flash. A footprint that is read repeatedly
+//! in the same order is answered from the cache if it fits. If it does not fit, no read is answered: both
+//! first-in-first-out and least-recently-used evict the one that is needed next. Data is kept in granules, such as
+//! pages. So the size is the largest footprint that fits, in granules.
 //!
-//! A buffer of a single page answers no footprint of two places. It shows in pairs of reads: the second one is fast where the first one
-//! was of the same page.
+//! # Method
+//! 1. Two offsets are read alternately. If these reads are faster than first reads, something is cached.
+//! 2. A cache of a single page shows in pairs of reads: the second one is fast if it reads the same page.
+//! 3. Two offsets may be fast for other reasons. The register of a die may keep a page: so they lie on one die of any
+//!    usual stripe. Their part of the map may be cached: then two dies serve reads in flight faster than one, which a
+//!    cache does not.
+//! 4. A look-up of the map takes as long as a read. So if more than half is saved, no read of the flash is left. Nor
+//!    do a few neighbours evict each other's part of the map. If neither shows, the family of the translation layer
+//!    decides.
+//! 5. The footprint doubles until it does not fit, and bisection finds the size. Other offsets confirm it.
 //!
-//! Reads of two places in turn may be faster than others for other reasons:
-//! - a die's register may keep the row read last: the two places are so far apart that they are on one die, whatever
-//!   the usual stripe;
-//! - their part of the map may be at hand. Then they still come from the flash: with several in flight, two places on two dies
-//!   are served faster than one place, which a memory does not know. And a read of the map takes as long as one of data, so
-//!   that what is saved is less than what is left; where more is saved than is left, no read of the flash is left. Nor do a
-//!   few neighbours lose each other's part of the map. Where neither shows, the family of the translation layer decides
-//!   (`translation`): a map that is read on demand is what was at hand.
+//! # Invariants
+//! - Each footprint lies in another region, so that what an earlier one left in the cache decides nothing.
 
 mod footprints;
 mod read_ahead;
@@ -50,20 +51,27 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: 0.0,
 };
 
-/// A whole number of stripes of up to 16 dies, but for 7, 9, 11, 13 and 14, of chunks up to 64 KiB.
+/// Two offsets at this distance lie on one die: it is a whole number of stripes of up to 16 dies, but for 7,
+/// 9, 11, 13 and 14, with chunks up to 64 KiB. Source: derivation: 15 x 16 x 64 KiB. Too large: they are in
+/// different segment groups; too small: the registers of two dies look like a cache.
 const SAME_DIE: Bytes = Bytes::mib(15);
-/// Reads of each kind in the first comparison.
+/// The reads of each kind in the first comparison. Unit: reads. Source: choice. Too many: the probe takes
+/// longer; too few: caches behind a slow link are not seen.
 const READS: u64 = 800;
-/// Two dies have to be this much faster than one.
-const TWO_DIES: f64 = 0.92;
-/// Neighbours of which this number has their part of the map on one page of it: it is at hand for all or for none.
+/// Reads of two dies take at most this share of the time of one die. Unit: share. Source: tuned. Too high:
+/// noise denies a cache; too low: a cached map counts as a cache.
+const TWO_DIES_SHARE: f64 = 0.92;
+/// The neighbours whose part of the map is on one page of it. Unit: offsets. Source: tuned. Too high: a
+/// cached map counts as a cache; too low: caches of few pages are denied.
 const SAME_MAP_PAGE: u64 = 64;
-/// Pairs of reads that show whether the second one is of what is kept of the first one.
+/// The pairs of reads that show whether the second read is cached. Unit: pairs. Source: choice. Too many: the
+/// probe takes longer; too few: outliers decide.
 const PAIRS: u64 = 24;
 /// The rule of a cache of one page, and where a register of the only die may keep it.
 const SINGLE_PAGE: Rule = Rule::strong("single page");
 const PAGE_OR_REGISTER: Rule = Rule::weak("single page or register");
-/// The share of the time that the search may take.
+/// The share of the time that the search for the size may take. Unit: share. Source: choice. Too high: later
+/// probes have no time; too low: large caches stay undetermined.
 const TIME_SHARE: f64 = 0.15;
 /// The rule that something is kept where more is saved than is left.
 const SAVED_MORE: Rule = Rule::strong("more saved than left");
@@ -79,8 +87,8 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     }
     // Near each other, as the reads that they are compared with, but for the first time.
     let middle = Bytes(session.capacity().0 / 2).round_down(apart);
-    let places = READS.min(middle.0 / 2 / apart.0);
-    let fresh = footprint(session, "fresh-reads", (middle, apart, places), 1)?;
+    let offsets = READS.min(middle.0 / 2 / apart.0);
+    let fresh = footprint(session, "fresh-reads", (middle, apart, offsets), 1)?;
     let mut probe = CacheProbe { apart, fresh, next: Bytes::ZERO };
     let repeated = probe.buffer(session)?;
     read_ahead::probe(session, &repeated)
@@ -132,17 +140,17 @@ struct CacheProbe {
     next: Bytes,
 }
 
-/// Reads of `rounds` passes over places, from the last to the first: nobody reads ahead of that.
+/// Reads of `rounds` passes over offsets, in descending order: no device reads ahead of that.
 fn footprint(
     session: &mut Session<'_, '_>,
     name: &str,
-    (offset, slot, places): (Bytes, Bytes, u64),
+    (offset, slot, offsets): (Bytes, Bytes, u64),
     rounds: u64,
 ) -> Result<Vec<f64>, Halt> {
-    let mut pattern = ios(Mode::Read, Location::Ordered { incr: -1 }, session.block(), places * rounds);
+    let mut pattern = ios(Mode::Read, Location::Ordered { incr: -1 }, session.block(), offsets * rounds);
     pattern.first.slot_size = Some(slot);
     pattern.first.target_offset = offset;
-    pattern.first.target_size = Some(slot * places);
+    pattern.first.target_size = Some(slot * offsets);
     Ok(in_order(&session.run(name, &pattern)?, 0))
 }
 
@@ -153,12 +161,12 @@ impl CacheProbe {
         &mut self,
         session: &mut Session<'_, '_>,
         slot: Bytes,
-        places: u64,
+        offsets: u64,
         least: u64,
     ) -> Result<Vec<f64>, Halt> {
-        let offset = self.elsewhere(session, slot * places);
-        let rounds = 1 + least.div_ceil(places);
-        Ok(footprint(session, "footprint", (offset, slot, places), rounds)?.split_off(places as usize))
+        let offset = self.elsewhere(session, slot * offsets);
+        let rounds = 1 + least.div_ceil(offsets);
+        Ok(footprint(session, "footprint", (offset, slot, offsets), rounds)?.split_off(offsets as usize))
     }
 
     /// Room for `length` bytes where nothing was read lately. The end of the device was written last, and may be in a
@@ -203,7 +211,7 @@ impl CacheProbe {
         }
         let left = how_many_times(&few, &self.fresh);
         let granule = self.granule(session, fast, slow)?;
-        let (places, finding) = match granule {
+        let (offsets, finding) = match granule {
             Some(granule) => self.footprints(session, granule, &few)?.size(),
             None => (
                 0,
@@ -214,7 +222,7 @@ impl CacheProbe {
             ),
         };
         let saved_more = left.low > 2.0;
-        let from_memory = saved_more || (1..SAME_MAP_PAGE).contains(&places);
+        let from_memory = saved_more || (1..SAME_MAP_PAGE).contains(&offsets);
         let rule = if saved_more { SAVED_MORE } else { NOT_MUCH_SAVED };
         session.hand_in(if from_memory {
             finding
@@ -239,7 +247,7 @@ impl CacheProbe {
         )
     }
 
-    /// How far apart two places lie that no registers of dies can keep together.
+    /// The distance of two offsets that no registers of dies keep together.
     fn pair(&self, session: &Session<'_, '_>) -> Bytes {
         let stripe = session.known().bytes(Parameter::StripeSize).unwrap_or(self.apart).max(Bytes(1));
         let most = Bytes((room(session).0 / 2).saturating_sub(session.block().0));
@@ -247,7 +255,7 @@ impl CacheProbe {
         if far <= most { far } else { stripe * (most.0 / stripe.0).max(1) }
     }
 
-    /// Whether two places of some distance are served faster than one, with several reads in flight.
+    /// Whether two offsets at some distance are read faster than one, with several reads in flight.
     fn on_two_dies(&mut self, session: &mut Session<'_, '_>) -> Result<Option<Interval>, Halt> {
         let (depth, size) = (session.depth().min(8), session.block());
         if depth < 2 {
@@ -260,7 +268,7 @@ impl CacheProbe {
             let (one, other) = (again(offset), again(offset + distance));
             let figures = compare(session, "two-places", &[one.clone(), in_turn(one, other)], 8)?;
             let faster = how_many_times(&figures[0], &figures[1]);
-            if faster.high < TWO_DIES {
+            if faster.high < TWO_DIES_SHARE {
                 return Ok(Some(faster));
             }
         }
@@ -352,8 +360,8 @@ impl CacheProbe {
             if time < limit { fits = middle } else { more = middle }
         }
         // Elsewhere, and otherwise spaced: what fits is kept, and what is one granule more, or at least a half, is not.
-        let mut keeps = |places: u64| -> Result<bool, Halt> {
-            Ok(upper_median(&self.again(session, granule * 3, places, 24)?) < limit)
+        let mut keeps = |offsets: u64| -> Result<bool, Halt> {
+            Ok(upper_median(&self.again(session, granule * 3, offsets, 24)?) < limit)
         };
         let is_exact = keeps(fits)? && !keeps(fits + 1)?;
         let is_rough = is_exact || (keeps((fits * 4 / 5).max(1))? && !keeps((fits * 3 / 2).max(fits + 4))?);

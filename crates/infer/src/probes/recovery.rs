@@ -1,28 +1,32 @@
-//! Whether random writes slow down sequential ones after them, for how long, and what cures it.
+//! Measures whether random writes slow down later sequential writes, for how long, and whether rewriting helps.
 //!
 //! # Model
-//! Ajwani et al., section 3.3.3 and appendices A and C: after a burst of random writes a device is busy with what they
-//! deferred, or has lost the order of its blocks, and sequential writes cost more for a time: seconds, or until what lost its order is
-//! rewritten. Two regions side by side in the second half of the device are written repeatedly, each time sequentially: once so
-//! that they are in order, as is what bursts write randomly if the budget is enough for that, and some times for the level. After a burst of random writes in the first eighth only the first region is
-//! written, several times; what that costs more than for the level shows how long it is slowed down (`level.rs`).
+//! Ajwani et al., section 3.3.3 and appendices A and C. After a burst of random writes a device is busy with its
+//! backlog, or its blocks are out of order. Sequential writes then cost more for seconds, or until the affected
+//! region is rewritten. The paper's bursts take 5, 30 and 60 s, and its sequential writes are followed for two
+//! minutes. The burst here takes 5 s.
 //!
-//! When it costs what it did, either the device has recovered, or the region is in order again because it was rewritten. The
-//! other region, which was not written since, shows: if it is slowed down as well, nothing recovers by itself, and
-//! rewriting cures. If the first region is slowed down after all that the budget allows, what was written randomly is rewritten in
-//! order, too, and then the first region once more.
-//!
-//! The paper's bursts take 5, 30 and 60 s, and its sequential writes are followed for two minutes. The burst here takes 5 s.
-//!
-//! Merges can be deferred only as far as there are log blocks, so that a device which merges recovers at last, seen or not.
+//! # Method
+//! 1. Two regions in the second half of the device are written sequentially and repeatedly: first to bring them into
+//!    order, then for the level. If the budget is enough, so is the region of the bursts.
+//! 2. Random writes go to the first eighth of the device.
+//! 3. The first region is written sequentially several times. What this costs above the level shows how long it is
+//!    slowed down ([`pass_level`](crate::signals::pass_level)).
+//! 4. Once the first region is as fast as before, the other one is written. If it is slow, nothing recovers by
+//!    itself, and rewriting cures.
+//! 5. If the first region stays slow, the region of the burst is rewritten sequentially, and then the first region
+//!    once more.
 //!
 //! # Invariants
-//! - the random writes go to other addresses than the sequential ones, so that these do not rewrite what was written randomly;
-//! - what is faster at last than before the burst was not steady when it came: then no time is concluded;
-//! - a time is concluded only of a burst that was as long as it should be; that there is none, only where the costs after it are those
+//! - Random and sequential writes go to different addresses, so that these do not rewrite what those wrote.
+//! - If the writes end faster than before the burst, the level was not steady, and no time is concluded.
+//! - A time is concluded only after a burst of full length; no time, only if the cost afterwards equals the cost
 //!   before without doubt.
+//! - Deferred merges are limited by the log blocks, so a device that merges recovers at last.
 
 mod answers;
+
+use std::ops::RangeInclusive;
 
 use crate::priors;
 use crate::signals::pass_level::{PassLevel, STRETCHES};
@@ -33,10 +37,11 @@ use flashlab_base::{Bytes, Mode, Nanos, Sample};
 use flashlab_plan::Location;
 
 use crate::halt::{Halt, if_affordable};
+use crate::patterns::filling;
 use crate::patterns::{ios, responses};
 use crate::probe::Probe;
 use crate::session::Session;
-use answers::{BURST, Experiment, Sizes, answers};
+use answers::{BURST_TIME, Experiment, Sizes, answers};
 
 pub(crate) const PROBE: Probe = Probe {
     name: "recovery",
@@ -46,23 +51,30 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: 0.02,
 };
 
-/// The size of the random writes: the small ones of the paper, of which some devices suffer that bear larger ones.
+/// The random writes: the small ones of Ajwani et al., section 3.3.3. Source: that paper: some devices suffer
+/// from these that bear larger ones. Too large: such devices show no effect; too small: no device takes them.
 const RANDOM_SIZE: Bytes = Bytes::kib(2);
-/// The size of the sequential writes.
-const IO_SIZE: Bytes = Bytes::kib(32);
-/// The random writes go to this part of the device.
+/// The random writes go to this part of the device. Unit: part. Source: choice. Too small: their region
+/// overlaps the sequential writes; too large: few blocks lose their order.
 const RANDOM_PART: u64 = 8;
-/// The writes of a burst's first piece.
-const FIRST_PIECE: u64 = 1;
-/// Passes for the level.
+/// The writes of the first request of a burst; the others grow. Unit: writes. Source: derivation: nothing is
+/// known of their time. Too high: a burst is too long; too low: nothing, as this is the least.
+const FIRST_WRITES: u64 = 1;
+/// The passes before the burst that show the level. Unit: passes. Source: choice. Too many: the budget is
+/// used up; too few: the usual scatter is not known.
 const PASSES_BEFORE: usize = 3;
-/// The fewest passes after a burst, and the most.
-const PASSES: usize = 3;
-const PASSES_MOST: usize = 16;
-/// The fewest writes of a pass.
+/// The passes after a burst: the fewest, and as many as the slowdown and the budget last. Unit: passes.
+/// Source: choice. Too many: the budget is used up; too few: the end of the slowdown is not seen.
+const PASSES: RangeInclusive<usize> = 3..=16;
+/// The fewest writes of a pass. Unit: writes. Source: choice. Too many: small budgets show nothing; too few:
+/// single writes decide.
 const PASS_LEAST: u64 = 4;
-/// Parts of the budget: passes of both regions, of the first one after the burst, of the other one, two after rewriting; and the burst.
-const PARTS: u64 = 2 * (1 + PASSES_BEFORE as u64) + PASSES as u64 + 1 + 2 + BURST_PARTS;
+/// The parts of the budget. They are the passes of both regions, those after the burst, the other region, two
+/// passes after rewriting, and the burst. Unit: parts. Source: derivation: their sum. Too many: passes are
+/// short; too few: the budget ends before the experiment does.
+const BUDGET_PARTS: u64 = 2 * (1 + PASSES_BEFORE as u64) + *PASSES.start() as u64 + 1 + 2 + BURST_PARTS;
+/// The parts of the budget for the burst. Unit: parts. Source: choice. Too many: passes are short; too few:
+/// the burst is short.
 const BURST_PARTS: u64 = 2;
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
@@ -105,19 +117,19 @@ fn experiment(session: &mut Session<'_, '_>) -> Result<(Experiment, Result<(), H
 }
 
 fn sizes(session: &Session<'_, '_>) -> Result<Sizes, Halt> {
-    let (random, sequential) = (RANDOM_SIZE.max(session.block()), IO_SIZE.max(session.block()));
+    let (random, sequential) = (RANDOM_SIZE.max(session.block()), filling::IO_SIZE.max(session.block()));
     let (left, span) =
         (session.writes_left(), Bytes(session.capacity().0 / RANDOM_PART).round_down(sequential));
     // Writing in order what is written randomly, before or after the burst, is worth a quarter of it each time, or half of it once.
     let (in_order, rewriting) = (left >= span * 4, left >= span * 2);
-    let part = (left - span * (u64::from(in_order) + u64::from(rewriting))).0 / PARTS;
+    let part = (left - span * (u64::from(in_order) + u64::from(rewriting))).0 / BUDGET_PARTS;
     // Both regions lie in the second half.
     let most = session.capacity().0 / 4 / sequential.0;
     let pass = (part / sequential.0).min(most);
     // As long as whole stretches, if there are several writes to each.
     let pass = if pass < STRETCHES as u64 { pass } else { pass / STRETCHES as u64 * STRETCHES as u64 };
     if pass < PASS_LEAST {
-        let needed = sequential * (PARTS * PASS_LEAST);
+        let needed = sequential * (BUDGET_PARTS * PASS_LEAST);
         return Err(Halt::Budget { needed, left });
     }
     Ok(Sizes {
@@ -137,9 +149,9 @@ fn before(session: &mut Session<'_, '_>, sizes: &Sizes, rest: Nanos) -> Result<B
     session.idle(rest)?;
     let pass = sizes.sequential * sizes.pass;
     // The other region, and rewriting.
-    let what_follows = sizes.random * sizes.burst + pass * (PASSES as u64 + 3) + sizes.rewriting;
+    let what_follows = sizes.random * sizes.burst + pass * (*PASSES.start() as u64 + 3) + sizes.rewriting;
     let (mut first, mut other) = (Vec::new(), Vec::new());
-    for _ in 0..PASSES_MOST {
+    for _ in 0..*PASSES.end() {
         let mut costs = responses(&both(session, "before-the-burst", sizes)?);
         other.push(costs.split_off(sizes.pass as usize));
         first.push(costs);
@@ -159,16 +171,17 @@ fn are_alike(passes: &[Vec<f64>]) -> bool {
         && !PassLevel::new(&passes[..last]).is_cheaper(&passes[last])
 }
 
-/// How long the burst took, and what follows it: [`PASSES`] passes at least, more while they are slowed down and what rewriting takes is left.
+/// How long the burst took, and what follows it: the least of [`PASSES`], more while they are slowed down and what rewriting takes is left.
 fn after(session: &mut Session<'_, '_>, sizes: &Sizes, before: &Before) -> Result<(Nanos, After), Halt> {
     let burst = burst(session, sizes)?;
     let pass = sizes.sequential * sizes.pass;
     let rewriting = sizes.span + pass * 3;
-    let reserve = if session.writes_left() >= rewriting + pass * PASSES as u64 { rewriting } else { pass };
+    let reserve =
+        if session.writes_left() >= rewriting + pass * *PASSES.start() as u64 { rewriting } else { pass };
     let mut found = After { costs: Vec::new(), done: Vec::new(), slowed: 0, other: None };
-    for done in 0..PASSES_MOST {
+    for done in 0..*PASSES.end() {
         let goes_on = before.first.is_slowed_to_the_end(found.slowed, found.costs.len());
-        if done >= PASSES && !(goes_on && session.writes_left() >= reserve + pass) {
+        if done >= *PASSES.start() && !(goes_on && session.writes_left() >= reserve + pass) {
             break;
         }
         let samples = first(session, "after-the-burst", sizes)?;
@@ -186,7 +199,7 @@ fn after(session: &mut Session<'_, '_>, sizes: &Sizes, before: &Before) -> Resul
 
 /// Writes randomly for as long as a burst takes, in pieces that grow: the first writes after idle time may be fast. How long it took.
 fn burst(session: &mut Session<'_, '_>, sizes: &Sizes) -> Result<Nanos, Halt> {
-    let (mut left, mut time, mut piece) = (sizes.burst, BURST.0 as f64, FIRST_PIECE);
+    let (mut left, mut time, mut piece) = (sizes.burst, BURST_TIME.0 as f64, FIRST_WRITES);
     while left > 0 && time > 0.0 {
         piece = piece.min(left);
         let pattern =
@@ -196,7 +209,7 @@ fn burst(session: &mut Session<'_, '_>, sizes: &Sizes) -> Result<Nanos, Halt> {
         time -= costs.iter().sum::<f64>();
         piece = ((time / mean(&costs).max(1.0)) as u64).clamp(1, 2 * piece);
     }
-    Ok(Nanos((BURST.0 as f64 - time) as u64))
+    Ok(Nanos((BURST_TIME.0 as f64 - time) as u64))
 }
 
 /// Writes both regions once.

@@ -1,15 +1,18 @@
 //! Segment groups: parts of the address space; switching from one to another costs time.
 //!
 //! # Model
-//! Sun and Zhang, section 4.1: a read takes longer if the read before it was in another group. Within a group the distance
-//! does not matter. Groups are consecutive spans of addresses, and after the last group the first one may come again. A seek
-//! whose time depends on the distance alone has no boundary: two close reads on both sides of one cost nothing.
+//! Sun and Zhang, section 4.1: a read takes longer if the read before it was in another group. Within a group the
+//! distance does not matter. Groups are consecutive spans of addresses, and after the last group the first one may
+//! come again. A seek whose time depends on the distance alone has no boundary: two close reads on both sides of one
+//! cost nothing.
 //!
 //! # Method
-//! 1. Reads alternate between two offsets, one read at a time, and are compared with close reads at each of them. The distance
-//!    doubles until it costs time.
-//! 2. Bisection finds the boundary. Close reads across it must cost time, and distant reads within the next span must not.
-//! 3. Offset 0 is paired with one offset of each further span, until a pair costs nothing: there the first group comes again.
+//! 1. Reads alternate between two offsets, one read at a time, and are compared with close reads at each of them. The
+//!    distance doubles until it costs time.
+//! 2. Bisection finds the boundary. Close reads across it must cost time, and distant reads within the next span must
+//!    not.
+//! 3. Offset 0 is paired with one offset of each further span, until a pair costs nothing: there the first group
+//!    comes again.
 
 use crate::signals::statistics::upper_median;
 use flashlab_analysis::decide::ranks::{Interval, mann_whitney};
@@ -24,6 +27,7 @@ use crate::patterns::reads::{Walk, compare_each, how_many_times};
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
+use crate::thresholds;
 use crate::words::{duration, percent, times};
 
 pub(crate) const PROBE: Probe = Probe {
@@ -34,17 +38,19 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: 0.0,
 };
 
-/// The distance of close reads. It has to be smaller than a group: the smallest span in the zoo is 4 MiB (sdcard). Spans below 512 KiB
-/// are not found.
-const NEAR: Bytes = Bytes::kib(256);
-/// The chance that a distance seems to cost something, of all that are tried.
-const ALPHA: f64 = 1e-4;
-/// What going must cost, at least, relative to a read.
-const COST_MIN: f64 = 1.03;
-/// Rounds of reads at a distance that may cost nothing, until that is known: 28 reads each, far ones and close ones. With the most
-/// of them 3 % show where reads scatter by half.
+/// The distance of close reads. It has to be smaller than a segment group: the smallest span in the zoo is 4
+/// MiB (sdcard). Source: choice; spans below 512 KiB are not found. Too large: small groups are not found;
+/// too small: close reads are cached.
+const CLOSE_DISTANCE: Bytes = Bytes::kib(256);
+/// Reads with a seek take at least this many times close ones. Unit: ratio. Source: tuned. Too high: short
+/// seeks are not found; too low: drift is a seek.
+const SEEK_RATIO: f64 = 1.03;
+/// The rounds of reads at a distance that may cost nothing, until that is known: 28 reads each. Unit: rounds.
+/// Source: derivation: the most of them show 3 % where reads scatter by half. Too many: the probe takes
+/// longer; too few: devices with noise stay undetermined.
 const NO_SEEK_ROUNDS: [usize; 3] = [16, 64, 256];
-/// The most spans that are looked at.
+/// The most spans that are compared with the first one. Unit: spans. Source: choice. Too many: the probe
+/// takes longer; too few: the number of groups stays undetermined.
 const SPANS_MAX: u64 = 512;
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
@@ -78,10 +84,10 @@ struct Costly {
 /// Doubles the distance between two offsets until it costs time; also the response time over the distance.
 fn first_costly_distance(session: &mut Session<'_, '_>) -> Result<(Curve, Option<Costly>), Halt> {
     let mut curve = Vec::new();
-    let (mut fast, mut distance) = (NEAR, NEAR * 2);
+    let (mut fast, mut distance) = (CLOSE_DISTANCE, CLOSE_DISTANCE * 2);
     let last = session.capacity().0.saturating_sub(2 * session.block().0);
     let last = Bytes(last).round_down(session.block());
-    if last < NEAR * 4 {
+    if last < CLOSE_DISTANCE * 4 {
         return Err(Halt::Misfit("it has no two distant offsets".to_owned()));
     }
     loop {
@@ -108,7 +114,7 @@ fn most_of_any_seek(session: &mut Session<'_, '_>) -> Result<f64, Halt> {
         let mut times = 0.0;
         for rounds in NO_SEEK_ROUNDS {
             times = pair(session, Bytes::ZERO, place, rounds)?.times.high;
-            if times <= COST_MIN {
+            if times <= SEEK_RATIO {
                 break;
             }
         }
@@ -117,15 +123,16 @@ fn most_of_any_seek(session: &mut Session<'_, '_>) -> Result<f64, Halt> {
     Ok(most)
 }
 
-/// Where exactly a seek begins to cost time, whether that is a boundary of groups, and after how many of them the first one comes again.
+/// The distance at which a seek begins to cost time, whether it is a boundary of groups, and after how many of
+/// them the first one repeats.
 fn look_at_boundary(session: &mut Session<'_, '_>, costly: Costly) -> Result<Seen, Halt> {
     let Costly { fast, slow, reads } = costly;
     let (block, limit) = (session.block(), reads.times.estimate.sqrt());
     let span = boundary(session, fast, slow, limit)?;
     let far = (span * 2 - block).min(session.capacity().round_down(block) - block * 2);
-    let across = is_slow(session, span - NEAR, span, limit)?;
-    let within = is_slow(session, span + NEAR, far, limit)?;
-    if !across || within || far < span + NEAR {
+    let across = is_slow(session, span - CLOSE_DISTANCE, span, limit)?;
+    let within = is_slow(session, span + CLOSE_DISTANCE, far, limit)?;
+    if !across || within || far < span + CLOSE_DISTANCE {
         return Ok(Seen::NoBoundary { span, times: reads.times.estimate, across, within });
     }
     let spans = session.capacity().0.div_ceil(span.0);
@@ -137,8 +144,8 @@ fn look_at_boundary(session: &mut Session<'_, '_>, costly: Costly) -> Result<See
 enum Seen {
     /// No distance costs anything, or at most this factor.
     NoSeek { most: f64 },
-    /// More than `span` takes `times` as long, but is no boundary of groups: close reads `across` it cost as much or not, and so do
-    /// distant ones `within` the next span.
+    /// More than `span` takes `times` as long, but is no boundary of groups. Either close reads `across` it
+    /// cost nothing, or distant ones `within` the next span cost time.
     NoBoundary { span: Bytes, times: f64, across: bool, within: bool },
     /// One of the device's spans is a group, and after this number of them the first group comes `again`.
     Boundary { span: Bytes, spans: u64, again: Option<u64>, near: f64, far: f64 },
@@ -159,7 +166,7 @@ fn answers(seen: &Seen, picture: Picture, holds_data: bool) -> [Finding; 2] {
                 "Alternating reads between two distant offsets takes at most {} longer than between two close ones, at every distance.",
                 percent(most - 1.0)
             );
-            if most > COST_MIN {
+            if most > SEEK_RATIO {
                 return undetermined(picture, evidence);
             }
             // Writes may still know groups, and reads of empty addresses may not need any.
@@ -220,7 +227,7 @@ fn boundary(session: &mut Session<'_, '_>, fast: Bytes, slow: Bytes, limit: f64)
 fn first_group_again(session: &mut Session<'_, '_>, span: Bytes, limit: f64) -> Result<Option<u64>, Halt> {
     let (block, spans) = (session.block(), session.capacity().0.div_ceil(span.0));
     for count in 2..spans.min(SPANS_MAX) {
-        let offset = span * count + NEAR.min(Bytes(span.0 / 2)).round_down(block);
+        let offset = span * count + CLOSE_DISTANCE.min(Bytes(span.0 / 2)).round_down(block);
         if offset + block > session.capacity() {
             break;
         }
@@ -234,7 +241,7 @@ fn first_group_again(session: &mut Session<'_, '_>, span: Bytes, limit: f64) -> 
 /// Whether groups come again after `count` spans: what is so far apart costs nothing to go between, wherever it is. One
 /// place alone may be at hand for another reason.
 fn come_again(session: &mut Session<'_, '_>, span: Bytes, count: u64, limit: f64) -> Result<bool, Halt> {
-    let inside = NEAR.min(Bytes(span.0 / 2)).round_down(session.block());
+    let inside = CLOSE_DISTANCE.min(Bytes(span.0 / 2)).round_down(session.block());
     let whole = session.capacity().0 / span.0;
     let last = whole.saturating_sub(count + 1);
     let mut firsts = vec![0, last / 3, 2 * last / 3, last];
@@ -248,7 +255,7 @@ fn come_again(session: &mut Session<'_, '_>, span: Bytes, count: u64, limit: f64
     Ok(true)
 }
 
-/// How reads at two places compare with near ones.
+/// Reads that alternate between two offsets, compared with close ones.
 struct Pair {
     near: f64,
     far: f64,
@@ -263,24 +270,28 @@ impl Pair {
     }
 
     fn costs(&self) -> bool {
-        self.p < ALPHA && self.times.estimate > COST_MIN
+        self.p < thresholds::FALSE_ALARM && self.times.estimate > SEEK_RATIO
     }
 }
 
-/// Reads at `first` and `second` in turn, and at two places near them, beside reads that stay near either. A place may take
-/// longer by itself, as the slow pages of cells with several bits do, and that is no cost of going: all four places are
-/// read as often far as near.
+/// Reads that alternate between `first` and `second`, or two offsets close to them, and reads that stay close
+/// to either. One offset alone may be slow, as a slow page is. So all four offsets are read equally often in
+/// both.
 fn pair(session: &mut Session<'_, '_>, first: Bytes, second: Bytes, rounds: usize) -> Result<Pair, Halt> {
-    let before = if first >= NEAR { first - NEAR } else { first + NEAR };
-    let is_last = second + NEAR + session.block() * 2 > session.capacity();
-    let behind = if is_last { second - NEAR } else { second + NEAR };
+    let before = if first >= CLOSE_DISTANCE { first - CLOSE_DISTANCE } else { first + CLOSE_DISTANCE };
+    let is_last = second + CLOSE_DISTANCE + session.block() * 2 > session.capacity();
+    let behind = if is_last { second - CLOSE_DISTANCE } else { second + CLOSE_DISTANCE };
     let pairs = [(first, second), (before, behind), (first, before), (second, behind)];
-    let figures =
-        compare_each(session, "two-places", &pairs.map(|(one, other)| places(session, one, other)), rounds)?;
+    let figures = compare_each(
+        session,
+        "two-places",
+        &pairs.map(|(one, other)| alternating(session, one, other)),
+        rounds,
+    )?;
     Ok(Pair::of(&figures[..2].concat(), &figures[2..].concat()))
 }
 
-fn places(session: &Session<'_, '_>, first: Bytes, second: Bytes) -> Pattern {
+fn alternating(session: &Session<'_, '_>, first: Bytes, second: Bytes) -> Pattern {
     let block = session.block();
     let place = |offset| Walk { offset, slot: block, size: block }.pattern(block, 14, 1);
     in_turn(place(first), place(second))

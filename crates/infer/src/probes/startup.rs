@@ -1,19 +1,18 @@
-//! How many random writes a rested device takes for less than those after them, the period of the others, and what pauses
-//! between them buy.
+//! Measures the start-up phase of random writes, their period, and the benefit of pauses.
 //!
 //! # Model
-//! uFLIP section 4.2: work is deferred as long as there is memory or there are spare blocks for it. So the first random
-//! writes after idle time are fast, and the number of them is the same after each idle time that is long enough. Then
-//! costs oscillate with a period, or at random.
+//! uFLIP section 4.2: a device defers work while it has free memory or blocks. So the first random writes after idle
+//! time are fast, and their number is the same after each idle time that is long enough. Afterwards the cost
+//! oscillates with a period, or at random.
 //!
 //! # Method
-//! 1. Several runs of random writes, each after idle time and at offsets of its own. About as many writes with pauses between them
-//!    follow each run: the two kinds of runs alternate, so that drift does not decide what pauses buy.
-//! 2. `phases` finds the start-up phase and the period of each run, and what most runs show decides. If only a part of
-//!    the writes is slow, all runs together show from which write on (`fast_beginning`).
+//! 1. Several runs of random writes follow, each after idle time. After each one comes a run with pauses: both kinds
+//!    alternate, so that drift does not decide the benefit.
+//! 2. `phases` finds the start-up phase and the period of each run, and most runs decide. If only some writes are
+//!    slow, all runs together show the first slow one (`fast_beginning`).
 //!
 //! # Invariants
-//! - What no second run shows is not found.
+//! - What only one run shows is not found.
 
 mod answers;
 mod pause;
@@ -24,9 +23,10 @@ use flashlab_analysis::inference::{Family, Parameter};
 use flashlab_base::Nanos;
 
 use crate::halt::Halt;
-use crate::patterns::random_writes::{IO_SIZE, random_writes};
+use crate::patterns::random_writes::random_writes;
 use crate::patterns::responses;
 use crate::patterns::writes::buffer;
+use crate::priors::SMALL_IO;
 use crate::probe::Probe;
 use crate::session::Session;
 use answers::{RUNS, RandomWrites};
@@ -39,16 +39,19 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: 0.045,
 };
 
-/// The writes of the runs with pauses, in sixteenths of those without: each run begins another number of writes after the one
-/// before, so that what comes back after some writes, rest or none, begins elsewhere in each.
+/// The writes of the runs with pauses, in sixteenths of those without. Each run then begins after another
+/// number of writes, so that periodic stalls lie elsewhere in each. Unit: sixteenths. Source: choice: sums
+/// without a common divisor. Too high: the budget is used up; too low: pauses have no effect.
 const PAUSED_WRITES: [u64; RUNS] = [19, 14, 17, 14];
-/// The fewest writes of a run, and the most.
+/// The fewest and the most writes of a run. Unit: writes. Source: choice. Too many: the budget is used up;
+/// too few: the start-up phase does not end.
 const WRITES: (u64, u64) = (64, 16_384);
-/// About how long a run without pauses takes at the most.
+/// About how long a run without pauses takes at most. Source: choice. Too long: slow devices take hours; too
+/// short: the start-up phase does not end.
 const RUN_MOST: Nanos = Nanos::from_secs(900);
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
-    let size = IO_SIZE.max(session.block());
+    let size = SMALL_IO.max(session.block());
     let runs = 2 * RUNS as u64;
     // A quarter of a run is for finding out how long they take.
     let most = (session.writes_left().0 / size.0).saturating_sub(WRITES.0) * 4 / (4 * runs + 1);
@@ -71,8 +74,8 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
-/// What a write takes: the mean of the slowest of more and more writes, `most` of them at most, as a buffer hides what the
-/// first ones cost.
+/// The time of a write: the mean of the slowest of longer and longer runs, `most` writes in all. A write buffer
+/// hides the cost of the first ones.
 fn how_long(session: &mut Session<'_, '_>, most: u64) -> Result<f64, Halt> {
     let cost = |session: &mut Session<'_, '_>, count| {
         let pattern = random_writes(session, count);

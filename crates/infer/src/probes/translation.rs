@@ -1,44 +1,37 @@
-//! The family of the translation layer: which writes it likes.
+//! Finds the family of the translation layer from the patterns of single-page writes that cost a merge.
 //!
 //! # Model
-//! Writes of one page, with `1` for what they cost in sequence and `M` for a merge, which copies a block and costs tens to
-//! hundreds of times as much as a page:
+//! A merge copies an erase block and takes tens to hundreds of times as long as a page, `1` in the table.
 //!
-//! | family | one page repeatedly | the device's first page repeatedly | far apart on one die | anywhere |
+//! | family | rewriting one page | rewriting the device's first page | one die, different regions | uniformly random, all dies |
 //! | --- | --- | --- | --- | --- |
-//! | block (writes that continue a block only) | M | M | M | M |
-//! | log-block (logs of one block each) | 1 | 1 | M | M |
-//! | shared log-block | 1 | M | 1 | 1, and more than M when the logs are full |
-//! | page | 1 | 1 | 1 | up to about 10: what collecting costs (write amplification) |
+//! | block (writes that continue a block only) | merge | merge | merge | merge |
+//! | log-block (each log block belongs to one data block) | 1 | 1 | merge | merge |
+//! | shared log-block | 1 | merge | 1 | 1, and more than a merge when the log blocks are full |
+//! | page | 1 | 1 | 1 | up to about 10: garbage collection (write amplification) |
 //!
-//! Shared logs are expensive only when they are full, which takes as much as they hold: more than can be written to find
-//! out. But a write to the beginning of a block goes to a log block of its own, in the hope that the block's other
-//! pages follow (FAST, Lee et al., ACM TECS 6(3), 2007, section 4), and what was there is merged with the rest of its
-//! block. The device's first page certainly begins a block.
+//! - A shared log block is slow only when all of them are full. Filling them takes more writes than the budget has.
+//!   But the first page of a block goes to a log block of its own, whose earlier content is merged (FAST, Lee et al.,
+//!   ACM TECS 6(3), 2007, section 4). The device's first page begins a block.
+//! - Log blocks that belong to one data block are fast until all of them are allocated. So random writes count only
+//!   after more writes than a device has log blocks.
+//! - A device may defer a merge until its die is idle. So the patterns keep to one die: offsets that are a multiple
+//!   of 24 MiB apart lie on the same die of most stripes.
 //!
-//! Log blocks of one block each are fast anywhere until each of them has its block: what is written anywhere is looked at
-//! only after more writes than a device has logs.
-//!
-//! A device may defer merges until a die is idle, which a die may be while others work. So places are looked at that lie on
-//! one die: addresses 24 MiB or a good part of it apart are on the same die, whatever the stripe (up to 16 dies, but for 5,
-//! 7 and the like). What is deferred by one pattern is not the next one's: between them the device is idle.
-//!
-//! A write buffer answers before it is known what a write costs, and gives its time to a later one. Where a flush waits for what it
-//! holds, each write is flushed, and all is as without a buffer ([`Session::look_through`]). Else behind one only the
-//! mean counts, after as many writes as it holds. Only what is on one die is compared then: writes in sequence have all.
-//!
-//! A buffer that keeps what it holds takes one page repeatedly without any flash. Then more pages than it holds are
-//! written instead, near each other, and the first page alternating with as much as pushes it out.
-//!
-//! Unless it is clear from all of this that no page costs a merge, single pages are then written anywhere on one die, for so
-//! long that nothing hides what they cost (`sustained`): nearly each costs a merge in a block map and with logs of
-//! one block each, and no other layer's do. If they cost the more, the deeper they lie in their block, pages have to be in
-//! order. Else the allocations of logs show the unit (`log_allocations`).
-//!
-//! What seems to merge may have nothing but far to go, or take pages in order only (`orders`).
+//! # Method
+//! 1. If a flush waits for the write buffer, each write is flushed ([`Session::look_through`]). Otherwise the mean
+//!    counts, after as many writes as the buffer holds, and only patterns on one die are compared.
+//! 2. `family_costs` measures the patterns of the table. A write buffer may keep one page for ever: then more pages
+//!    than it holds are rewritten in one region, and the first page alternates with writes that evict it.
+//! 3. Unless no pattern may contain a merge, `sustained` writes random pages to one die until nothing hides their
+//!    cost. If the cost grows with the depth in a block, it is a block map.
+//! 4. On a page map, `map_cache` looks for a map on the flash, and `deferred` for merges that later reads wait for.
+//! 5. `orders` distinguishes a merge from a seek, and a block map from log blocks.
+//! 6. `first_pages` and `log_allocations` find the erase block.
 //!
 //! # Invariants
-//! - nothing is clear from costs between the two levels, however clear the difference is.
+//! - Between two patterns the device is idle, so that none pays for what another one deferred.
+//! - A cost between the two levels makes no answer clear, however significant the difference is.
 
 mod deferred;
 mod family_costs;
@@ -77,12 +70,15 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: 0.06,
 };
 
-/// Means anywhere: up to here it is collecting pages, from here on merging a block for each page.
-const COLLECTING: f64 = 9.0;
-/// Writes far apart that take this many times as long as others are slow, though no merge.
-const SLOW_APART: f64 = 1.5;
-/// The rule of a page map where it is not known from writes that what was written were whole pages: each may be a merge
-/// of a small unit.
+/// Random writes on all dies that take up to this many times sequential ones cost garbage collection, and no
+/// merge each. Unit: ratio. Source: tuned. Too high: merges of small blocks count as garbage collection; too
+/// low: full devices count as merging.
+const COLLECTION_RATIO: f64 = 9.0;
+/// Writes in different regions of one die that take this many times the others are slow, though no merge.
+/// Unit: ratio. Source: tuned. Too high: seeks are overlooked; too low: jitter makes a page map doubtful.
+const SLOW_REGIONS_RATIO: f64 = 1.5;
+/// The rule of a page map if it is not known that whole pages were written: each write may then merge a small
+/// block.
 const UNKNOWN_PAGE: Rule = Rule::likely("unknown page");
 /// A map on the flash, by reads whose part of the map was cached or not.
 const MAP_CACHE: Rule = Rule::strong("map cache");
@@ -96,8 +92,8 @@ const FIRST_ALONE: Rule = Rule::likely("first page alone");
 const SHOWN: Rule = Rule::likely("log-block allocations");
 /// The rule of a block map whose writes cost the more, the deeper they lie in their block.
 const IN_ORDER: Rule = Rule::strong("depth in block");
-/// The rules of logs if nearly each page costs a merge, and all of them copy alike: if the other patterns say so as well, if
-/// they say nothing of it, and if they say that pages have to be in order.
+/// The rules of log blocks if nearly each page costs a merge that copies all pages alike. Other patterns say
+/// the same, say nothing of it, or say that pages have to be in order.
 const ALIKE: [Rule; 3] = [
     Rule::strong("each page merges, twice"),
     Rule::strong("each page merges"),
@@ -107,9 +103,8 @@ const ALIKE: [Rule; 3] = [
 const REFUTED: Rule = Rule::weak("merges refuted");
 /// What nothing hides.
 const VISIBLE: Rule = Rule::strong("visible");
-/// The rule of a page map if pages take longer than filling the device did, or those far apart than others, and nothing shows why;
-/// of a block map that only an order which it does not take shows; and of merges where it may be nothing but
-/// going from one place to another that is slow.
+/// The rules of a page map whose pages are slow for an unknown reason, of a block map that only shows in
+/// descending pages, and of merges that may be seeks.
 const SLOW: Rule = Rule::likely("slow pages");
 const NOT_IN_ANY_ORDER: Rule = Rule::strong("descending pages");
 const SEEK: Rule = Rule::weak("seek");
@@ -149,7 +144,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     // Where a closer look fails, this remains.
     session.hand_in(Rule::found(parameter, family, basis.min(UNSEEN), evidence.clone()).with(seen.picture()));
     let most = if session.known().has_slc_cache() { FAST } else { VISIBLE };
-    let mut expensive = seen.apart;
+    let mut apart_cost = seen.apart;
     let takes_long = seen.takes_long(session);
     let merges_nothing = seen.unbuffered
         && !takes_long
@@ -161,7 +156,7 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     {
         evidence = format!("{evidence} {}", sustained.evidence());
         (family, basis) = sustained.family((family, basis));
-        expensive = expensive.max(sustained.took() / seen.base);
+        apart_cost = apart_cost.max(sustained.took() / seen.base);
         if let Some(unit) = sustained.unit() {
             session.hand_in(unit);
             session.conclude(Rule::found(parameter, family, basis.min(most), evidence).with(seen.picture()));
@@ -183,17 +178,17 @@ fn conclude_family(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         }
     }
     let before = basis;
-    let may_go;
-    (family, basis, may_go) = look_at_orders(session, &seen, expensive, (family, basis), &mut evidence)?;
+    let may_seek;
+    (family, basis, may_seek) = look_at_orders(session, &seen, apart_cost, (family, basis), &mut evidence)?;
     // With one log on each die, writes that alternate between two offsets allocate a log each time.
-    let shown = if may_go && family == Family::LogBlock { before } else { SHOWN };
+    let shown = if may_seek && family == Family::LogBlock { before } else { SHOWN };
     basis = look_at_units(session, (family, basis), shown)?.min(most);
     session.conclude(found(session, &seen, (family, basis), evidence, map_cache).with(seen.picture()));
     Ok(())
 }
 
-/// The rule of a family after a look at what shows its units: the first pages of blocks where logs are shared, log-block allocations
-/// where each belongs to one block, by which it is `shown`.
+/// The rule of a family after a search for its erase block. Shared log blocks show it in the first pages of
+/// blocks. Log blocks of one data block show it in allocations, with the rule `shown`.
 fn look_at_units(
     session: &mut Session<'_, '_>,
     (family, basis): (Family, Rule),
@@ -265,12 +260,12 @@ fn page_map(
     Rule::found(Parameter::TranslationFamily, family, rule, format!("{evidence} {figures}"))
 }
 
-/// The family and its rule, if it merges and no buffer hides in which orders; and whether going to places may be what costs.
-/// `expensive` is what places far apart cost.
+/// The family and its rule after a look at orders, if it merges and no buffer hides them; and whether seeks may be what costs.
+/// `apart_cost` is the cost of writes in different regions.
 fn look_at_orders(
     session: &mut Session<'_, '_>,
     seen: &FamilyCosts,
-    expensive: f64,
+    apart_cost: f64,
     (family, basis): (Family, Rule),
     evidence: &mut String,
 ) -> Result<(Family, Rule, bool), Halt> {
@@ -279,7 +274,7 @@ fn look_at_orders(
     let Some(orders) = orders else { return Ok((family, basis, false)) };
     *evidence = format!("{evidence} {}", orders.evidence());
     Ok(match () {
-        () if orders.is_going(expensive) => (family, basis.min(SEEK), true),
+        () if orders.is_seek(apart_cost) => (family, basis.min(SEEK), true),
         () if orders.need_order(seen.in_place) => (Family::Block, basis.min(NOT_IN_ANY_ORDER), false),
         () => (family, basis, false),
     })
@@ -312,7 +307,7 @@ impl FamilyCosts {
             self.in_place,
             self.first,
             self.apart,
-            self.anywhere,
+            self.random,
         )
     }
 
@@ -333,9 +328,9 @@ impl FamilyCosts {
             || self.base >= priors::MERGE_LEAST && self.base >= priors::MERGE_OF_FILL * filled
     }
 
-    /// Whether pages far apart take longer than those in sequence and at one place, but no merge.
+    /// Whether pages in different regions take longer than sequential and rewritten ones, but no merge.
     fn is_slow_apart(&self) -> bool {
-        self.apart >= SLOW_APART * self.in_place.max(self.dies)
+        self.apart >= SLOW_REGIONS_RATIO * self.in_place.max(self.dies)
     }
 
     /// The family, a page map kept on the flash counting as a page map, and its rule.
@@ -347,22 +342,22 @@ impl FamilyCosts {
         };
         let apart = level(self.apart / self.in_place.max(1e-9), priors::NO_MERGE_RATIO, priors::MERGE_RATIO);
         let again = level(self.in_place, priors::NO_MERGE_RATIO * self.dies, priors::MERGE_RATIO * self.dies);
-        let busy = level(self.anywhere, COLLECTING, priors::BLOCK_MERGE_RATIO);
-        // What costs a merge at one place costs no less far apart, if no buffer hides it.
+        let busy = level(self.random, COLLECTION_RATIO, priors::BLOCK_MERGE_RATIO);
+        // If rewriting a page costs a merge, so do pages in different regions, unless a buffer hides it.
         let far =
             !level(self.in_place / self.apart.max(1e-9), priors::NO_MERGE_RATIO, priors::MERGE_RATIO).merges;
         let beyond_dies = self.unbuffered || self.in_place >= priors::MERGE_RATIO * priors::DIES_USUAL as f64;
-        let block = again.merges && far && (self.anywhere > priors::MERGE_RATIO || beyond_dies);
+        let block = again.merges && far && (self.random > priors::MERGE_RATIO || beyond_dies);
         // A buffer, or a device that gives a page that is written again a new block, makes one place fast. Shared logs make
         // places far apart fast as well.
         let block_but_again = at_first.merges && apart.merges && busy.merges;
         // Collecting on one die alone is slow as well, but not if it costs next to nothing on all of them.
-        // Merges that are deferred are done while other dies work, so that anywhere they may cost little.
+        // Deferred merges are done while other dies work, so that random writes may cost little.
         let log =
-            apart.merges && (busy.merges || self.unbuffered && self.anywhere > priors::NO_MERGE_RATIO / 1.2);
+            apart.merges && (busy.merges || self.unbuffered && self.random > priors::NO_MERGE_RATIO / 1.2);
         // Behind a buffer a log that is merged when it is full costs its die a few pages for each.
-        let expensive = (2.0 * priors::MERGE_RATIO).max(priors::NO_MERGE_RATIO * self.dies);
-        let everywhere = self.in_place >= expensive && self.apart >= priors::MERGE_RATIO && busy.merges;
+        let apart_cost = (2.0 * priors::MERGE_RATIO).max(priors::NO_MERGE_RATIO * self.dies);
+        let everywhere = self.in_place >= apart_cost && self.apart >= priors::MERGE_RATIO && busy.merges;
         let all = |levels: &[Level], clear, unclear| {
             if levels.iter().all(|level| level.clear) { Rule::strong(clear) } else { Rule::weak(unclear) }
         };
@@ -375,7 +370,7 @@ impl FamilyCosts {
                 Family::LogBlock,
                 all(&[again, at_first, apart, busy], "blocks far apart", "blocks far apart, unclear"),
             ),
-            // Merges that are deferred make places far apart faster than one place, but not fast.
+            // Deferred merges make different regions faster than one page, but not fast.
             () if everywhere => (Family::Block, Rule::weak("merges everywhere")),
             () if block => (Family::Block, all(&[again, apart, busy], "one place", "one place, unclear")),
             () if busy.merges && again.merges => (Family::Block, Rule::weak("one place and in parallel")),

@@ -1,10 +1,11 @@
-//! The memory that takes writes before they are on the flash: whether there is any, and when it is written to the flash.
+//! The memory that takes writes before they are on the flash: whether there is any, and when it is written to the
+//! flash.
 //!
 //! # Method
 //! 1. Data that was just written is read back (`landing`): that shows a buffer, and when it is written to the flash.
 //! 2. A buffer that answers such reads shows in a flush, which waits for what it holds.
-//! 3. Its size is found when pages are known ([`super::buffered_writes`]), or when the fill of the device shows where it is full
-//!    ([`super::fill`]).
+//! 3. Its size is found when pages are known ([`super::buffered_writes`]), or when the fill of the device shows where
+//!    it is full ([`super::fill`]).
 //!
 //! # Invariants
 //! - Writes go one behind the other from the device's beginning on, as a part of filling it: nothing is overwritten,
@@ -55,8 +56,8 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
-/// What a write with a flush takes, if the flush waits for a buffer that reading back does not show: one that answers reads of
-/// what it holds. A file system's flush waits for its journal.
+/// The time of a write with a flush, if the flush waits for a buffer that reading back does not show: one that
+/// answers reads of its data. The flush of a file system waits for its journal.
 fn flush_waits(session: &mut Session<'_, '_>) -> Result<Option<f64>, Halt> {
     let is_file = session.inference().identity.file_system.is_some();
     if is_file || session.writes_left() < flushes::written(session) {

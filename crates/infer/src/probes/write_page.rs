@@ -1,21 +1,21 @@
-//! The write page (Ajwani et al., section 3.3.4).
+//! Finds the write page: the only size of writes that is faster than its half (Ajwani et al., section 3.3.4).
 //!
 //! # Model
-//! Flash is written by the page. A write that covers a part of a page makes the device read the rest of it and write
-//! all of it, so that it takes longer than a write of the whole page: of aligned writes in sequence, each of which comes to
-//! a place of its own, the time rises with the size, and falls at one size only, which is the page. (Reading takes longer
-//! than a half of a page on the link.) On a block-mapped device a page that is written in parts costs a merge for each,
-//! and it falls the more.
+//! A write of part of a page makes the device read the rest and write all of it. So the time of aligned sequential
+//! writes rises with the size, and falls at one size only: the page. A block map merges for each part, so that the
+//! time falls further.
 //!
-//! Where each request costs a merge, what is copied falls with the size as well, and falls most where a chunk is replaced as
-//! a whole. So a fall of writes that take as long as merges shows no page.
+//! If each request costs a merge, the copied amount also falls with the size, and most where a chunk is replaced as a
+//! whole. So writes that take as long as merges show no page. A write buffer that is not flushed joins parts that
+//! follow each other: then nothing falls.
 //!
-//! A write buffer that cannot be flushed part by part puts parts together that follow one another: then there is no fall, and only
-//! the page that is read is known.
+//! # Method
+//! 1. Writes of all sizes alternate, each on fresh pages.
+//! 2. The deepest decrease is confirmed in another region.
+//! 3. Without one, the page is that of reads.
 //!
 //! # Invariants
-//! - all sizes alternate, each in fresh places;
-//! - the fall is the only one, and is confirmed at another place.
+//! - The decrease is the only one, or far deeper than the others.
 
 use crate::priors;
 use crate::signals::statistics::upper_median;
@@ -27,11 +27,12 @@ use flashlab_plan::Location;
 use crate::halt::Halt;
 use crate::patterns::filling::io_size;
 use crate::patterns::writes::{
-    Buffer, buffer, costs_of, dies, filled_on_die, flushed, place, planes, writes,
+    Buffer, RANDOM_TARGET, buffer, costs_of, dies, filled_on_die, flushed, place, planes, writes,
 };
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
+use crate::thresholds;
 use crate::words::duration;
 
 pub(crate) const PROBE: Probe = Probe {
@@ -42,22 +43,29 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: 0.03,
 };
 
-/// The largest size that is tried.
-const LARGEST: Bytes = Bytes::kib(32);
-/// Where random writes go.
-const TARGET: Bytes = Bytes::mib(1);
-/// Times that the sizes alternate, and the most writes of each in a turn.
+/// The largest page that is tried. Source: ONFI 4.2: 16 KiB, and twice that. Too large: the probe writes
+/// more; too small: large pages are not found.
+const PAGE_MOST: Bytes = Bytes::kib(32);
+/// The rounds over all sizes. Unit: rounds. Source: choice. Too many: the budget is used up; too few: drift
+/// decides.
 const ALTERNATIONS: u64 = 4;
-const IN_ALTERNATION: u64 = 64;
-/// The share of the budget for looking, and of the rest for the confirmation.
-const PART: f64 = 0.4;
-/// p of a fall, of one that is looked at again, and the least fall. Others may be a part of it: merges scatter.
-const P: f64 = 1e-4;
-const P_LIKELY: f64 = 0.05;
-const FALL: f64 = 1.01;
-const OTHERS: f64 = 0.3;
-/// The rule that flash is written by the pages that are read from it, where writes do not show: the page is the
-/// unit of both, but a controller may put several together.
+/// The most writes of a size in a round. Unit: writes. Source: choice. Too many: the budget is used up; too
+/// few: merges hide the page.
+const WRITES_OF_ROUND: u64 = 64;
+/// The share of the budget for the search, and of the rest for the confirmation. Unit: share. Source: choice.
+/// Too high: nothing is left to confirm the page; too low: the search shows nothing.
+const BUDGET_SHARE: f64 = 0.4;
+/// The p of a decrease that is tested again elsewhere. Unit: probability. Source: choice. Too high: chance is
+/// tested again; too low: pages behind a slow link are not.
+const FALL_CHANCE: f64 = 0.05;
+/// The least ratio of the time of half a page to that of a page. Unit: ratio. Source: tuned. Too high: pages
+/// behind a slow link are not found; too low: drift is a page.
+const FALL_RATIO: f64 = 1.01;
+/// Other decreases are at most this share of the deepest one, as logarithms: merges scatter. Unit: share.
+/// Source: tuned. Too high: a chunk is a page; too low: merges hide the page.
+const OTHER_FALLS: f64 = 0.3;
+/// The rule that the write page is the read page, if writes do not show it. The page is the unit of both, but a
+/// controller may join several.
 const READ_PAGE: Rule = Rule::likely("read page");
 
 /// Aligned writes of one size.
@@ -68,7 +76,7 @@ struct Timed {
 
 pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     session.look_through();
-    if session.block() * 2 > LARGEST {
+    if session.block() * 2 > PAGE_MOST {
         return Ok(());
     }
     let seen = alternate(session, doubling(session), 0.43)?;
@@ -76,8 +84,8 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         Some(at) => {
             let sizes = vec![seen[at - 1].size, seen[at].size];
             let again = alternate(session, sizes, 0.71)?;
-            let fell = matches!(&again[..], [part, whole] if falls(part, whole, P));
-            (fell || falls(&seen[at - 1], &seen[at], P)).then_some((at, fell))
+            let fell = matches!(&again[..], [part, whole] if falls(part, whole, thresholds::FALSE_ALARM));
+            (fell || falls(&seen[at - 1], &seen[at], thresholds::FALSE_ALARM)).then_some((at, fell))
         }
         _ => None,
     };
@@ -88,17 +96,17 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
 /// The sizes that a page may have, and the half of the smallest: the block by powers of two.
 fn doubling(session: &Session<'_, '_>) -> Vec<Bytes> {
     let sizes = (0..).map(|double| session.block() * (1 << double));
-    sizes.take_while(|&size| size <= LARGEST).collect()
+    sizes.take_while(|&size| size <= PAGE_MOST).collect()
 }
 
-/// Writes of these sizes alternating, each in sequence through fresh places from the share `part` of the device on.
+/// Writes of these sizes alternating, each sequentially through fresh pages from the share `part` of the device on.
 fn alternate(session: &mut Session<'_, '_>, sizes: Vec<Bytes>, part: f64) -> Result<Vec<Timed>, Halt> {
-    let budget = (session.writes_left().0 as f64 * PART) as u64;
+    let budget = (session.writes_left().0 as f64 * BUDGET_SHARE) as u64;
     let all: u64 = sizes.iter().map(|size| size.0).sum();
-    let count = (budget / all.max(1) / ALTERNATIONS).min(IN_ALTERNATION);
-    let mut at = place(session, part, TARGET);
+    let count = (budget / all.max(1) / ALTERNATIONS).min(WRITES_OF_ROUND);
+    let mut at = place(session, part, RANDOM_TARGET);
     let mut seen: Vec<Timed> = sizes.into_iter().map(|size| Timed { size, times: Vec::new() }).collect();
-    if count < IN_ALTERNATION / 16 {
+    if count < WRITES_OF_ROUND / 16 {
         return Ok(seen);
     }
     for _ in 0..ALTERNATIONS {
@@ -106,7 +114,7 @@ fn alternate(session: &mut Session<'_, '_>, sizes: Vec<Bytes>, part: f64) -> Res
             let length = timed.size * count;
             let pattern = writes(Location::Sequential, timed.size, count, at, length);
             timed.times.extend(costs_of(session, "in-sequence", &pattern)?);
-            at = (at + length).round_up(LARGEST);
+            at = (at + length).round_up(PAGE_MOST);
         }
     }
     Ok(seen)
@@ -114,7 +122,7 @@ fn alternate(session: &mut Session<'_, '_>, sizes: Vec<Bytes>, part: f64) -> Res
 
 /// Whether whole pages take less than their halves.
 fn falls(part: &Timed, whole: &Timed, p: f64) -> bool {
-    mann_whitney(&per_part(part), &whole.times).p_above <= p && ratio(part, whole) >= FALL
+    mann_whitney(&per_part(part), &whole.times).p_above <= p && ratio(part, whole) >= FALL_RATIO
 }
 
 /// What a part takes in each whole page: its two parts may take different times, as where only the second one costs a merge.
@@ -122,22 +130,22 @@ fn per_part(part: &Timed) -> Vec<f64> {
     part.times.chunks_exact(2).map(|pair| (pair[0] + pair[1]) / 2.0).collect()
 }
 
-/// Where the time falls, if it does so at one size only, or there far more than anywhere else.
+/// The size at which the time falls, if it does so at no other size, or far less.
 fn deepest(seen: &[Timed]) -> Option<usize> {
     let mut falls: Vec<(f64, usize)> = (1..seen.len())
-        .filter(|&at| falls(&seen[at - 1], &seen[at], P_LIKELY))
+        .filter(|&at| falls(&seen[at - 1], &seen[at], FALL_CHANCE))
         .map(|at| (ratio(&seen[at - 1], &seen[at]).ln(), at))
         .collect();
     falls.sort_by(|a, b| b.0.total_cmp(&a.0));
     match falls[..] {
         [(_, at)] => Some(at),
-        [(most, at), (next, _), ..] if next <= OTHERS * most => Some(at),
+        [(most, at), (next, _), ..] if next <= OTHER_FALLS * most => Some(at),
         _ => None,
     }
 }
 
-/// Whether a write takes what a merge does, and far more than filling the device took for as much: then what falls is what is copied,
-/// as of a chunk that is replaced as a whole where each request costs a merge.
+/// Whether a write takes as long as a merge, and far longer than filling the device took for the same amount.
+/// Then the copied amount falls with the size, as where a chunk is replaced as a whole.
 fn is_merge(session: &Session<'_, '_>, timed: &Timed) -> bool {
     let took = upper_median(&timed.times);
     let (known, all) = (session.known(), dies(session));

@@ -1,4 +1,4 @@
-//! What a group of probes may do, what it did, and what there is to doubt about it.
+//! What a probe may do, what it did, and what makes its findings doubtful.
 
 use flashlab_analysis::disturbance::{interference, starvation};
 use flashlab_analysis::inference::Finding;
@@ -8,15 +8,18 @@ use flashlab_engine::RunOutcome;
 use crate::caps;
 use crate::halt::Halt;
 
-/// One IO of a group may fail, and one in this number of all that it does, but no more than this number of one pattern. Estimators
-/// that bear outliers bear these.
+/// One IO in this number may fail, besides the first one. Unit: IOs. Source: choice: medians bear 2 %. Too
+/// high: a few bad blocks end a probe; too low: a failing device is measured.
 const IOS_PER_FAILURE: u64 = 50;
+/// The most failed IOs of one pattern. Unit: IOs. Source: choice. Too high: a failing device takes minutes;
+/// too low: long patterns end at a few bad blocks.
 const FAILURES_MAX: u64 = 300;
 
-/// What a group has.
+/// The limits of a probe, and the counts of what it did.
 #[derive(Default)]
 pub(crate) struct Allowance {
-    pub(crate) group: &'static str,
+    /// The label of its random numbers.
+    pub(crate) seed_label: &'static str,
     /// What it may still write.
     pub(crate) writes: Bytes,
     /// Until when it may submit IOs.
@@ -30,7 +33,7 @@ pub(crate) struct Allowance {
     /// What they moved, and what others moved on the disk meanwhile.
     pub(crate) moved: Bytes,
     pub(crate) moved_by_others: Bytes,
-    /// How long they took, and how long of that the program waited for a processor.
+    /// How long they took, and how long of that the program waited for a CPU.
     pub(crate) took: Nanos,
     pub(crate) waited: Nanos,
     /// Whether it ran one of them to its end.
@@ -41,7 +44,7 @@ pub(crate) struct Allowance {
     pub(crate) runs: u64,
     /// Whether the device was full of data when it began.
     pub(crate) on_data: bool,
-    /// How often it let the device rest, and how long in all.
+    /// The idle times that it gave the device, and how long they were in all.
     pub(crate) idle_times: u64,
     pub(crate) idle: Nanos,
     /// Whether each of its writes is flushed.
@@ -62,8 +65,8 @@ impl Allowance {
         self.failed += outcome.failed;
     }
 
-    /// Notes what others did on the disk and with the processor.
-    /// Nobody else's is what writes that are flushed make a file system write, as `own_journal` says.
+    /// Notes what other programs did on the disk and with the CPU. Flushed writes make a file system write its journal: with
+    /// `own_journal` that is nobody else's.
     pub(crate) fn note_others(&mut self, outcome: &RunOutcome, own_journal: bool) {
         let own = outcome.read + outcome.written;
         let traffic = outcome.disturbance.device_traffic.unwrap_or_default();
@@ -75,12 +78,12 @@ impl Allowance {
         self.waited += outcome.disturbance.cpu_wait.unwrap_or_default();
     }
 
-    /// The finding, with a cap where IOs of the group failed, or where others used the disk or the processor meanwhile.
+    /// The finding, with a cap where IOs of the probe failed, or where other programs used the disk or the CPU meanwhile.
     pub(crate) fn doubt(&self, finding: Finding) -> Finding {
         self.with_disturbance(self.with_failures(finding))
     }
 
-    /// The finding, with a cap where IOs of the group failed.
+    /// The finding, with a cap where IOs of the probe failed.
     fn with_failures(&self, mut finding: Finding) -> Finding {
         let Allowance { ios, failed, .. } = *self;
         if failed > 0 {
@@ -90,7 +93,7 @@ impl Allowance {
         finding
     }
 
-    /// The finding, with a cap where others used the disk, or the processor, while the group ran.
+    /// The finding, with a cap where other programs used the disk or the CPU while the probe ran.
     fn with_disturbance(&self, mut finding: Finding) -> Finding {
         let Allowance { moved, moved_by_others, took, waited, .. } = *self;
         let interfered = interference(moved_by_others, moved).map(|_| {

@@ -8,12 +8,15 @@ use flashlab_base::Bytes;
 
 use super::statistics::upper_median;
 
-/// Readings that are risen.
-const RISEN: usize = 3;
-/// Readings before them.
-const USUAL: usize = 4;
-/// The least that amplification rises by.
-const RISE: f64 = 1.2;
+/// The readings in a row that have to be risen. Unit: readings. Source: choice. Too many: the rise is found
+/// late, after more writes; too few: one late reading of the counter is a rise.
+const READINGS_RISEN: usize = 3;
+/// The readings before a rise that show the usual amplification. Unit: readings. Source: choice. Too many: an
+/// early rise is missed; too few: their median is not the usual amplification.
+const READINGS_USUAL: usize = 4;
+/// The least ratio of the amplification behind a rise to the one before it. Unit: ratio. Source: tuned. Too
+/// high: the collection of nearly empty blocks is not seen; too low: the rounding of the counter is a rise.
+const RISE_LEAST: f64 = 1.2;
 
 /// Where amplification rises.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,11 +51,11 @@ pub fn rise(readings: &[FlashReading]) -> Option<AmplificationRise> {
             (pair[0], written / (pair[1].host - pair[0].host).0 as f64)
         })
         .collect();
-    let first = steps.len().checked_sub(RISEN).filter(|&first| first >= USUAL)?;
+    let first = steps.len().checked_sub(READINGS_RISEN).filter(|&first| first >= READINGS_USUAL)?;
     let (usual, risen) = steps.split_at(first);
     let before = upper_median(&usual.iter().map(|step| step.1).collect::<Vec<_>>());
     let after = upper_median(&risen.iter().map(|step| step.1).collect::<Vec<_>>());
-    if risen.iter().any(|step| step.1 < RISE * before) {
+    if risen.iter().any(|step| step.1 < RISE_LEAST * before) {
         return None;
     }
     // In the first of them it rises at a place that its own amplification shows.

@@ -1,49 +1,64 @@
-//! From when on, and how often, a device copies blocks, or erases them: from few stalls, by a model of all of them at once.
+//! Finds the period in which a device erases or copies blocks, from few stalls, by a model of all of them.
 //!
 //! # Model
-//! Equal writes stall by chance, with a small probability. From the first block on there is a window of writes once in
-//! each period, as wide as the dies are apart, with another probability to stall, of which nothing is known. Of all
-//! beginnings, periods and widths the likeliest is taken, with the probabilities integrated out (beta-binomial numbers). It counts by
-//! its log-likelihood ratio to stalls by chance only, minus the logarithm of the number of beginnings, periods and widths tried.
+//! Writes stall by chance with a small probability. From the first block on there is a window in each period, as wide
+//! as the dies are apart, whose writes stall with another, unknown probability.
+//!
+//! # Method
+//! 1. Beginnings, periods and widths are tried, and the probabilities are integrated out (beta-binomial numbers).
+//! 2. The log-likelihood ratio to stalls by chance is reduced by the logarithm of the number of cycles that were
+//!    tried.
 //!
 //! # Invariants
-//! - a cycle begins with a stall, and several of its windows are seen;
-//! - the same costs give the same cycle.
+//! - A cycle begins with a stall, and several of its windows are seen.
+//! - The same costs give the same cycle.
 
 use std::iter::successors;
 
 use statrs::function::beta::ln_beta;
 
-use super::cycles::{Cycle, FAR_ABOVE};
+use super::cycles::{Cycle, OUTLIER_OF_LEVEL};
 use super::statistics::upper_median;
 use crate::priors;
 
-/// Stalls take this many times longer than the usual write, and no erase takes less than this; what takes far longer may be none of them.
-const LEVELS: [f64; 6] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0];
-/// More stalls have cycles that predict themselves; the windows of all that are tried.
+/// The lengths of stalls that are tried, as multiples of the usual write beyond it. No erase takes less than
+/// [`crate::priors::ERASE_LEAST`]. Unit: ratio. Source: choice: doublings. Too many: one of them fits by chance; too
+/// few: erases are mixed with other stalls.
+const STALL_RATIOS: [f64; 6] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0];
+/// The most windows that are tried: with more stalls, a cycle predicts itself. Unit: windows. Source: choice.
+/// Too many: the search takes seconds; too few: runs with few stalls are skipped.
 const TRIED_MOST: usize = 1 << 22;
-/// Windows that have to be seen, and the widest, as a part of a period.
-pub const WINDOWS_MIN: usize = 2;
-const WIDTHS: [usize; 7] = [1, 2, 3, 4, 6, 8, 12];
-const WIDEST_PART: usize = 2;
-/// What is known of stalls by chance before: half a stall in this many writes.
-const BY_CHANCE: [f64; 2] = [0.5, 25.0];
-/// How much likelier it is than stalls by chance, as a log-likelihood ratio.
-const GAIN_LEAST: f64 = 3.0;
+/// The fewest windows with stalls. Unit: windows. Source: derivation: one distance between two of them. Too
+/// many: large blocks need more writes than the budget has; too few: one stall is a cycle.
+pub const WINDOWS_LEAST: usize = 2;
+/// The widths of windows that are tried: the dies erase within so many writes of each other. Unit: writes.
+/// Source: choice: factors of 1.3 to 2. Too many: one of them fits by chance; too few: the erases of many
+/// dies do not fit.
+const WINDOW_WIDTHS: [usize; 7] = [1, 2, 3, 4, 6, 8, 12];
+/// The widest window is this part of a period. Unit: part. Source: choice. Too small: any stall is in a
+/// window; too large: small blocks of many dies do not fit.
+const WINDOW_PART: usize = 2;
+/// The beta prior of stalls by chance: half a stall in 25 writes. Unit: writes. Source: Jeffreys' half; the
+/// 25 is tuned. Too high: cycles seem likelier than they are; too low: stalls by chance explain every cycle.
+const CHANCE_PRIOR: [f64; 2] = [0.5, 25.0];
+/// The least log-likelihood ratio to stalls by chance, once the number of cycles that were tried is
+/// subtracted. Unit: natural logarithm, so 20 to 1. Source: tuned. Too high: few stalls show nothing; too
+/// low: stalls by chance are a cycle.
+const CYCLE_GAIN: f64 = 3.0;
 
 /// The likeliest cycle of one of these periods, the shortest one first, that begins after the first of them, if few stalls show one.
 pub fn few_copied(costs: &[f64], periods: &[usize]) -> Option<Cycle> {
     let usual = upper_median(costs);
-    let lows = LEVELS.map(|level| usual + (level * usual).max(priors::ERASE_LEAST));
-    let between = lows.into_iter().flat_map(|low| [(low, f64::INFINITY), (low, FAR_ABOVE * low)]);
+    let lows = STALL_RATIOS.map(|level| usual + (level * usual).max(priors::ERASE_LEAST));
+    let between = lows.into_iter().flat_map(|low| [(low, f64::INFINITY), (low, OUTLIER_OF_LEVEL * low)]);
     let found = between
         .filter_map(|(low, high)| Stalls::new(costs, low, high).likeliest(periods))
         .max_by(|a, b| a.gain.total_cmp(&b.gain));
-    found.filter(|cycle| cycle.gain >= GAIN_LEAST).map(|cycle| with_earlier(cycle, costs))
+    found.filter(|cycle| cycle.gain >= CYCLE_GAIN).map(|cycle| with_earlier(cycle, costs))
 }
 
-/// The cycle from the first of its windows on: one that has a stall may be before, which is longer than the most that distinguishes them from
-/// others.
+/// The cycle from its first window on. An earlier window may have a stall that is longer than those which
+/// distinguish the cycle.
 fn with_earlier(cycle: Cycle, costs: &[f64]) -> Cycle {
     let stalls = Stalls::new(costs, cycle.low, f64::INFINITY);
     let earlier = successors(Some(cycle.phase), |phase| phase.checked_sub(cycle.period));
@@ -56,17 +71,17 @@ fn with_earlier(cycle: Cycle, costs: &[f64]) -> Cycle {
 struct Stalls {
     low: f64,
     high: f64,
-    places: Vec<usize>,
+    positions: Vec<usize>,
     /// How many there are before each write, and before the end.
     before: Vec<usize>,
 }
 
 impl Stalls {
     fn new(costs: &[f64], low: f64, high: f64) -> Stalls {
-        let places: Vec<usize> =
+        let positions: Vec<usize> =
             (0..costs.len()).filter(|&at| costs[at] > low && costs[at] <= high).collect();
-        let before = (0..=costs.len()).map(|at| places.partition_point(|&stall| stall < at)).collect();
-        Stalls { low, high, places, before }
+        let before = (0..=costs.len()).map(|at| positions.partition_point(|&stall| stall < at)).collect();
+        Stalls { low, high, positions, before }
     }
 
     /// How many writes there are.
@@ -76,9 +91,9 @@ impl Stalls {
 
     /// How much likelier than stalls by chance only windows are, `width` writes in each period from a phase on, as a log-likelihood ratio.
     fn gain(&self, phase: usize, period: usize, width: usize) -> f64 {
-        let (all, stalls) = (self.all(), self.places.len());
+        let (all, stalls) = (self.all(), self.positions.len());
         let by_chance = |hits: usize, of: usize| {
-            let [a, b] = BY_CHANCE;
+            let [a, b] = CHANCE_PRIOR;
             ln_beta(a + hits as f64, b + (of - hits) as f64) - ln_beta(a, b)
         };
         let unknown = |hits: usize, of: usize| ln_beta(1.0 + hits as f64, 1.0 + (of - hits) as f64);
@@ -95,16 +110,16 @@ impl Stalls {
     fn likeliest(&self, periods: &[usize]) -> Option<Cycle> {
         let (all, shortest) = (self.all(), *periods.first()?);
         let windows: usize = periods.iter().map(|period| all / period).sum();
-        if self.places.len() < WINDOWS_MIN || self.places.len() * windows > TRIED_MOST {
+        if self.positions.len() < WINDOWS_LEAST || self.positions.len() * windows > TRIED_MOST {
             return None;
         }
-        let levels = 2 * LEVELS.len();
-        let tried = ((all * periods.len() * WIDTHS.len() * levels) as f64).ln();
+        let levels = 2 * STALL_RATIOS.len();
+        let tried = ((all * periods.len() * WINDOW_WIDTHS.len() * levels) as f64).ln();
         let mut best: Option<Cycle> = None;
         // What begins with the first writes is no beginning.
-        for &phase in self.places.iter().filter(|&&at| at >= shortest) {
-            for &period in periods.iter().take_while(|&&period| period <= (all - phase) / WINDOWS_MIN) {
-                for width in WIDTHS.into_iter().filter(|width| width * WIDEST_PART <= period) {
+        for &phase in self.positions.iter().filter(|&&at| at >= shortest) {
+            for &period in periods.iter().take_while(|&&period| period <= (all - phase) / WINDOWS_LEAST) {
+                for width in WINDOW_WIDTHS.into_iter().filter(|width| width * WINDOW_PART <= period) {
                     let gain = self.gain(phase, period, width) - tried;
                     if best.is_none_or(|best| gain > best.gain) {
                         let (low, high) = (self.low, self.high);
@@ -135,7 +150,7 @@ mod tests {
     }
 
     fn all(shortest: usize, writes: usize) -> Vec<usize> {
-        (shortest..=writes / WINDOWS_MIN).collect()
+        (shortest..=writes / WINDOWS_LEAST).collect()
     }
 
     #[test]

@@ -1,47 +1,55 @@
-//! Periodic stalls in groups: from the costs of equal writes, how many writes lie between two collections or merges.
+//! Finds periodic stalls: how many writes lie between two garbage collections or merges.
 //!
 //! # Model
-//! Where space is given out by units that several dies fill at the same time, at each end of a unit a few of the writes
-//! within a window are expensive, the same ones each time or, behind a buffer, now these and now those. So each write is
-//! expensive with one probability within the windows and with another one elsewhere, and the windows come with a period. Of
-//! all periods, phases and widths the likeliest is taken, with what it is more likely than no windows at all (the
-//! logarithm of the ratio of the likelihoods). A multiple of the period leaves half of the stalls without a window and a
-//! part of it has windows without stalls, so that neither is as likely.
+//! Dies that fill their blocks at the same time erase them at the same time. So in each period, some of the writes
+//! within a window are slow: the same ones each time or, behind a write buffer, different ones. Each write is slow
+//! with one probability within the windows, and with another one elsewhere. A multiple of the period leaves half of
+//! the stalls outside the windows, and a part of it has windows without stalls: neither is as likely.
 //!
-//! What is expensive is not known: costs above several levels, with and without those that are far above, are tried. When
-//! it began is not known: the last part of the writes is looked at, from all of them down to a quarter.
+//! # Method
+//! 1. Writes above several levels count as stalls, with and without those far above the level.
+//! 2. All writes are examined, then the last half, then the last quarter: the beginning of the cycle is not known.
+//! 3. Of all periods, phases and widths the one with the largest log-likelihood ratio to no windows is taken.
 //!
 //! # Invariants
-//! - a cycle has stalls in nearly all of its windows;
-//! - the same costs give the same cycles.
+//! - Nearly all windows of a cycle contain a stall.
+//! - The same costs give the same cycles.
 
 mod cycle;
 mod fold;
 mod onset;
 
-use super::statistics::{expensive, quantile, upper_median};
+use super::statistics::{quantile, slow, upper_median};
+use crate::thresholds;
 pub use cycle::Cycle;
-use fold::{Fold, PERIODS_MIN, distances, rounded};
+use fold::{Fold, distances, rounded};
 
-/// How much likelier than no cycle, as a log-likelihood ratio, beyond the logarithm of how many periods and phases this many writes have: for all
-/// widths and levels that are tried.
-const GAIN_LEAST: f64 = 9.0;
-/// This many times likelier a cycle in time is that is not one in writes.
-const CLOCK_GAIN: f64 = 1.2;
-/// Writes that are more expensive than so large a part of all may be a little more expensive by rule.
-const LITTLE: [f64; 2] = [0.85, 0.93];
-/// Costs this many times above a level may be left out.
-pub const FAR_ABOVE: f64 = 2.5;
-/// At most so large a share of the writes is expensive, and at most this many are looked at.
-const SHARE_MOST: f64 = 0.3;
+/// A cycle in time has to be this many times as likely as the one in writes, as a ratio of log-likelihood
+/// ratios. Unit: ratio. Source: tuned. Too high: stalls by the clock count as erase blocks; too low: erase
+/// blocks count as stalls by the clock.
+const CLOCK_RATIO: f64 = 1.2;
+/// The quantiles of all costs from which on deferred work may make writes a little slower. Unit: share.
+/// Source: tuned. Too high: work in many small parts is not seen; too low: jitter counts as deferred work.
+const DEFERRED_QUANTILES: [f64; 2] = [0.85, 0.93];
+/// Costs this many times above a level are left out in one of two looks. Unit: ratio. Source: tuned. Too
+/// high: outliers stay in; too low: half of the stalls of one cycle are left out.
+pub const OUTLIER_OF_LEVEL: f64 = 2.5;
+/// The greatest share of the writes that are stalls. Unit: share. Source: tuned. Too high: usual writes count
+/// as stalls; too low: cycles of deferred work are not seen.
+const STALLS_SHARE_MOST: f64 = 0.3;
+/// The most stalls whose distances are compared: the time of the search grows with their square. Unit:
+/// stalls. Source: choice. Too many: the search takes seconds; too few: levels with many stalls are not
+/// tried.
 const STALLS_MOST: usize = 2500;
-/// All writes, the last half of them, and the last quarter are looked at.
-const HALVINGS: u32 = 3;
+/// The looks at the writes: all of them, the last half, and the last quarter. Unit: looks. Source: choice.
+/// Too many: a quarter of few writes has cycles by chance; too few: a cycle that begins late is hidden by the
+/// writes before it.
+const LOOKS_BACK: u32 = 3;
 
 /// The cycles of several levels of costs, the likeliest first.
 pub fn cycles(costs: &[f64]) -> Vec<Cycle> {
     let mut found: Vec<Cycle> = Vec::new();
-    for halvings in 0..HALVINGS {
+    for halvings in 0..LOOKS_BACK {
         let length = costs.len() >> halvings;
         if length < 64 {
             break;
@@ -69,26 +77,26 @@ fn over_time(costs: &[f64], times: &[f64]) -> Vec<f64> {
     ticks
 }
 
-/// Whether stalls come back by the clock rather than by what is written: then they are regular in time, and with jitter less
-/// so in writes.
+/// Whether stalls are periodic in time rather than in writes. With jitter, stalls that are regular in time are
+/// less regular in writes.
 pub fn is_by_the_clock(cycle: &Cycle, costs: &[f64], times: &[f64]) -> bool {
     let of_time = cycles(&over_time(costs, times))
         .into_iter()
         .find(|of_time| (0.8..1.25).contains(&(of_time.period as f64 / cycle.period as f64)));
-    of_time.is_some_and(|of_time| of_time.gain > CLOCK_GAIN * cycle.gain)
+    of_time.is_some_and(|of_time| of_time.gain > CLOCK_RATIO * cycle.gain)
 }
 
 /// The levels between which costs may be stalls.
 fn levels(costs: &[f64]) -> Vec<(f64, f64)> {
-    let (least, expensive) = expensive(costs);
-    if expensive.len() < PERIODS_MIN {
+    let (least, slow) = slow(costs);
+    if slow.len() < thresholds::PERIODS_LEAST {
         return Vec::new();
     }
-    let lows = [least, quantile(&expensive, 0.3), quantile(&expensive, 0.6), quantile(&expensive, 0.85)];
+    let lows = [least, quantile(&slow, 0.3), quantile(&slow, 0.6), quantile(&slow, 0.85)];
     let mut levels: Vec<(f64, f64)> =
-        lows.into_iter().flat_map(|low| [(low, f64::INFINITY), (low, FAR_ABOVE * low)]).collect();
+        lows.into_iter().flat_map(|low| [(low, f64::INFINITY), (low, OUTLIER_OF_LEVEL * low)]).collect();
     // Work that is done by and by makes many writes a little more expensive.
-    levels.extend(LITTLE.map(|share| (quantile(costs, share), least.max(quantile(costs, 0.97)))));
+    levels.extend(DEFERRED_QUANTILES.map(|share| (quantile(costs, share), least.max(quantile(costs, 0.97)))));
     levels
 }
 
@@ -97,14 +105,14 @@ fn likeliest(costs: &[f64], from: usize, low: f64, high: f64) -> Option<Cycle> {
     let stalls: Vec<usize> =
         (from..costs.len()).filter(|&index| costs[index] > low && costs[index] <= high).collect();
     let length = costs.len() - from;
-    if stalls.len() < PERIODS_MIN
+    if stalls.len() < thresholds::PERIODS_LEAST
         || stalls.len() > STALLS_MOST
-        || stalls.len() as f64 > SHARE_MOST * length as f64
+        || stalls.len() as f64 > STALLS_SHARE_MOST * length as f64
     {
         return None;
     }
     let fold = Fold { stalls: &stalls, from, length };
-    let candidates = distances(&stalls, length / PERIODS_MIN);
+    let candidates = distances(&stalls, length / thresholds::PERIODS_LEAST);
     let best = candidates
         .into_iter()
         .filter_map(|period| fold.best(period))
@@ -113,7 +121,7 @@ fn likeliest(costs: &[f64], from: usize, low: f64, high: f64) -> Option<Cycle> {
     let best = (best.period.saturating_sub(near).max(2)..=best.period + near)
         .filter_map(|period| fold.best(period))
         .max_by(|a, b| rounded(a).total_cmp(&rounded(b)))?;
-    (best.gain >= GAIN_LEAST + 2.0 * (length as f64).ln()).then_some(Cycle { low, high, ..best })
+    (best.gain >= thresholds::PERIOD_GAIN + 2.0 * (length as f64).ln()).then_some(Cycle { low, high, ..best })
 }
 
 /// The median of the costs that count as stalls of a cycle.

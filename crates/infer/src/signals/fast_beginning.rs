@@ -1,35 +1,38 @@
-//! How many IOs at the beginning of each of several runs are fast, where of those after them only a part is slow.
+//! Counts the fast IOs at the beginning of several runs, if only a part of the later IOs is slow.
 //!
 //! # Model
-//! What is deferred as long as there is room for it is done from then on, and not with each IO: an IO is slow with one
-//! probability before that place and with a larger one behind it, the same ones in each run. A single run may show too few
-//! slow IOs, or take an outlier for one, but the place is the same in all runs, as each begins after a rest. So
-//! the runs are counted together: which IOs are slow, and from which place on, is what makes two probabilities likelier than
-//! one with the largest log-likelihood ratio. In each run the place is then the likeliest one between these two probabilities.
+//! A device defers work while it has space for it, and does it from then on, but not with each IO. So an IO is slow
+//! with one probability before that place and with a larger one behind it, equal in all runs. One run may have too
+//! few slow IOs, or an outlier before the place. But the place is the same in all runs, as each begins after idle
+//! time.
+//!
+//! # Method
+//! 1. All runs together show the limit of slow IOs and the two probabilities, by the largest log-likelihood ratio to
+//!    one probability.
+//! 2. Each run then shows its own place, the likeliest one between these probabilities.
 //!
 //! # Invariants
-//! - each run shows a place of its own, and all of them but one show the same: what comes back after a number of IOs begins
-//!   elsewhere in each run;
-//! - slow IOs are rare before the place, compared with behind it.
+//! - All runs but one show the same place: periodic stalls begin elsewhere in each run.
+//! - Slow IOs are rare before the place, compared with behind it.
 
 use super::likelihood::gain_of_two;
 use super::statistics::{quantile, upper_median};
+use crate::thresholds;
 
-/// The quantiles of all costs that are tried as the limit of slow IOs.
-const SHARES: [f64; 13] = [0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998];
-/// What few of the fast IOs cost more than.
-const FEW: f64 = 0.9;
-/// The fewest IOs of a fast beginning, and the largest part of a run that it is. A single run does not distinguish fewer than eight from chance;
-/// that all runs begin with as many fast ones is no chance where the log-likelihood ratio is `GAIN`.
-const LEAST: usize = 4;
-const MOST: f64 = 0.75;
-/// How many times as many slow IOs there are behind the place, at least.
-const RISE: f64 = 4.0;
-/// How much likelier the place is than none, as a log-likelihood ratio, in each run: slow IOs come in bunches, so that it is more than the best
-/// of all places is by chance.
-const GAIN: f64 = 10.0;
-/// Places are the same if they differ by at most this share of one of them, or by one IO.
-const SAME: f64 = 0.03;
+/// The quantiles of all costs that are tried as the limit between fast and slow IOs. Unit: share. Source:
+/// choice. Too many: one of them fits by chance; too few: the limit lies among the fast IOs.
+const LIMIT_QUANTILES: [f64; 13] =
+    [0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998];
+/// The fewest IOs of a fast beginning. One run does not distinguish fewer than eight from chance, but all
+/// runs together do. Unit: IOs. Source: tuned. Too high: short beginnings are not seen; too low: the first IO
+/// after idle time is a beginning.
+const FAST_LEAST: usize = 4;
+/// The greatest share of a run that is fast. Unit: share. Source: choice. Too high: few slow IOs are left to
+/// show the end; too low: longer runs are necessary.
+const FAST_SHARE_MOST: f64 = 0.75;
+/// The share of slow IOs behind the fast beginning, as a multiple of the share in it. Unit: ratio. Source:
+/// tuned. Too high: beginnings with outliers are not seen; too low: a chance difference is a beginning.
+const SLOW_RATIO: f64 = 4.0;
 
 /// A place from which on IOs are slow more often.
 #[derive(Clone, Copy)]
@@ -49,17 +52,19 @@ pub fn fast_beginning(runs: &[Vec<f64>]) -> Option<usize> {
     let runs: Vec<&[f64]> = runs.iter().map(|run| &run[..count]).collect();
     let all = runs.concat();
     let by_gain = |one: &Rise, other: &Rise| one.gain.total_cmp(&other.gain);
-    let rough = SHARES.iter().filter_map(|&share| rise(&runs, quantile(&all, share))).max_by(by_gain)?;
+    let rough =
+        LIMIT_QUANTILES.iter().filter_map(|&share| rise(&runs, quantile(&all, share))).max_by(by_gain)?;
     // Half-way between both kinds, by factor, may be a better limit.
     let before = runs.iter().flat_map(|run| &run[..rough.place]).copied();
     let fast: Vec<f64> = before.filter(|&cost| cost <= rough.limit).collect();
-    let fine = rise(&runs, (quantile(&fast, FEW) * rough.limit).sqrt());
+    let fine = rise(&runs, (quantile(&fast, thresholds::USUAL_QUANTILE) * rough.limit).sqrt());
     let rise = fine.into_iter().chain([rough]).max_by(by_gain)?;
     let places: Vec<(f64, f64)> = runs.iter().map(|run| place(run, &rise)).collect();
-    let same =
-        |one: f64| places.iter().filter(|&&(other, _)| (one - other).abs() <= (SAME * one).max(1.0)).count();
+    let same = |one: f64| {
+        places.iter().filter(|&&(other, _)| (one - other).abs() <= (thresholds::RIGHT * one).max(1.0)).count()
+    };
     let agree = places.iter().any(|&(place, _)| same(place) + 1 >= places.len());
-    let shown = places.iter().all(|&(_, gain)| gain >= GAIN);
+    let shown = places.iter().all(|&(_, gain)| gain >= thresholds::CHANGE_GAIN);
     let figures: Vec<f64> = places.iter().map(|&(place, _)| place).collect();
     (agree && shown).then(|| upper_median(&figures) as usize)
 }
@@ -74,7 +79,7 @@ fn rise(runs: &[&[f64]], limit: f64) -> Option<Rise> {
     let mut best: Option<Rise> = None;
     for place in 1..=last(count).min(count.saturating_sub(1)) {
         until += slow_counts[place - 1];
-        if place < LEAST || slow_counts[place] == 0 {
+        if place < FAST_LEAST || slow_counts[place] == 0 {
             continue;
         }
         let (slow, before) = (until as f64, runs.len() * place);
@@ -82,7 +87,7 @@ fn rise(runs: &[&[f64]], limit: f64) -> Option<Rise> {
         // Half an IO cannot be distinguished from none, and from all.
         let parts = [(slow, before as f64), (total - slow, (all - before) as f64)];
         let shares = parts.map(|(slow, all)| (slow / all).clamp(0.5 / all, 1.0 - 0.5 / all));
-        if shares[1] >= RISE * shares[0] && best.is_none_or(|best| gain > best.gain) {
+        if shares[1] >= SLOW_RATIO * shares[0] && best.is_none_or(|best| gain > best.gain) {
             best = Some(Rise { gain, place, limit, shares });
         }
     }
@@ -91,7 +96,7 @@ fn rise(runs: &[&[f64]], limit: f64) -> Option<Rise> {
 
 /// The last place that is looked at in a run of `count` IOs.
 fn last(count: usize) -> usize {
-    (count as f64 * MOST) as usize
+    (count as f64 * FAST_SHARE_MOST) as usize
 }
 
 /// The likeliest place of a run, and how much likelier it is than none.

@@ -1,47 +1,68 @@
-//! How many logs all blocks share, from the places of the stalls among single pages.
+//! Counts the log blocks that all data blocks share, from the positions of stalls among single pages.
 //!
 //! # Model
-//! From the first page that waits for a log to be reclaimed on, one waits each time that as many pages are written as a log takes:
-//! to the page, on one die. Before it all logs were filled, so that their number is that of the pages before it by those of a
-//! log, without the pages that a buffer takes and the logs whose merges were deferred. That this is a whole number is a test of
-//! what is known of both. Where several logs are reclaimed at once, they look like one: `infer` distinguishes them.
+//! All pages go to one die. When its log blocks are full, one page waits until a log block is reclaimed. Another one
+//! waits each time that a log block is full again. So the pages between two stalls are those of a log block. The
+//! pages before the first stall, divided by these, are the number of log blocks. The pages in a write buffer and the
+//! log blocks with deferred merges are subtracted before. If the result is a whole number, it confirms both.
+//!
+//! Several log blocks that are reclaimed in one batch look like one large log block.
 //!
 //! # Invariants
-//! - what is found was seen three times, as many pages apart.
+//! - At least three stalls are at equal distances.
 
 use super::likelihood::{gain_of_two, running};
 use super::statistics::{quantile, upper_median};
 use crate::priors;
+use crate::thresholds;
 
-/// Rows of pages that a log takes at least.
+/// The fewest multi-plane pages that a log block takes, a little below [`crate::priors::ROWS_LEAST`]. Unit:
+/// multi-plane pages. Source: tuned. Too high: small log blocks are not found; too low: the round of the dies
+/// counts as log blocks.
 pub const LOG_ROWS_LEAST: usize = 14;
-/// This many stalls have to be equally far apart; more where others are elsewhere, and the share of all that may be there.
-const SEEN: usize = 3;
-/// The number of equally distant stalls that is enough where other stalls lie between them.
-pub const MANY: usize = 7;
-const ELSEWHERE: f64 = 0.34;
-/// Stalls that are tried as the first one, and those behind it as the second one.
-const TRIED: usize = 8;
-/// This many writes that take longer than the first ones have to wait.
-const WAITING: usize = 16;
-/// The flash takes a buffer's pages while others come: at most this many times what it holds are written before one waits.
-const FREE_MOST: usize = 3;
-/// What lies before the first stall is a whole number of logs up to this share of one.
-const WHOLE: f64 = 0.06;
-/// The least log-likelihood ratio of a rise of the cost to none, beyond the logarithm of the number of places tried.
-const RISE_GAIN: f64 = 10.0;
-/// The quantile of the costs that a rise is measured by: slower writes are outliers.
-const USUAL: f64 = 0.9;
-/// The least rise of that quantile, as a share of its value before the rise.
+/// The fewest stalls at equal distances, where no other stalls are. Unit: stalls. Source: derivation: two
+/// distances have to agree. Too many: large log blocks need more writes than the budget has; too few: any two
+/// stalls are log blocks.
+const STALLS_LEAST: usize = 3;
+/// The number of stalls at equal distances that is enough where other stalls lie between them. Unit: stalls.
+/// Source: tuned. Too high: other stalls hide the log blocks; too low: garbage collection that is regular for
+/// a while counts as log blocks.
+pub const STALLS_CLEAR: usize = 7;
+/// The other stalls, as a share of those at equal distances. Unit: share. Source: tuned. Too high: stalls by
+/// chance have a regular part; too low: a few outliers hide the log blocks.
+const OTHERS_SHARE: f64 = 0.34;
+/// The stalls that are tried as the first one, and those behind it that are tried as the second one. Unit:
+/// stalls. Source: choice. Too many: the search takes longer; too few: outliers before the first stall hide
+/// it.
+const STALLS_TRIED: usize = 8;
+/// The writes in a row whose median has to be longer before the host counts as waiting. Unit: writes. Source:
+/// choice. Too many: the end of a small write buffer is seen late; too few: a few outliers are the end of a
+/// buffer.
+const WAITING_WRITES: usize = 16;
+/// A write buffer takes at most this many times its size before a write waits, as the flash programs pages
+/// meanwhile. Unit: ratio. Source: tuned. Too high: other slow writes are the end of the buffer; too low: a
+/// buffer before fast flash has no end.
+const BUFFER_MULTIPLE: usize = 3;
+/// The pages before the first stall are a whole number of log blocks up to this part of one. Unit: share.
+/// Source: tuned. Too high: a wrong number of log blocks is confirmed; too low: right ones are not.
+const WHOLE_SLACK: f64 = 0.06;
+/// The least rise of the usual cost, as a share of its value before. Unit: share. Source: tuned. Too high:
+/// merges that cost little are not seen; too low: drift is a rise.
 const RISE_LEAST: f64 = 0.03;
-/// The number of equally frequent kinds of costs whose shares are compared before and behind a rise.
-const KINDS: usize = 8;
-/// The fewest writes before a rise, and behind it.
-const BESIDE: usize = 16;
-/// Costs this many times the usual one, or as small a part of it, are outliers.
-const OUTLIER: f64 = 4.0;
-/// By this many pages a stall may be early or late.
-pub const SLACK: usize = 1;
+/// The equally frequent kinds of costs whose shares are compared before and behind a rise. Unit: kinds.
+/// Source: choice. Too many: each kind has few writes; too few: a change of slow pages only is not seen.
+const COST_KINDS: usize = 8;
+/// The fewest writes before a rise, and behind it. Unit: writes. Source: choice. Too many: an early rise is
+/// missed; too few: the first writes are a rise.
+const WRITES_BESIDE: usize = 16;
+/// A cost this many times the usual one, or as small a part of it, is an outlier. Its square root separates
+/// buffered writes from waiting ones. Unit: ratio. Source: tuned. Too high: waiting writes count as buffered;
+/// too low: slow pages count as waiting.
+const OUTLIER_RATIO: f64 = 4.0;
+/// The pages by which a stall may be early or late, as a multi-plane page completes with its last write.
+/// Unit: pages. Source: derivation: a page at one end of the log block. Too high: stalls by chance count; too
+/// low: regular stalls seem irregular.
+pub const STALL_SLACK: usize = 1;
 
 /// Logs that all blocks share.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,7 +79,7 @@ pub struct Shared {
     pub deferred: Option<usize>,
 }
 
-/// Stalls that are equally far apart.
+/// Stalls at equal distances.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Regular {
     /// The first of them.
@@ -74,15 +95,15 @@ pub struct Regular {
 /// The first of the writes that take longer than those before it, which a buffer took.
 pub fn waits_at(costs: &[f64]) -> Option<usize> {
     let waits = |at: &usize| {
-        upper_median(&costs[*at..(*at + WAITING).min(costs.len())])
-            > OUTLIER.sqrt() * upper_median(&costs[..*at])
+        upper_median(&costs[*at..(*at + WAITING_WRITES).min(costs.len())])
+            > OUTLIER_RATIO.sqrt() * upper_median(&costs[..*at])
     };
-    let from = (WAITING / 2..costs.len().saturating_sub(WAITING)).find(waits)?;
+    let from = (WAITING_WRITES / 2..costs.len().saturating_sub(WAITING_WRITES)).find(waits)?;
     // Half of those that were looked at may still be cheap.
     let usual = upper_median(&costs[..from]);
     (from..costs.len()).find(|&at| {
-        costs[at] > OUTLIER.sqrt() * usual
-            && costs.get(at + 1).is_none_or(|&next| next > OUTLIER.sqrt() * usual)
+        costs[at] > OUTLIER_RATIO.sqrt() * usual
+            && costs.get(at + 1).is_none_or(|&next| next > OUTLIER_RATIO.sqrt() * usual)
     })
 }
 
@@ -91,25 +112,26 @@ pub fn waited_from(costs: &[f64], buffered: usize) -> usize {
     let begin = (buffered * 9 / 8).min(costs.len());
     let at_first = upper_median(&costs[..begin / 2]);
     let waits = |from: &usize| {
-        upper_median(&costs[*from..(*from + WAITING).min(costs.len())]) > OUTLIER.sqrt() * at_first
+        upper_median(&costs[*from..(*from + WAITING_WRITES).min(costs.len())])
+            > OUTLIER_RATIO.sqrt() * at_first
     };
     match buffered {
         0 => 0,
-        _ => (begin..costs.len().min(FREE_MOST * begin))
+        _ => (begin..costs.len().min(BUFFER_MULTIPLE * begin))
             .find(waits)
-            .map_or(begin, |from| (from + WAITING).min(costs.len())),
+            .map_or(begin, |from| (from + WAITING_WRITES).min(costs.len())),
     }
 }
 
 /// Whether a stall is a whole number of periods from the first one.
 pub fn is_on_grid(stall: usize, first: usize, period: usize) -> bool {
-    off_grid(stall, first, period) <= SLACK
+    off_grid(stall, first, period) <= STALL_SLACK
 }
 
 /// The logs that were full before the first stall, if `deferred` merges are deferred and a buffer holds one of the numbers `buffered` of pages.
 pub fn logs_of(regular: &Regular, deferred: usize, buffered: &[usize]) -> Option<Shared> {
     let Regular { first, period, .. } = *regular;
-    let slack = f64::max(WHOLE, 2.5 / period as f64);
+    let slack = f64::max(WHOLE_SLACK, 2.5 / period as f64);
     let of = |buffered: &usize| {
         let logs = (first as f64 - *buffered as f64) / period as f64 - deferred as f64;
         let count = logs.round();
@@ -125,20 +147,21 @@ pub fn logs_of(regular: &Regular, deferred: usize, buffered: &[usize]) -> Option
 /// The stalls that are equally far apart, by this many pages of a row or more; some others may be among them.
 pub fn regular(stalls: &[usize], level: f64, row: usize) -> Option<Regular> {
     let mut best: Option<(usize, Regular)> = None;
-    for (index, &first) in stalls.iter().enumerate().take(TRIED) {
-        for &second in stalls[index + 1..].iter().take(TRIED) {
+    for (index, &first) in stalls.iter().enumerate().take(STALLS_TRIED) {
+        for &second in stalls[index + 1..].iter().take(STALLS_TRIED) {
             let period = second - first;
-            let is_one = |place: usize| stalls.iter().any(|&stall| stall.abs_diff(place) <= SLACK);
-            let in_a_row = (2..).take_while(|&times| is_one(first + times * period)).take(MANY).count() + 2;
+            let is_one = |place: usize| stalls.iter().any(|&stall| stall.abs_diff(place) <= STALL_SLACK);
+            let in_a_row =
+                (2..).take_while(|&times| is_one(first + times * period)).take(STALLS_CLEAR).count() + 2;
             let hits: Vec<usize> =
                 stalls.iter().copied().filter(|&stall| is_on_grid(stall, first, period)).collect();
             let others = stalls.len() - hits.len();
             // What collects pages may be so regular for a while.
-            let enough = in_a_row >= if others == 0 { SEEN } else { MANY };
+            let enough = in_a_row >= if others == 0 { STALLS_LEAST } else { STALLS_CLEAR };
             let is_better = best.is_none_or(|(most, _)| hits.len() > most);
             if period >= LOG_ROWS_LEAST * row
                 && enough
-                && others as f64 <= ELSEWHERE * hits.len() as f64
+                && others as f64 <= OTHERS_SHARE * hits.len() as f64
                 && is_better
             {
                 // Some may have been made needless by what was written in order.
@@ -149,25 +172,26 @@ pub fn regular(stalls: &[usize], level: f64, row: usize) -> Option<Regular> {
     best.map(|(_, regular)| regular)
 }
 
-/// The write from which on the usual cost is higher, a whole number of periods before `end`: where costs are shared out among
-/// some kinds of them otherwise before it than behind it, and slow ones are slower there. The usual cost of all need not rise where
-/// pages of a row cost differently.
+/// The write from which on the usual cost is higher, a whole number of periods before `end`. The shares of the
+/// kinds of costs differ before and behind it, and slow writes are slower behind it. The median need not rise
+/// where the pages of a multi-plane page cost differently.
 pub fn rise(costs: &[f64], end: usize, period: usize) -> Option<usize> {
-    let bounds: Vec<f64> = (1..KINDS).map(|kind| quantile(costs, kind as f64 / KINDS as f64)).collect();
+    let bounds: Vec<f64> =
+        (1..COST_KINDS).map(|kind| quantile(costs, kind as f64 / COST_KINDS as f64)).collect();
     let kind = |cost: &f64| bounds.iter().filter(|&bound| cost > bound).count();
-    let (all, before) = (costs.len(), running::<KINDS>(costs.iter().map(kind)));
-    let gain = |at: usize| gain_of_two(&before[at], &before[all], at, all) - (KINDS - 1) as f64;
-    let expensive = |costs: &[f64]| quantile(costs, USUAL);
-    let rises = |at: usize| expensive(&costs[at..]) > (1.0 + RISE_LEAST) * expensive(&costs[..at]);
-    let inside = |at: &usize| *at >= BESIDE && at + BESIDE <= all;
+    let (all, before) = (costs.len(), running::<COST_KINDS>(costs.iter().map(kind)));
+    let gain = |at: usize| gain_of_two(&before[at], &before[all], at, all) - (COST_KINDS - 1) as f64;
+    let usual_cost = |costs: &[f64]| quantile(costs, thresholds::USUAL_QUANTILE);
+    let rises = |at: usize| usual_cost(&costs[at..]) > (1.0 + RISE_LEAST) * usual_cost(&costs[..at]);
+    let inside = |at: &usize| *at >= WRITES_BESIDE && at + WRITES_BESIDE <= all;
     let places = (1..).map_while(|periods| end.checked_sub(periods * period)).filter(inside);
     let places: Vec<usize> = places.collect();
     let best = places.iter().map(|&at| (at, gain(at))).max_by(|a, b| a.1.total_cmp(&b.1));
-    let least = RISE_GAIN + (places.len().max(1) as f64).ln();
+    let least = thresholds::CHANGE_GAIN + (places.len().max(1) as f64).ln();
     best.filter(|&(at, gain)| gain >= least && rises(at)).map(|(at, _)| at)
 }
 
-/// How far two places are from being whole periods apart.
+/// How far the distance of two writes is from whole periods.
 fn off_grid(one: usize, other: usize, period: usize) -> usize {
     let apart = one.abs_diff(other) % period;
     apart.min(period - apart)

@@ -2,7 +2,9 @@
 
 use crate::signals::sizes::{IoKind, LineFit, fit};
 
-/// Writes of a size before it is looked at.
+/// The fewest writes of each size before the line is computed. Unit: writes. Source: derivation: a median has
+/// its 95 % interval from six values on. Too high: writes are spent on sizes that show little; too low: the
+/// median has no error.
 const LOOK_WRITES: usize = 6;
 
 impl IoKind {

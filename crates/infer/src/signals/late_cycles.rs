@@ -1,48 +1,58 @@
-//! Stalls that are periodic from some write on: the cycle and its beginning at once, from all writes.
+//! Finds stalls that are periodic from some write on: the cycle and its beginning at the same time.
 //!
 //! # Model
-//! Before the over-provisioned space is used up, stalls come by chance; from then on their rate depends on the place
-//! in a unit. Few units may be left to be seen, and their stalls may lie anywhere in a part of the unit, as dies that fill their blocks
-//! together erase them one after the other. So a unit is cut into equal places, and of all beginnings and periods the one
-//! is taken for which stalls as Poisson numbers, with a rate for each place, are likeliest compared with one rate for all, less what so
-//! many rates explain by chance (Schwarz, Annals of Statistics 6(2), 1978).
+//! Until the over-provisioning is used up, stalls come by chance. From then on, their rate depends on the position in
+//! an erase block. Only a few blocks may be seen. Dies that fill their blocks at the same time may erase them one
+//! after the other, so that the stalls fill a part of the block. So the block is divided into equal positions with a
+//! Poisson rate each.
+//!
+//! # Method
+//! 1. For all beginnings and periods, the likelihood with a rate for each position is compared with that of one rate
+//!    for all.
+//! 2. The number of rates is charged (Schwarz, Annals of Statistics 6(2), 1978).
+//! 3. The window is the dense positions around the densest one.
 //!
 //! # Invariants
-//! - several whole periods are seen, and each of them shows it;
-//! - of periods that explain as much the shortest is taken: its multiples do so as well.
+//! - Several whole periods are seen, and each of them shows the cycle.
+//! - Of periods that explain equally much the shortest is taken: its multiples explain as much.
 
-use super::cycles::{Cycle, FAR_ABOVE};
+use super::cycles::{Cycle, OUTLIER_OF_LEVEL};
 use super::likelihood::log_likelihood;
-use super::statistics::{expensive, quantile};
+use super::statistics::{quantile, slow};
+use crate::thresholds;
 
-/// Places of a period, when periods are looked for, and in the end.
-const PLACES: usize = 8;
-const FINE_PLACES: usize = 16;
-/// The first writes that may begin it, as parts of all.
+/// The positions into which a period is divided while periods are tried. Unit: positions. Source: choice. Too
+/// many: each has few stalls; too few: the stalls of neighbouring positions are mixed.
+const POSITIONS: usize = 8;
+/// The positions into which the period that was found is divided. Unit: positions. Source: choice. Too many:
+/// the dense ones are broken by chance; too few: the window is wider than the stalls.
+const POSITIONS_FINE: usize = 16;
+/// One more than the beginnings that are tried, at equal distances over the writes. Unit: beginnings. Source:
+/// choice. Too many: the search takes longer; too few: writes before the cycle hide it.
 const BEGINNINGS: usize = 7;
-/// Periods that have to be seen.
-const PERIODS_MIN: usize = 3;
-/// How much likelier than one rate it is, as a log-likelihood ratio.
-const GAIN_LEAST: f64 = 22.0;
-/// A part of a period that explains this much of what it does is the period.
-const PART_GAIN: f64 = 0.85;
-const PARTS_MOST: usize = 16;
-/// The share of the stalls of a period in the densest places; the fewest there have to be more than by chance, in each period.
-const DENSE: f64 = 2.0;
-/// More stalls than this are not looked at.
+/// A part of a period that has this share of its log-likelihood ratio is the period. Unit: share. Source:
+/// tuned. Too high: a multiple is reported; too low: a part that fits by chance is reported.
+const MULTIPLE_SHARE: f64 = 0.85;
+/// The stalls at a dense position, as a multiple of those at the usual one. Unit: ratio. Source: tuned. Too
+/// high: the window is narrower than the stalls; too low: it is most of the period.
+const DENSE_RATIO: f64 = 2.0;
+/// The most stalls: each period that is tried counts all of them. Unit: stalls. Source: choice. Too many: the
+/// search takes seconds; too few: levels with many stalls are not tried.
 const STALLS_MOST: usize = 1200;
-/// Stalls are what is above these shares of the expensive writes.
-const LEVELS: [f64; 7] = [0.0, 0.3, 0.45, 0.6, 0.75, 0.85, 0.93];
+/// The quantiles of the slow writes above which they count as stalls. Each is tried. Unit: share. Source:
+/// choice. Too many: one of them fits by chance; too few: erases are hidden among shorter stalls.
+const LEVEL_QUANTILES: [f64; 7] = [0.0, 0.3, 0.45, 0.6, 0.75, 0.85, 0.93];
 
 /// A cycle that begins after the first of the writes, of at least `shortest` writes.
 pub fn late_cycle(costs: &[f64], shortest: usize) -> Option<Cycle> {
     let mut best: Option<Cycle> = None;
-    let (least, expensive) = expensive(costs);
-    let lows = LEVELS.map(|share| if share == 0.0 { least } else { quantile(&expensive, share) });
-    for (low, high) in lows.into_iter().flat_map(|low| [(low, f64::INFINITY), (low, FAR_ABOVE * low)]) {
+    let (least, slow) = slow(costs);
+    let lows = LEVEL_QUANTILES.map(|share| if share == 0.0 { least } else { quantile(&slow, share) });
+    for (low, high) in lows.into_iter().flat_map(|low| [(low, f64::INFINITY), (low, OUTLIER_OF_LEVEL * low)])
+    {
         let stalls: Vec<usize> =
             (0..costs.len()).filter(|&at| costs[at] > low && costs[at] <= high).collect();
-        if stalls.len() < PLACES || stalls.len() > STALLS_MOST {
+        if stalls.len() < POSITIONS || stalls.len() > STALLS_MOST {
             continue;
         }
         for beginning in 1..BEGINNINGS {
@@ -67,27 +77,27 @@ struct Fold<'a> {
 impl Fold<'_> {
     fn likeliest(&self, shortest: usize) -> Option<Cycle> {
         let length = self.end - self.from;
-        let longest = length / PERIODS_MIN;
-        if self.stalls.len() < PLACES || longest <= shortest {
+        let longest = length / thresholds::PERIODS_LEAST;
+        if self.stalls.len() < POSITIONS || longest <= shortest {
             return None;
         }
-        let (mut best, mut gained, mut period) = (0.0, 0.0, shortest.max(PLACES) as f64);
+        let (mut best, mut gained, mut period) = (0.0, 0.0, shortest.max(POSITIONS) as f64);
         while period <= longest as f64 {
-            let gain = self.gain(period, PLACES);
+            let gain = self.gain(period, POSITIONS);
             if gain > gained {
                 (best, gained) = (period, gain);
             }
             // A change that moves the last stall by half a place.
-            period += (period * period / (2 * PLACES * length) as f64).max(0.5);
+            period += (period * period / (2 * POSITIONS * length) as f64).max(0.5);
         }
-        if gained < GAIN_LEAST {
+        if gained < thresholds::POSITIONS_GAIN {
             return None;
         }
-        let parts = (2..=PARTS_MOST).rev().map(|parts| best / parts as f64);
+        let parts = (2..=thresholds::MULTIPLES_MOST).rev().map(|parts| best / parts as f64);
         let part = parts
             .filter(|&part| part >= shortest as f64)
             .map(|part| self.near(part))
-            .find(|&(_, gain)| gain >= PART_GAIN * gained);
+            .find(|&(_, gain)| gain >= MULTIPLE_SHARE * gained);
         let (period, gain) = part.unwrap_or_else(|| self.near(best));
         let period = period.round() as usize;
         self.dense(period).map(|cycle| Cycle { gain, ..cycle })
@@ -95,44 +105,44 @@ impl Fold<'_> {
 
     /// The likeliest period near one, and its gain.
     fn near(&self, period: f64) -> (f64, f64) {
-        let step = (period * period / (4 * FINE_PLACES * (self.end - self.from)) as f64).max(0.25);
+        let step = (period * period / (4 * POSITIONS_FINE * (self.end - self.from)) as f64).max(0.25);
         let tried =
             (-16..=16).map(|change| period + f64::from(change) * step).filter(|&period| period >= 2.0);
-        let gains = tried.map(|period| (period, self.gain(period, PLACES)));
+        let gains = tried.map(|period| (period, self.gain(period, POSITIONS)));
         let likeliest = gains.max_by(|a, b| a.1.total_cmp(&b.1));
         likeliest.unwrap_or((period, 0.0))
     }
 
-    fn counts(&self, period: f64, places: usize) -> Vec<f64> {
-        let mut counts = vec![0.0; places];
+    fn counts(&self, period: f64, positions: usize) -> Vec<f64> {
+        let mut counts = vec![0.0; positions];
         for &stall in self.stalls {
-            let place = (stall as f64 / period).fract() * places as f64;
-            counts[(place as usize).min(places - 1)] += 1.0;
+            let place = (stall as f64 / period).fract() * positions as f64;
+            counts[(place as usize).min(positions - 1)] += 1.0;
         }
         counts
     }
 
     /// How much likelier the stalls are with a rate for each place.
-    fn gain(&self, period: f64, places: usize) -> f64 {
-        let counts = self.counts(period, places);
+    fn gain(&self, period: f64, positions: usize) -> f64 {
+        let counts = self.counts(period, positions);
         let all = self.stalls.len() as f64;
-        let usual = all / places as f64;
+        let usual = all / positions as f64;
         let of = |&count: &f64| log_likelihood(count, usual);
-        counts.iter().map(of).sum::<f64>() - (places - 1) as f64 / 2.0 * all.max(2.0).ln()
+        counts.iter().map(of).sum::<f64>() - (positions - 1) as f64 / 2.0 * all.max(2.0).ln()
     }
 
-    /// The cycle of the places that are dense, if each period but one in four has more stalls there than by chance.
+    /// The cycle of the dense positions, if each period but one in four has more stalls there than by chance.
     fn dense(&self, period: usize) -> Option<Cycle> {
-        let counts = self.counts(period as f64, FINE_PLACES);
-        let usual = self.stalls.len() as f64 / FINE_PLACES as f64;
-        let first = (0..FINE_PLACES).max_by(|&a, &b| counts[a].total_cmp(&counts[b]))?;
-        let at = |place: usize| counts[place % FINE_PLACES];
-        let dense = |place: usize| at(place) >= DENSE * usual || at(place) >= at(first) / 2.0;
-        let before = (1..FINE_PLACES / 2).take_while(|back| dense(first + FINE_PLACES - back)).count();
-        let behind = (1..FINE_PLACES / 2).take_while(|on| dense(first + on)).count();
-        let begin = (first + FINE_PLACES - before) % FINE_PLACES;
-        let phase = begin * period / FINE_PLACES;
-        let width = ((before + behind + 1) * period).div_ceil(FINE_PLACES).min(period);
+        let counts = self.counts(period as f64, POSITIONS_FINE);
+        let usual = self.stalls.len() as f64 / POSITIONS_FINE as f64;
+        let first = (0..POSITIONS_FINE).max_by(|&a, &b| counts[a].total_cmp(&counts[b]))?;
+        let at = |place: usize| counts[place % POSITIONS_FINE];
+        let dense = |place: usize| at(place) >= DENSE_RATIO * usual || at(place) >= at(first) / 2.0;
+        let before = (1..POSITIONS_FINE / 2).take_while(|back| dense(first + POSITIONS_FINE - back)).count();
+        let behind = (1..POSITIONS_FINE / 2).take_while(|on| dense(first + on)).count();
+        let begin = (first + POSITIONS_FINE - before) % POSITIONS_FINE;
+        let phase = begin * period / POSITIONS_FINE;
+        let width = ((before + behind + 1) * period).div_ceil(POSITIONS_FINE).min(period);
         let (from, length, high) = (self.from, self.end - self.from, f64::INFINITY);
         let cycle = Cycle { period, phase, width, from, length, gain: 0.0, low: 0.0, high };
         let periods = length / period;
@@ -145,7 +155,7 @@ impl Fold<'_> {
             inside > all * width as f64 / period as f64
         };
         let stalled = (0..periods).filter(|&index| stalled(index)).count();
-        (periods >= PERIODS_MIN && 4 * stalled >= 3 * periods).then_some(cycle)
+        (periods >= thresholds::PERIODS_LEAST && 4 * stalled >= 3 * periods).then_some(cycle)
     }
 }
 

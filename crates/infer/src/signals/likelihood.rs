@@ -16,8 +16,8 @@ pub fn running<const KINDS: usize>(kinds: impl IntoIterator<Item = usize>) -> Ve
     all
 }
 
-/// How much likelier two sets of probabilities of kinds are than one, as a log-likelihood ratio: one of the first `at`, which are this many of each,
-/// and one of the rest of `all`.
+/// The log-likelihood ratio of two sets of probabilities to one. The first set is for the first `at` values, of
+/// which `before` are of each kind. The second is for the rest of `all`.
 pub fn gain_of_two(before: &[f64], whole: &[f64], at: usize, all: usize) -> f64 {
     let (first, second) = (at as f64, (all - at) as f64);
     let gain = |(&one, &both): (&f64, &f64)| {

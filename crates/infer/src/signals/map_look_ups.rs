@@ -1,18 +1,20 @@
 //! Whether reads of the same pages take longer once a map on the flash has forgotten where they lie.
 //!
 //! # Model
-//! Half of the reads are of a first round, half of a second one. A look-up is another read of the flash, which is a good part of any read
-//! (DFTL, Gupta et al., ASPLOS 2009). Both rounds have to show it.
+//! Half of the reads are of a first round, half of a second one. A look-up is another read of the flash, which is a
+//! good part of any read (DFTL, Gupta et al., ASPLOS 2009). Both rounds have to show it.
 
+use crate::thresholds;
 use flashlab_analysis::decide::ranks::{Interval, mann_whitney, ratio};
 use flashlab_analysis::inference::Family;
 
-/// p of a difference, and its least size.
-const P: f64 = 1e-6;
-const P_OF_A_ROUND: f64 = 1e-3;
-const LOOK_UP: f64 = 1.15;
-/// A difference whose upper end is smaller than this is none.
-const NONE: f64 = 1.1;
+/// Reads take at least this many times as long if a look-up of the map precedes each: it is one more read of
+/// the flash (DFTL, Gupta et al., ASPLOS 2009). Unit: ratio. Source: tuned. Too high: look-ups behind a slow
+/// link are not seen; too low: drift is a look-up.
+const LOOK_UP_RATIO: f64 = 1.15;
+/// There are no look-ups if the interval of the ratio ends below this. Unit: ratio. Source: tuned. Too high:
+/// cached look-ups are denied; too low: more reads are needed to deny them.
+const NO_LOOK_UP_RATIO: f64 = 1.1;
 
 /// Whether only a part of a map is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,17 +27,25 @@ pub enum MapCache {
     Unclear(Family),
 }
 
-/// What reads of pages that the map knows take, and then those of the same pages, in the same order, that it may have `forgotten`; and
-/// how many times as long these take. `None` for too few reads.
+/// Compares reads of pages whose map entries are in memory with reads of the same pages, in the same order,
+/// that the map may have `forgotten`. Also returns the ratio. `None` for too few reads.
 pub fn look_ups(known: &[f64], forgotten: &[f64]) -> Option<(MapCache, Interval)> {
     let half = known.len() / 2;
     let p = |from: usize, to: usize| mann_whitney(&forgotten[from..to], &known[from..to]).p_above;
     let more = ratio(forgotten, known, 0.99)?;
-    let twice = p(0, half) <= P_OF_A_ROUND && p(half, 2 * half) <= P_OF_A_ROUND;
+    let twice = p(0, half) <= thresholds::FALSE_ALARM_WITH_EFFECT
+        && p(half, 2 * half) <= thresholds::FALSE_ALARM_WITH_EFFECT;
     let cache = match () {
-        () if more.estimate >= LOOK_UP && twice && p(0, 2 * half) <= P => MapCache::Found,
-        () if more.high <= NONE => MapCache::None,
-        () if more.estimate > (LOOK_UP * NONE).sqrt() => MapCache::Unclear(Family::DemandCachedPage),
+        () if more.estimate >= LOOK_UP_RATIO
+            && twice
+            && p(0, 2 * half) <= thresholds::FALSE_ALARM_OF_MANY_IOS =>
+        {
+            MapCache::Found
+        }
+        () if more.high <= NO_LOOK_UP_RATIO => MapCache::None,
+        () if more.estimate > (LOOK_UP_RATIO * NO_LOOK_UP_RATIO).sqrt() => {
+            MapCache::Unclear(Family::DemandCachedPage)
+        }
         () => MapCache::Unclear(Family::Page),
     };
     Some((cache, more))

@@ -1,40 +1,61 @@
-//! From when on a device collects blocks, seen from stalls that need not be regular.
+//! Finds the beginning of garbage collection from stalls that need not be regular.
 //!
 //! # Model
-//! Where every page may lie anywhere nothing has to be erased until the over-provisioned space is used up; from then
-//! on there are erases, and where the device does not pick the emptiest blocks, copies. So an IO is a stall of one length
-//! or another with some probabilities before that place, and with other ones, higher in sum, behind it. Stalls count by
-//! their length from that of the shortest erase on (`LENGTHS`), which leaves out programs, and writing back a map. The place
-//! is where two sets of probabilities are likelier than one with the largest log-likelihood ratio, less what the additional ones are likelier
-//! by chance (Akaike, IEEE TAC 19(6), 1974). Stalls come in bunches, as dies erase together: the gain is divided by how
-//! many times as much their counts scatter as Poisson numbers do.
+//! On a page map nothing is erased until the over-provisioning is used up. From then on there are erases, and copies
+//! if the device does not pick the emptiest blocks. So an IO is a stall of some length with a set of probabilities
+//! before the beginning, and with another set, higher in sum, behind it. Stalls shorter than an erase do not count:
+//! programs, and map writes.
 //!
-//! Where many short stalls come all the time, as reads wait for programs, or a map is written back, a few long ones more are not
-//! seen in their sum. So stalls from each of the lengths on are looked at alone as well, and the likeliest place is taken.
+//! # Method
+//! 1. The beginning is where two sets of probabilities have the largest log-likelihood ratio to one. The additional
+//!    probabilities are charged (Akaike, IEEE TAC 19(6), 1974).
+//! 2. Stalls come in bunches, as dies erase together. So the ratio is divided by their variance relative to Poisson
+//!    numbers.
+//! 3. Frequent short stalls hide a few long ones. So stalls from each length on are also examined alone, and the
+//!    likeliest place is taken.
 //!
 //! # Invariants
-//! - nothing of a period, or of how long anything takes, is assumed but that no erase is shorter;
-//! - the same costs give the same place.
+//! - No period and no time is assumed, except that no erase is shorter than the first of [`STALL_LENGTHS`].
+//! - The same costs give the same place.
 
 use super::likelihood::{gain_of_two, running};
 use super::statistics::{mean, upper_median};
 
-/// How much longer than usual stalls are, in nanoseconds: no erase takes less than the first.
-const LENGTHS: [f64; 8] = [1.2e6, 2.2e6, 4e6, 7e6, 13e6, 30e6, 70e6, 160e6];
-const KINDS: usize = LENGTHS.len() + 1;
-/// There are this many more stalls behind the place at least.
-const RISE: f64 = 1.25;
-/// How much likelier it is than none, as a log-likelihood ratio: more than the best of all places is by chance; and how much more if it has been looked
-/// for among stalls of several lengths.
-const GAIN_LEAST: f64 = 6.0;
-const GAIN_OF_LENGTHS: f64 = 2.0;
-/// Places that are less likely by no more than this, as a log-likelihood ratio, may be the one.
-const AS_LIKELY: f64 = 2.0;
-/// Windows in which stalls are counted for how they scatter, and places that are looked at in each.
-const WINDOWS: usize = 256;
-const PLACES: usize = 4;
-/// The part of the IOs, and the fewest, on either side of the place.
-const SIDE: usize = 100;
+/// The kinds of stalls: by how much longer than the usual IO they take, from an erase to merges of several
+/// blocks. Unit: ns. Source: Grupp et al., MICRO 2009, for the first: 1.5 ms, some of which may be over. The
+/// others are a choice, at factors of 1.8 to 2.3. Too high: fast erases do not count; too low: programs count
+/// as erases.
+const STALL_LENGTHS: [f64; 8] = [1.2e6, 2.2e6, 4e6, 7e6, 13e6, 30e6, 70e6, 160e6];
+/// The kinds of IOs: no stall, and one for each of [`STALL_LENGTHS`]. Unit: kinds. Source: derivation. Too
+/// few: an index is out of range; too many: an empty kind costs likelihood.
+const KINDS: usize = STALL_LENGTHS.len() + 1;
+/// The stalls behind the beginning of garbage collection, as a multiple of those before it. Unit: ratio.
+/// Source: tuned. Too high: devices with many other stalls have no beginning; too low: a chance difference is
+/// one.
+const RATE_RATIO: f64 = 1.25;
+/// The least log-likelihood ratio of a beginning to none, after the correction for the scatter of the counts.
+/// Unit: natural logarithm, so 400 to 1. Source: tuned. Too high: the beginning is found late; too low: the
+/// best of all places by chance is one.
+const ONSET_GAIN: f64 = 6.0;
+/// What a look at long stalls alone costs in log-likelihood ratio: eight of them are tried. Unit: natural
+/// logarithm. Source: derivation: about ln 8. Too high: a few long stalls are not seen; too low: chance
+/// chooses the length.
+const LENGTHS_PENALTY: f64 = 2.0;
+/// Places that are less likely by no more than this belong to the interval. Unit: natural logarithm. Source:
+/// derivation: half of the square of two standard deviations, so 95 %. Too high: the interval is too wide to
+/// report; too low: the true place is outside it.
+const INTERVAL_LOSS: f64 = 2.0;
+/// The windows in which stalls are counted to see how much they scatter. Unit: windows. Source: choice. Too
+/// many: most of them are empty; too few: the scatter is not known.
+const SCATTER_WINDOWS: usize = 256;
+/// The places in each window at which a beginning is tried. Unit: places. Source: choice. Too many: the
+/// search takes longer; too few: the best place is missed.
+const PLACES_OF_WINDOW: usize = 4;
+/// One in this number of the IOs lies on each side of the beginning at least. Unit: IOs. Source: choice. Too
+/// small: an early beginning is missed; too large: a few IOs decide.
+const SIDE_PART: usize = 100;
+/// The fewest IOs on each side of the beginning. Unit: IOs. Source: choice. Too many: short runs have no
+/// beginning; too few: one stall is a beginning.
 const SIDE_LEAST: usize = 8;
 
 /// A place from which on there are more stalls.
@@ -58,36 +79,38 @@ type Counts = [f64; KINDS];
 /// The likeliest place from which on equal IOs have more stalls, if there is one.
 pub fn onset(costs: &[f64]) -> Option<Onset> {
     let usual = upper_median(costs);
-    let kinds: Vec<usize> =
-        costs.iter().map(|cost| LENGTHS.iter().filter(|&length| cost - usual > *length).count()).collect();
+    let kinds: Vec<usize> = costs
+        .iter()
+        .map(|cost| STALL_LENGTHS.iter().filter(|&length| cost - usual > *length).count())
+        .collect();
     let from_length = |shorter: usize| {
         let kinds: Vec<usize> = kinds.iter().map(|kind| kind.saturating_sub(shorter)).collect();
-        let less = if shorter > 0 { GAIN_OF_LENGTHS } else { 0.0 };
+        let less = if shorter > 0 { LENGTHS_PENALTY } else { 0.0 };
         onset_of_kinds(&kinds, KINDS - shorter).map(|found| Onset { gain: found.gain - less, ..found })
     };
-    let likeliest = (0..LENGTHS.len()).filter_map(from_length).max_by(|a, b| a.gain.total_cmp(&b.gain));
-    likeliest.filter(|found| found.gain >= GAIN_LEAST)
+    let likeliest = (0..STALL_LENGTHS.len()).filter_map(from_length).max_by(|a, b| a.gain.total_cmp(&b.gain));
+    likeliest.filter(|found| found.gain >= ONSET_GAIN)
 }
 
 /// The likeliest place of IOs of this many kinds.
 fn onset_of_kinds(kinds: &[usize], count: usize) -> Option<Onset> {
     let before = running::<KINDS>(kinds.iter().copied());
-    let (all, width) = (kinds.len(), kinds.len().div_ceil(WINDOWS).max(1));
-    let side = (all / SIDE).max(SIDE_LEAST);
+    let (all, width) = (kinds.len(), kinds.len().div_ceil(SCATTER_WINDOWS).max(1));
+    let side = (all / SIDE_PART).max(SIDE_LEAST);
     let gain = |at: usize| gain(before.get(at)?, before.last()?, at, all);
-    let gains = |places: &mut dyn Iterator<Item = usize>| {
-        let inside = places.filter(|&at| at >= side && at + side <= all);
+    let gains = |positions: &mut dyn Iterator<Item = usize>| {
+        let inside = positions.filter(|&at| at >= side && at + side <= all);
         inside.filter_map(|at| Some((at, gain(at)?))).collect::<Vec<_>>()
     };
     let best = |gains: &[(usize, f64)]| gains.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
-    let everywhere = gains(&mut (0..all).step_by((width / PLACES).max(1)));
+    let everywhere = gains(&mut (0..all).step_by((width / PLACES_OF_WINDOW).max(1)));
     let (near, _) = best(&everywhere)?;
     let (place, most) = best(&gains(&mut (near.saturating_sub(width)..near + width)))?;
     let stalls = |at: usize| before.get(at).map_or(0.0, |counts| counts[1..].iter().sum::<f64>());
     let scatter = scatter(kinds, place, width);
     let gain = (most - (count as f64 - 1.0)) / scatter;
     let at = (place..all).find(|&index| kinds[index] > 0)?;
-    let as_likely = everywhere.iter().filter(|(_, gain)| (most - gain) / scatter <= AS_LIKELY);
+    let as_likely = everywhere.iter().filter(|(_, gain)| (most - gain) / scatter <= INTERVAL_LOSS);
     let within = as_likely.map(|&(place, _)| place.abs_diff(at)).max().unwrap_or(0);
     let (share, after) =
         (stalls(place) / place as f64, (stalls(all) - stalls(place)) / (all - place).max(1) as f64);
@@ -98,7 +121,7 @@ fn onset_of_kinds(kinds: &[usize], count: usize) -> Option<Onset> {
 fn gain(before: &Counts, whole: &Counts, at: usize, all: usize) -> Option<f64> {
     let (n, m) = (at as f64, (all - at) as f64);
     let stalls = |counts: &Counts| counts[1..].iter().sum::<f64>();
-    let rises = (stalls(whole) - stalls(before)) / m > RISE * stalls(before) / n;
+    let rises = (stalls(whole) - stalls(before)) / m > RATE_RATIO * stalls(before) / n;
     rises.then(|| gain_of_two(before, whole, at, all))
 }
 

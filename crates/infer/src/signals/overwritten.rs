@@ -1,42 +1,51 @@
 //! The filled device overwritten sequentially: the cycle in which it reclaims blocks, and from which IO on.
 //!
 //! # Model
-//! Where every page can lie anywhere, the first erase comes when the over-provisioned space is used up; from then on there is one for each
-//! block of each die. Where blocks are replaced, it comes at the end of each from the beginning on. Dies that fill their blocks together
-//! erase them together, so that these stalls come in groups ([`cycles`](super::cycles)).
+//! Where every page can lie anywhere, the first erase comes when the over-provisioned space is used up; from then on
+//! there is one for each block of each die. Where blocks are replaced, it comes at the end of each from the beginning
+//! on. Dies that fill their blocks together erase them together, so that these stalls come in clusters
+//! ([`cycles`](super::cycles)).
 //!
 //! # Invariants
 //! - A cycle counts only if it predicts the stalls of IOs that were done after it was found, or if it begins late.
 
-use super::copied::{WINDOWS_MIN, few_copied};
+use super::copied::{WINDOWS_LEAST, few_copied};
 use super::cycles::{Cycle, is_by_the_clock, level};
 use super::late_cycles::late_cycle;
 use super::onset::{Onset, onset};
-use super::row_cycles::{CYCLES_MOST, Rows, cycles_of_blocks, without};
+use super::row_cycles::{Rows, SHORT_CYCLES_MOST, cycles_of_blocks, without};
 use super::statistics::{mean, upper_median};
 use super::unit_rows::{UnitOfRows, may_be_block, unit_of_rows};
 use crate::priors;
+use crate::thresholds;
 
-/// How likely it is at least, as a part of the likeliest one's gain.
-const LATER_GAIN: f64 = 0.05;
-/// Different periods that are tried on fresh writes.
-const TRIED: usize = 8;
-/// In this share of the windows it has to be right: a period that is half of the true one is right in every second window, and other work
-/// hides some stalls of the true one. And it has to be a thousand times likelier than chance: this log-likelihood ratio.
-const PREDICTED: f64 = 0.7;
-const PREDICTED_GAIN: f64 = 7.0;
-/// If blocks of the size of a write are copied, the mean response time is at least this many times as long.
-const COPIES: f64 = 1.5;
-/// In that mean no write counts for more than this many median ones.
-const CUT: f64 = 500.0;
-/// In nanoseconds: no erase takes as long, as far as a read or a write waits for it.
+/// A cycle that begins late needs this share of the log-likelihood ratio of the likeliest one: a write buffer
+/// has no late beginning. Unit: share. Source: tuned. Too high: the cycle of a write buffer wins; too low: a
+/// chance cycle that begins late wins.
+const LATE_SHARE: f64 = 0.05;
+/// The different periods that have to predict fresh writes. Unit: periods. Source: choice. Too many: one of
+/// them predicts by chance; too few: the right one is not among them.
+const PERIODS_TRIED: usize = 8;
+/// The share of the fresh windows that contain a stall. Half of the true period is right in every second
+/// window. Unit: share. Source: tuned. Too high: garbage collection that skips a block refutes the period;
+/// too low: half of the period is confirmed.
+const PREDICTED_SHARE: f64 = 0.7;
+/// The mean write takes at least this many times as long once blocks are copied. Unit: ratio. Source: tuned.
+/// Too high: collection of nearly empty blocks is not seen; too low: erases alone count as copies.
+const COPIES_RATIO: f64 = 1.5;
+/// In that mean, a write counts for at most this many usual ones. Unit: ratio. Source: tuned. Too high: one
+/// outlier of the host decides; too low: merges are cut.
+const WRITE_CAP: f64 = 500.0;
+/// The longest erase, as far as an IO waits for it. Unit: ns. Source: Grupp et al., MICRO 2009: 1.5 to 5 ms,
+/// here three times as much. Too high: merges count as erases; too low: slow erases count as merges.
 const ERASE_MOST: f64 = 15e6;
-/// The most blocks that may be open, each of which is copied when another one is opened.
-const OPEN_MOST: usize = 20;
-/// A part of a period is taken for the period if its gain is at least this share.
-const PART_GAIN: f64 = 0.55;
-/// More stalls from a place on are space that is reclaimed, if this log-likelihood ratio says so.
-const RECLAIMED: f64 = 12.0;
+/// The most open blocks of a die, each of which is merged when another one is allocated. Unit: blocks.
+/// Source: tuned. Too high: the end of the over-provisioning counts as full log blocks; too low: devices with
+/// many log blocks seem to collect late.
+const OPEN_BLOCKS_MOST: usize = 20;
+/// A part of a period that has this share of its log-likelihood ratio is the period. Unit: share. Source:
+/// tuned. Too high: a multiple is reported; too low: a part that fits by chance is reported.
+const MULTIPLE_SHARE: f64 = 0.55;
 
 /// What each IO of the overwriting took, and what that showed.
 #[derive(Clone, Default)]
@@ -51,7 +60,7 @@ pub struct Overwritten {
     pub seen: Option<PredictedCycle>,
     /// The multi-plane pages of a block, by all stalls.
     pub of_rows: Option<UnitOfRows>,
-    /// The write from which on more of them stall, if pages are likely to lie anywhere.
+    /// The write from which on more of them stall, if a page map is likely.
     pub room_from: Option<usize>,
 }
 
@@ -61,7 +70,7 @@ pub struct PredictedCycle {
     /// The cycle.
     pub cycle: Cycle,
     /// What is too short for an erase block, and was taken away before.
-    pub rows: [Option<Rows>; CYCLES_MOST],
+    pub rows: [Option<Rows>; SHORT_CYCLES_MOST],
     /// Whether the writes alone show it.
     pub of_writes: bool,
     /// The first write of its first window, if it is not from the beginning on.
@@ -76,7 +85,7 @@ impl PredictedCycle {
     /// A cycle that has not predicted itself.
     fn unconfirmed(
         cycle: Cycle,
-        rows: [Option<Rows>; CYCLES_MOST],
+        rows: [Option<Rows>; SHORT_CYCLES_MOST],
         of_writes: bool,
         onset: Option<usize>,
     ) -> PredictedCycle {
@@ -103,13 +112,13 @@ impl Overwritten {
         self.both.iter().zip(&self.writes).map(|(both, write)| both - write).collect()
     }
 
-    /// Whether enough is done from the first stall of a cycle on that blocks as large as those that are written are copied,
-    /// and not only erased: that may be logs that are full for the first time, of which there are not many.
+    /// Whether blocks are copied from the first stall of a cycle on, and not only erased. Then it may be
+    /// log blocks that are full for the first time, of which there are not many.
     pub fn copies(&self) -> bool {
         let Some(PredictedCycle { cycle, of_writes, onset: Some(onset), .. }) = self.seen else {
             return false;
         };
-        onset <= OPEN_MOST * cycle.period && copies(&cycle, self.costs(of_writes), onset)
+        onset <= OPEN_BLOCKS_MOST * cycle.period && copies(&cycle, self.costs(of_writes), onset)
     }
 
     fn costs(&self, of_writes: bool) -> &[f64] {
@@ -121,8 +130,9 @@ impl Overwritten {
         let predicted = |seen: &PredictedCycle| {
             let costs = without(&seen.rows, &self.costs(seen.of_writes)[known..], known);
             let (windows, stalled, gain) = seen.cycle.predicts(&costs, known);
-            let right =
-                windows >= 1 && stalled as f64 >= PREDICTED * windows as f64 && gain >= PREDICTED_GAIN;
+            let right = windows >= 1
+                && stalled as f64 >= PREDICTED_SHARE * windows as f64
+                && gain >= thresholds::PART_GAIN;
             right.then_some(PredictedCycle { windows, stalled, ..*seen })
         };
         let mut confirmed: Vec<PredictedCycle> = candidates.iter().filter_map(predicted).collect();
@@ -137,7 +147,8 @@ impl Overwritten {
     /// What all stalls from where blocks are collected on say of the rows of a unit.
     pub fn look_at_rows(&mut self, pages: bool) {
         let Some(rows) = self.writes_of_row else { return };
-        let more = self.more_stalls().filter(|stalls| stalls.gain >= RECLAIMED).map(|stalls| stalls.at);
+        let more =
+            self.more_stalls().filter(|stalls| stalls.gain >= thresholds::CLEAR_GAIN).map(|stalls| stalls.at);
         // Where blocks are replaced as a whole, other things begin later.
         self.room_from = more.filter(|_| pages);
         let onset = self.seen.and_then(|seen| seen.onset);
@@ -155,27 +166,30 @@ impl Overwritten {
 
     /// Blocks that are copied, or erased, that few stalls show. In order these are whole blocks.
     fn look_for_few(&mut self, shortest: usize, later: usize) {
-        let longest = self.both.len() / WINDOWS_MIN;
+        let longest = self.both.len() / WINDOWS_LEAST;
         let periods: Vec<usize> =
             (shortest.max(2)..=longest).filter(|&period| may_be_block(period)).collect();
         let seen = |cycle: Cycle| PredictedCycle {
             windows: (cycle.length - cycle.phase) / cycle.period.max(1),
-            ..PredictedCycle::unconfirmed(cycle, [None; CYCLES_MOST], false, Some(cycle.phase))
+            ..PredictedCycle::unconfirmed(cycle, [None; SHORT_CYCLES_MOST], false, Some(cycle.phase))
         };
         // In order, where units are replaced, the first one may be before any stall.
         let begins = |cycle: &Cycle| cycle.phase >= cycle.period.max(later);
         self.seen = few_copied(&self.both, &periods).filter(begins).map(seen).or(self.seen);
     }
 
-    /// A cycle that begins later, of which too few units were seen for it to be predicted: that has stalls in few writes of a
-    /// unit, or in a part of it. Where each write is a row, whole blocks of few rows are shown by few stalls, if there will be no more.
+    /// A cycle that begins late, of which too few blocks were seen to predict others. It has stalls in few
+    /// writes of a block, or in a part of it. Where each write is a superpage, few stalls show whole
+    /// blocks, if no more writes will follow.
     pub fn look_for_late(&mut self, shortest: usize, later: usize, is_last: bool) {
         let of = |of_writes| {
             let costs = self.costs(of_writes);
             let cycle = late_cycle(costs, shortest)?;
             let onset = cycle.onset(costs).filter(|&onset| onset > later)?;
             let erases = level(&cycle, costs) - upper_median(costs) >= priors::ERASE_LEAST;
-            erases.then(|| PredictedCycle::unconfirmed(cycle, [None; CYCLES_MOST], of_writes, Some(onset)))
+            erases.then(|| {
+                PredictedCycle::unconfirmed(cycle, [None; SHORT_CYCLES_MOST], of_writes, Some(onset))
+            })
         };
         let narrow = self.candidates(shortest, later).into_iter().filter(|seen| seen.onset.is_some());
         let found: Vec<PredictedCycle> = narrow.chain(of(false)).chain(of(true)).collect();
@@ -217,7 +231,7 @@ impl Overwritten {
         all.sort_by(|a, b| b.0.gain.total_cmp(&a.0.gain));
         let mut chosen: Vec<PredictedCycle> = Vec::new();
         for (cycle, of_writes, rows) in all {
-            if chosen.len() < TRIED && chosen.iter().all(|seen| seen.cycle.period != cycle.period) {
+            if chosen.len() < PERIODS_TRIED && chosen.iter().all(|seen| seen.cycle.period != cycle.period) {
                 let costs = &without(&rows, self.costs(of_writes), 0);
                 // Writing back a map takes less than an erase.
                 let erases = level(&cycle, costs) - upper_median(costs) >= priors::ERASE_LEAST;
@@ -232,27 +246,27 @@ impl Overwritten {
 /// Whether from a write on enough more is done that blocks are copied, and not only erased.
 fn copies(cycle: &Cycle, costs: &[f64], onset: usize) -> bool {
     let (before, after) = costs.split_at(onset.min(costs.len()));
-    let cut = CUT * upper_median(costs);
+    let cut = WRITE_CAP * upper_median(costs);
     let usual = |costs: &[f64]| mean(&costs.iter().map(|cost| cost.min(cut)).collect::<Vec<_>>());
-    level(cycle, costs) > ERASE_MOST || usual(after) > COPIES * usual(before)
+    level(cycle, costs) > ERASE_MOST || usual(after) > COPIES_RATIO * usual(before)
 }
 
-/// What begins later is no buffer's, if it is not much less likely; else the likeliest is taken, or a part of it that is
-/// hardly less likely.
+/// The likeliest cycle. One that begins late is no buffer's, and is preferred unless it is much less likely. A
+/// part of its period is preferred if it is hardly less likely.
 fn likeliest(seen: &[PredictedCycle]) -> Option<PredictedCycle> {
     let most = |seen: &mut dyn Iterator<Item = PredictedCycle>| {
         seen.max_by(|a, b| a.cycle.gain.total_cmp(&b.cycle.gain))
     };
     let best = most(&mut seen.iter().copied())?;
     let later =
-        |seen: &PredictedCycle| seen.onset.is_some() && seen.cycle.gain >= LATER_GAIN * best.cycle.gain;
+        |seen: &PredictedCycle| seen.onset.is_some() && seen.cycle.gain >= LATE_SHARE * best.cycle.gain;
     let best = most(&mut seen.iter().copied().filter(later)).unwrap_or(best);
     let is_part = |seen: &&PredictedCycle| {
         let (part, whole) = (seen.cycle.period, best.cycle.period);
         let parts = (whole as f64 / part as f64).round();
         part < whole
             && seen.onset.is_some() == best.onset.is_some()
-            && seen.cycle.gain >= PART_GAIN * best.cycle.gain
+            && seen.cycle.gain >= MULTIPLE_SHARE * best.cycle.gain
             && (part as f64 * parts - whole as f64).abs() <= best.cycle.width as f64
     };
     seen.iter().filter(is_part).min_by_key(|seen| seen.cycle.period).copied().or(Some(best))

@@ -1,16 +1,19 @@
-//! What writes cost before a burst, and how many of those after it cost more.
+//! Compares the cost of sequential writes after a burst with their cost before it: how many of them are slower?
 //!
 //! # Model
-//! Passes over the same addresses. Compared are means of stretches, each with those at its addresses before, so that spikes
-//! which belong to addresses count for nothing. What chance does, the passes before say: each of them is compared with the others in
-//! the same way. Put behind the passes after the burst they are what is usual, and where the ranks of the whole series change, down,
-//! the writes are not slowed down any more: in the middle of a pass, between passes, or not before the usual ones begin. As neighbours
-//! may depend on each other, the slow stretches also have to cost more on average than any equally long series of stretches before.
+//! The writes are passes over the same addresses. Each stretch of a pass is compared with the stretch at the same
+//! addresses before the burst, so that latency spikes which belong to addresses cancel out. The passes before the
+//! burst show what happens by chance: each of them is compared with the others in the same way.
 //!
-//! The place is then found write by write: it is where the sum of what they cost beyond the middle of the two levels is largest.
+//! # Method
+//! 1. The ratios of the passes before the burst are appended to those after it. Writes are slowed down until the
+//!    ranks of this series fall.
+//! 2. The slow stretches also have to cost more than any equally long series before the burst: neighbouring stretches
+//!    depend on each other.
+//! 3. The exact write is where the sum of all costs above the middle of the two levels is largest.
 //!
 //! # Invariants
-//! - a spike that is an outlier, too, counts as a spike.
+//! - A latency spike that is also an outlier counts as one spike.
 
 use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_analysis::decide::level::trimmed_mean;
@@ -18,18 +21,20 @@ use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::student::upper_p;
 
 use super::statistics::{mean, windows};
-use super::steps::spike;
+use super::steps::{SPIKE_CAP, spike};
+use crate::thresholds;
 
-/// The most stretches of a pass; one of fewer writes has one for each.
+/// The most stretches of a pass, each of which gives one mean. A pass of fewer writes has one stretch for
+/// each write. Unit: stretches. Source: choice. Too many: the means of short stretches scatter; too few: rank
+/// tests of so few values show nothing.
 pub const STRETCHES: usize = 16;
-/// Sequential writes are slowed down if they cost this many times as much as before.
-pub const SLOWED: f64 = 1.1;
-/// A change is one if there is one by chance less often than this.
-const P: f64 = 1e-3;
-/// A stretch alone costs more if it is as rare as this, by Student's t: spikes are no normal figures.
-const P_OF_ONE: f64 = 3e-6;
-/// No figure of which logarithms are taken is less.
-const LEAST: f64 = 1e-3;
+/// Sequential writes are slowed down if they cost this many times as much as before the burst. Unit: ratio.
+/// Source: tuned. Too high: weak effects of a burst are not reported; too low: drift of the host is reported
+/// as an effect.
+pub const SLOWED_RATIO: f64 = 1.1;
+/// The floor of a ratio before its logarithm is taken. Unit: ratio. Source: choice. Too high: fast stretches
+/// look alike; too low: one stretch of zero cost outweighs all others.
+const RATIO_LEAST: f64 = 1e-3;
 
 /// What writes cost in passes over the same addresses.
 #[derive(Clone, Debug)]
@@ -46,7 +51,7 @@ impl PassLevel {
     /// That of some passes, which are equally long: two at least.
     pub fn new(passes: &[Vec<f64>]) -> PassLevel {
         let spike = spike(&passes.concat());
-        let most = if spike.excess > 0.0 { spike.usual + 2.0 * spike.excess } else { f64::INFINITY };
+        let most = if spike.excess > 0.0 { spike.usual + SPIKE_CAP * spike.excess } else { f64::INFINITY };
         let over = |passes: &[&Vec<f64>]| -> Vec<f64> {
             let cost =
                 |index: usize| passes.iter().map(|pass: &&Vec<f64>| pass[index].min(most)).sum::<f64>();
@@ -116,13 +121,14 @@ impl PassLevel {
 
     /// How many of the first stretches cost more until the last change, if they do.
     fn slowed_stretches(&self, times: &[f64]) -> Option<usize> {
-        let series: Vec<f64> = times.iter().chain(&self.usual).map(|times| times.max(LEAST)).collect();
-        let found = change(&series, Direction::Down).filter(|found| found.p <= P)?;
+        let series: Vec<f64> = times.iter().chain(&self.usual).map(|times| times.max(RATIO_LEAST)).collect();
+        let found = change(&series, Direction::Down)
+            .filter(|found| found.p <= thresholds::FALSE_ALARM_WITH_EFFECT)?;
         let slowed = found.index.min(times.len());
         let level = mean(&times[..slowed]);
         // Of fewer than three nothing is said of how they scatter.
         let least = trimmed_mean(&times[..slowed], 0.0, 0.95).map_or(level, |level| level.low);
-        (least >= SLOWED && level > self.most_by_chance(slowed)).then_some(slowed)
+        (least >= SLOWED_RATIO && level > self.most_by_chance(slowed)).then_some(slowed)
     }
 
     /// Whether the first stretch alone costs more: ranks of a single one say little.
@@ -131,20 +137,22 @@ impl PassLevel {
         let squares: f64 = self.usual.iter().map(|times| (times - middle).powi(2)).sum();
         let deviation = (squares / (all - 1.0).max(1.0)).sqrt().max(f64::MIN_POSITIVE);
         let first = times.first().copied().unwrap_or(0.0);
-        first >= SLOWED && upper_p((first - middle) / deviation, all - 1.0) <= P_OF_ONE
+        first >= SLOWED_RATIO
+            && upper_p((first - middle) / deviation, all - 1.0) <= thresholds::FALSE_ALARM_OF_SPIKES
     }
 
-    /// Whether a pass is cheaper than before, by more than is left of what counts as slowed down, in halves: most of its
-    /// stretches, and not only one that happens to have no spikes.
+    /// Whether a pass is faster than before by more than half of what counts as slowed down. Most of its
+    /// stretches have to be, and not only one that happens to have no spikes.
     pub fn is_cheaper(&self, pass: &[f64]) -> bool {
         let series: Vec<f64> =
-            self.relative(pass).iter().chain(&self.usual).map(|times| times.max(LEAST)).collect();
-        self.times(pass).high < 1.0 / SLOWED.sqrt()
-            && change(&series, Direction::Up).is_some_and(|found| found.p <= P)
+            self.relative(pass).iter().chain(&self.usual).map(|times| times.max(RATIO_LEAST)).collect();
+        self.times(pass).high < 1.0 / SLOWED_RATIO.sqrt()
+            && change(&series, Direction::Up)
+                .is_some_and(|found| found.p <= thresholds::FALSE_ALARM_WITH_EFFECT)
     }
 
-    /// Whether writes are slowed down to the end, of which the first `slowed` are: fewer than a quarter of a pass are left, too few to
-    /// show an end.
+    /// Whether writes are slowed down to the end, if the first `slowed` are. Less than a quarter of a pass
+    /// is left, which is too little to show an end.
     pub fn is_slowed_to_the_end(&self, slowed: usize, writes: usize) -> bool {
         slowed + self.costs.len() / 4 > writes
     }

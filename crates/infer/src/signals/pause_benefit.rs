@@ -1,37 +1,44 @@
-//! What pauses between writes buy: the ratio of two means, and how likely it is right.
+//! Computes the benefit of pauses between writes: the ratio of two means, and the probability that it is right.
 //!
 //! # Model
-//! The beginning of a run does not count, as it is under the influence of the idle time before it. Rare slow writes make the means
-//! uncertain: batches of writes show how much. Outliers of the host are rare and slow as well: what takes several times as long as a
-//! latency spike does not count.
+//! Rare slow writes make the means uncertain; the means of batches show by how much. Outliers of the host are rare
+//! and slow as well: a write that takes several latency spikes does not count. If the device defers nothing, pauses
+//! have no benefit at all. So 1 is more likely than any other ratio near it.
 //!
-//! If nothing is deferred pauses buy nothing at all, so 1 is more likely than any other figure near it. What else is likely is a share of
-//! the cost. Bayes' rule weighs the two hypotheses, with Student's t for the error, as the batches are few: figures that neither
-//! explains leave what is likely beforehand.
+//! # Method
+//! 1. The beginning of each run, which the idle time before it influences, does not count.
+//! 2. The ratio of the means of the batches has an error by Student's t.
+//! 3. Bayes' rule weighs two hypotheses: no benefit, or any ratio up to a limit. If neither explains the ratio, the
+//!    prior decides.
 //!
 //! # Invariants
-//! - The mean counts, as latency spikes of work are what it is about.
+//! - The mean counts, and not the median: latency spikes of deferred work are what the benefit is about.
 
 use statrs::distribution::{Continuous, ContinuousCDF, StudentsT};
 
 use super::statistics::{mean, medians, windows};
 use super::steps::{Spike, spike};
+use crate::thresholds;
 use flashlab_analysis::decide::change::{Direction, change};
 
-/// The part of a run that is under the influence of what was before, at least and at most, and p of a level that changes
-/// later.
-const SETTLING: (f64, f64) = (0.1, 0.75);
-const P: f64 = 1e-4;
-/// Batches of a run.
-const BATCHES: usize = 4;
-/// Outliers are ten times and more as much as a latency spike; several latency spikes at once are not.
+/// The least and the greatest share of a run that the idle time before it influences. This part does not
+/// count. Unit: share. Source: tuned. Too high: few writes are left to count; too low: the fast writes after
+/// idle time count as the steady state.
+const SETTLING_SHARES: (f64, f64) = (0.1, 0.75);
+/// The batches of a run, whose means show how exact the mean of the run is. Unit: batches. Source: choice.
+/// Too many: the means of neighbouring batches depend on each other; too few: the standard error is not
+/// known.
+const BATCHES_OF_RUN: usize = 4;
+/// A write that takes more than this many latency spikes is an outlier of the host. Unit: ratio. Source:
+/// tuned: outliers of the host take ten times as long, and several spikes at once do not. Too high: outliers
+/// of the host move the mean; too low: deferred work does not count.
 const SPIKES_MOST: f64 = 4.0;
-/// A device whose answers jitter is still busy when it answers early: writes without pauses wait for that, by the part of
-/// their jitter that is on the early side. This much of the ratio is not the device's doing.
+/// The part of the ratio that the jitter of the answers causes: a write without a pause waits when the device
+/// answers the last one early. Unit: share. Source: tuned, on devices with 5 % of jitter. Too high: small
+/// benefits are not reported; too low: jitter is reported as a benefit.
 const JITTER: f64 = 0.01;
-/// What is near enough to be right.
-const NEAR: f64 = 0.03;
-/// As batches of one run are not independent, this many of them count for one more than the errors have degrees of freedom.
+/// Batches for each degree of freedom of the errors. Batches of one run depend on each other. Unit: batches.
+/// Source: tuned. Too high: the confidence is too low; too low: it is too high.
 const BATCHES_PER_DEGREE: f64 = 2.0;
 
 /// What pauses buy.
@@ -62,10 +69,12 @@ pub fn pause_benefit(runs: [&[Vec<f64>]; 2], nothing: f64, most: f64) -> PauseBe
 /// The part of each run that is not under the influence of the idle time before it, after which writes become slower. The median over the
 /// runs shows from which write on.
 pub fn settled(runs: &[Vec<f64>]) -> Vec<&[f64]> {
-    let changes =
-        change(&medians(runs), Direction::Up).filter(|step| step.p < P).map_or(0, |step| step.index_high + 1);
+    let changes = change(&medians(runs), Direction::Up)
+        .filter(|step| step.p < thresholds::FALSE_ALARM)
+        .map_or(0, |step| step.index_high + 1);
     let from = |run: &[f64]| {
-        let [least, most] = [SETTLING.0, SETTLING.1].map(|share| (run.len() as f64 * share) as usize);
+        let [least, most] =
+            [SETTLING_SHARES.0, SETTLING_SHARES.1].map(|share| (run.len() as f64 * share) as usize);
         changes.clamp(least, most.max(least))
     };
     runs.iter().map(|run| &run[from(run)..]).collect()
@@ -75,7 +84,7 @@ pub fn settled(runs: &[Vec<f64>]) -> Vec<&[f64]> {
 fn batches(runs: &[&[f64]], most: f64) -> Vec<f64> {
     let of_run = |run: &&[f64]| {
         let costs: Vec<f64> = run.iter().copied().filter(|&cost| cost <= most).collect();
-        windows(&costs, costs.len() / BATCHES).into_iter().take(BATCHES).collect::<Vec<_>>()
+        windows(&costs, costs.len() / BATCHES_OF_RUN).into_iter().take(BATCHES_OF_RUN).collect::<Vec<_>>()
     };
     runs.iter().flat_map(of_run).collect()
 }
@@ -98,8 +107,8 @@ fn ratio(with: &[f64], without: &[f64]) -> (f64, f64) {
     (ratio, error.max(1e-3))
 }
 
-/// The value to say and the chance that it is right, for a ratio with a standard error of this many degrees of freedom, where
-/// nothing being bought has the chance `nothing` beforehand, and else it is no more than `most`.
+/// The value to report and the probability that it is right, for a ratio with a standard error of this many
+/// degrees of freedom. No benefit has the prior probability `nothing`, and any other ratio is at most `most`.
 fn weigh((ratio, error): (f64, f64), degrees: f64, nothing: f64, most: f64) -> (f64, f64) {
     let Ok(scatter) = StudentsT::new(0.0, error.max(1e-6), degrees.max(1.0)) else { return (ratio, 0.0) };
     let between = |low: f64, high: f64| scatter.cdf(high - ratio) - scatter.cdf(low - ratio);
@@ -107,8 +116,11 @@ fn weigh((ratio, error): (f64, f64), degrees: f64, nothing: f64, most: f64) -> (
     let (one, other) = (nothing * scatter.pdf(ratio - 1.0), (1.0 - nothing) / most * anything);
     let one = one / (one + other);
     let right = |value: f64| {
-        let is_one = if (value - 1.0).abs() <= NEAR { one } else { 0.0 };
-        is_one + (1.0 - one) * between((value - NEAR).max(0.0), (value + NEAR).min(most)) / anything
+        let is_one = if (value - 1.0).abs() <= thresholds::RIGHT { one } else { 0.0 };
+        is_one
+            + (1.0 - one)
+                * between((value - thresholds::RIGHT).max(0.0), (value + thresholds::RIGHT).min(most))
+                / anything
     };
     let value = if one >= 0.5 { 1.0 } else { ratio.min(most) };
     (value, right(value))

@@ -42,7 +42,7 @@ pub fn slowest(size: Bytes, costs: &[f64]) -> Vec<(f64, f64)> {
     all.chunks(stride).filter_map(|part| part.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))).collect()
 }
 
-/// A picture of what a unit is seen by: points over their places in it, which are shown twice, so that what comes round is seen to.
+/// A picture of the positions in an erase block. They are shown twice, so that what is periodic is seen to be.
 pub fn folded(caption: &str, y: &str, unit: Bytes, kinds: &[(&str, Vec<(f64, f64)>)]) -> Picture {
     let picture = Picture::new(
         format!("{caption} The horizontal axis is the position in the erase block; two blocks are shown."),

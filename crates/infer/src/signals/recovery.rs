@@ -1,13 +1,13 @@
 //! Sequential writes after a burst of random writes, compared with those before it.
 //!
 //! # Model
-//! Ajwani et al., section 3.3.3 and appendix C. A region is written repeatedly after the burst. When it costs what it did, either the
-//! device has recovered, or the region is in order again because it was rewritten: another region, which was not written since,
-//! distinguishes the two.
+//! Ajwani et al., section 3.3.3 and appendix C. A region is written repeatedly after the burst. When it costs what it
+//! did, either the device has recovered, or the region is in order again because it was rewritten: another region,
+//! which was not written since, distinguishes the two.
 
 use flashlab_base::Nanos;
 
-use super::pass_level::{PassLevel, SLOWED};
+use super::pass_level::{PassLevel, SLOWED_RATIO};
 
 /// What the regions cost before a burst.
 pub struct Before {
@@ -58,7 +58,7 @@ impl After {
             }
         } else if times(self.last(writes)).high <= times(&self.costs[..writes]).low {
             End::OnItsWay
-        } else if self.costs.chunks_exact(writes).all(|pass| times(pass).low > SLOWED) {
+        } else if self.costs.chunks_exact(writes).all(|pass| times(pass).low > SLOWED_RATIO) {
             End::NotSeen
         } else {
             End::Doubtful
@@ -71,9 +71,9 @@ impl After {
         match (self.slowed, &self.other) {
             (0, _) => {
                 let mut passes = self.costs.chunks_exact(before.first.writes());
-                passes.all(|pass| before.first.times(pass).high < SLOWED)
+                passes.all(|pass| before.first.times(pass).high < SLOWED_RATIO)
             }
-            (_, Some(other)) => before.other.times(other).estimate < SLOWED,
+            (_, Some(other)) => before.other.times(other).estimate < SLOWED_RATIO,
             (_, None) => false,
         }
     }

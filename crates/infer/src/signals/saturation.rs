@@ -1,38 +1,46 @@
-//! From which size on larger IOs bring nothing, by the median response times of doubling sizes.
+//! Finds the size from which larger IOs do not help, from the median response times of doubling sizes.
 //!
 //! # Model
-//! Response times over the size are pieces of lines T = A + nB: larger IOs begin to use more dies, and each way of using
-//! them has its own line. How many pieces there are follows from the deviations: a piece more has to explain more than chance does. The
-//! lines are better known than their points are. Doubling the size brings 2 T(n) / T(2n) - 1 of throughput, and how well
-//! that is known follows from the errors of the points.
+//! The response times are pieces of lines T = A + nB over the size n: larger IOs begin to use more dies, and each way
+//! of using them has its own line. Doubling the size multiplies the throughput by 2 T(n) / T(2n). The result is the
+//! first size whose doubling brings less than the limit, if no larger size brings more by a later doubling:
+//! throughput may rise in stairs.
 //!
-//! The size that is looked for is the first one from which doubling brings less than the limit, and from which no larger one
-//! brings more than that by some further doubling: throughput may grow in stairs. With its error each doubling
-//! brings less with some chance, and so each size is the one with some chance.
+//! # Method
+//! 1. The number of pieces follows from the deviations: another piece has to explain more than chance does.
+//! 2. Each growth has a standard error from those of the points. So each size is the result with some probability.
+//! 3. Beyond the largest IO the last line is continued, if its growth is already small.
 //!
-//! A device in one state takes no less for an IO than for half of it, and seldom longer than for both halves. Where sizes say
-//! otherwise, some may have been written before a buffer was full and others when it was: then throughput over the size is
-//! not one curve ([`falls`], [`is_faster_than_a_half`]).
+//! A device in one state takes no less for an IO than for its half, and seldom longer than for both halves. If sizes
+//! contradict that, some were written before a buffer was full and others behind it: then throughput is no curve
+//! ([`falls`], [`is_faster_than_a_half`]).
 //!
 //! # Invariants
-//! - beyond the largest size the last line goes on, where what doubling brings there is little already;
-//! - the confidence is the chance, and less where no IO was as large.
+//! - The confidence is the probability of the size, and less if no IO was as large.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use flashlab_analysis::DOUBLING_GAIN;
 use flashlab_analysis::decide::weighted_line::{WeightedPoint, weights};
 
-/// A number more that describes the lines has to take this much of the squared deviations, in standard errors.
-const A_NUMBER: f64 = 9.0;
-/// No growth is known better than this.
-const ERROR_LEAST: f64 = 0.002;
-/// Where doubling brings more than this, more dies may be used: a line says nothing of larger ones.
-const LINE_GOES_ON: f64 = 1.2;
-/// This many standard errors are no chance among some doublings.
-const NO_CHANCE: f64 = 3.0;
-/// The largest size that a line is followed to, relative to the largest IO.
-const BEYOND: usize = 4;
+/// What a parameter of a line has to reduce the sum of squares by. Unit: squared standard errors. Source:
+/// derivation: three standard errors. Too high: bends are not seen; too low: noise bends the line.
+const PARAMETER_COST: f64 = 9.0;
+/// The floor of the standard error of a growth. Unit: share of the throughput. Source: tuned. Too high: clear
+/// sizes stay undetermined; too low: a systematic error of the host decides with full confidence.
+const GROWTH_ERROR_LEAST: f64 = 0.002;
+/// The greatest growth at the end of a line that is followed to larger sizes. With more, larger requests may
+/// use more dies. Unit: ratio. Source: tuned. Too high: the line is followed where the device changes; too
+/// low: saturation beyond the largest request is not seen.
+const LINE_GROWTH_MOST: f64 = 1.2;
+/// The standard errors from which on a growth that no device has is no chance. Unit: standard errors. Source:
+/// derivation: one doubling in 700. Too high: a run in two states is reported as one curve; too low: noise
+/// makes a curve impossible.
+const IMPOSSIBLE_ERRORS: f64 = 3.0;
+/// The doublings beyond the largest request to which a line is followed. Unit: doublings. Source: choice. Too
+/// many: a line is trusted far beyond its points; too few: saturation just beyond the largest request is not
+/// seen.
+const DOUBLINGS_BEYOND: usize = 4;
 
 /// A response time as a sum of what was measured, each with a weight.
 #[derive(Clone, Debug)]
@@ -63,13 +71,13 @@ pub struct Doubling {
 impl Doubling {
     /// The chance that it brings enough.
     fn pays(&self) -> f64 {
-        let errors = (self.growth - DOUBLING_GAIN) / self.error.max(ERROR_LEAST);
+        let errors = (self.growth - DOUBLING_GAIN) / self.error.max(GROWTH_ERROR_LEAST);
         Normal::standard().cdf(errors)
     }
 
     /// Whether an IO takes longer than both halves of it, or less than one of them, by more than counts as growth and no chance.
     fn is_no_curve(&self) -> [bool; 2] {
-        let slack = NO_CHANCE * self.error.max(ERROR_LEAST);
+        let slack = IMPOSSIBLE_ERRORS * self.error.max(GROWTH_ERROR_LEAST);
         [self.growth + slack < 1.0 / DOUBLING_GAIN, self.growth - slack > 2.0 * DOUBLING_GAIN]
             .map(|is| is && self.is_seen)
     }
@@ -108,18 +116,18 @@ pub fn doublings(points: &[WeightedPoint]) -> Vec<Doubling> {
     let ends = pieces(points);
     if let Some(&(begin, end)) = ends.last()
         && end - begin >= 2
-        && doubling(&times[seen - 2..], true).growth < LINE_GOES_ON
+        && doubling(&times[seen - 2..], true).growth < LINE_GROWTH_MOST
     {
         let last = times[seen - 1].size;
-        let larger = (1..=BEYOND).map(|doublings| last * f64::from(1 << doublings));
+        let larger = (1..=DOUBLINGS_BEYOND).map(|doublings| last * f64::from(1 << doublings));
         times.extend(larger.filter_map(|size| on_line(points, (begin, end), size)));
     }
     let all = times.windows(2).enumerate().map(|(index, pair)| doubling(pair, index + 1 < seen));
     all.take_while(|doubling| doubling.growth.is_finite() && doubling.growth > 0.0).collect()
 }
 
-/// The size that is most probably the first from which doubling brings too little, and no larger one more; `None` if it is probably
-/// none of them.
+/// The size that is most probably the first whose doubling brings too little, with no larger one that brings
+/// more. `None` if none of them is probable.
 pub fn saturated(doublings: &[Doubling]) -> Option<Saturated> {
     let mut until = 1.0;
     let mut best = Saturated { index: 0, chance: 0.0 };
@@ -195,7 +203,7 @@ fn pieces(points: &[WeightedPoint]) -> Vec<(usize, usize)> {
 
 /// The squared deviations of points from their line, in standard errors, and what the numbers that describe it have to take.
 fn deviations(points: &[WeightedPoint], (begin, end): (usize, usize)) -> f64 {
-    let numbers = A_NUMBER * (end - begin).min(2) as f64;
+    let numbers = PARAMETER_COST * (end - begin).min(2) as f64;
     if end - begin <= 2 {
         return numbers;
     }

@@ -1,55 +1,66 @@
-//! What IOs take over their size: what doubling it brings, and what each costs beyond its bytes.
+//! Computes the fixed cost of an IO, and the growth of the throughput with the size.
 //!
 //! # Model
-//! Throughput grows with the size as long as there is a cost for each IO, or dies are left without work; where doubling
-//! brings less than 2.5 % it is saturated (Ajwani et al., appendix A). A of T = A + nB (El Maghraoui et al., section 4) is defined by the
-//! medians of five sizes and least squares of relative deviations. It is often a small part of the shortest of them.
+//! A doubling that adds less than 2.5 % is saturation (Ajwani et al., appendix A). The fixed cost A of T = A + nB (El
+//! Maghraoui et al., section 4) is defined by the medians of five sizes and least squares of relative deviations. It
+//! is often a small part of the shortest time.
 //!
-//! Where these sizes lie on one line, as a test of their deviations says, and smaller ones as well, each on the line of all that
-//! are larger, the smallest show A best: in them it is the largest part. That small bends are not seen makes it less exact.
+//! # Method
+//! 1. If the sizes of the definition lie on one line, and smaller sizes as well, the smallest ones show A best: it is
+//!    most of their time. Bends that are too small to be seen make A less exact.
+//! 2. Response times scatter in proportion. So the variance of A = sum of c T is least if each size has time in
+//!    proportion to |c| T^1.5. Most of it goes to the smallest size and to one a few times as large. All sizes have
+//!    some time, to show whether they lie on a line.
+//! 3. The work of a device while the host is late does not delay the next IO. So A lies between the cost with pauses
+//!    and without. The answer is the most probable value between the two. With pauses A is less exact, as a pause is
+//!    longer than a host is late.
 //!
-//! Response times scatter in proportion. So the variance of A = sum of c T is least, for the time that it takes, where
-//! each size has a share of the time in proportion to |c| T^1.5: of a line most of it goes to its smallest size and to
-//! one a few times as large. The other sizes have a part of it, as they have to show whether it is a line.
-//!
-//! What a device does while the host is late is no part of the next IO. How late a host is hangs on the host and on chance, so that
-//! what an IO costs lies between what it costs one that comes at once and one that pauses. The answer is the figure that is
-//! most probably between the two, or near one of them; a pause may bring more than any host is late, and so what it shows is less exact.
+//! # Invariants
+//! - At least three sizes of the definition are measured.
 
 use flashlab_base::Bytes;
 use statrs::distribution::{ContinuousCDF, Normal};
 
+use crate::thresholds;
 use flashlab_analysis::decide::level::centre;
 use flashlab_analysis::decide::ranks::Interval;
 use flashlab_analysis::decide::weighted_line::{WeightedLine, WeightedPoint, weighted_line, weights};
 
-/// The line is defined by these sizes, and doublings between.
+/// The smallest of the sizes that define the line; the others are its doublings. El Maghraoui et al., section
+/// 4, define A by such a line. Source: the definition in docs/infer.md. Too small: requests of part of a page
+/// bend the line; too large: too few sizes are left.
 pub const LINE_FROM: Bytes = Bytes::kib(64);
-/// The largest of the sizes that define the line.
+/// The largest of the sizes that define the line. Source: the definition in docs/infer.md. Too small: too few
+/// sizes are left; too large: A is a small part of the time.
 pub const LINE_TO: Bytes = Bytes::mib(1);
-/// The pause after an IO, as a share of what it takes: what it left to do is done when the next one comes.
-pub const PAUSE: f64 = 0.2;
-/// Sizes are taken for a line if deviations as large as theirs have more than this probability on a line. Higher: more lines are
-/// refused, so that the definition's sizes show A less exactly; lower: bent curves are taken for lines.
-const NO_LINE: f64 = 0.03;
-/// A size is on the line of the larger ones if the squared deviations, in standard errors, grow by less.
-const ON_LINE: f64 = 6.0;
-/// The standard deviation by which each size may be off a line that looks straight, as a share of its time: it widens A's interval.
-/// Lower: bends too small to be seen make A wrong; higher: the line is no more exact than the definition's sizes.
-const OFF_LINE: f64 = 0.002;
-/// The share of the time that all sizes have alike.
-const EVEN: f64 = 0.3;
-/// The relative error up to which an answer counts as right: the chance of an answer is that of an error below it.
-const RIGHT: f64 = 0.03;
-/// The error of A for reads without pauses and with them, as a share of the difference between the two. It is larger with pauses,
-/// because a device may read ahead in them. Lower: the confidence of the answer is too high; higher: too low.
-/// Writes have no such error, because in a pause a device only ends a write.
+/// The pause after an IO, as a share of its response time. It lets the device complete what the IO left.
+/// Unit: share. Source: tuned. Too long: the probe takes longer; too short: the next IO waits for the one
+/// before.
+pub const PAUSE_SHARE: f64 = 0.2;
+/// Sizes are on a line if deviations as large as theirs have more than this probability. Unit: probability.
+/// Source: tuned. Too high: lines are refused, so that A is less exact; too low: bent curves count as lines.
+const LINE_CHANCE_LEAST: f64 = 0.03;
+/// A smaller size is on the line of the larger ones if the sum of squares grows by less. Unit: squared
+/// standard errors. Source: tuned, between two and three standard errors. Too high: bends make A wrong; too
+/// low: the smallest sizes, which show A best, do not count.
+const LONGER_COST_MOST: f64 = 6.0;
+/// The error of each size on a line that looks straight, as a share of its time. It widens A's interval.
+/// Unit: share. Source: tuned. Too high: the line is no more exact than the definition's sizes; too low:
+/// bends too small to be seen make A wrong.
+const LINE_ERROR: f64 = 0.002;
+/// The share of the time that all sizes have alike. Unit: share. Source: choice. Too high: the sizes that
+/// show A best have too little time; too low: nothing shows whether the sizes are on a line.
+const EVEN_SHARE: f64 = 0.3;
+/// The error of A for reads without pauses and with them, as a share of the difference between the two.
+/// Devices read ahead in pauses. Writes have no such error. Unit: share. Source: tuned. Too high: the
+/// confidence of the answer is too low; too low: it is too high.
 pub const READS_OFF: [f64; 2] = [0.1, 0.3];
-/// A line counts only if its error is at most this many times that of the other line. Higher: a vague line widens the range
-/// between the two; lower: a useful line is left out.
-const VAGUE: f64 = 4.0;
-/// In this many steps a figure is looked for between two.
-const STEPS: u32 = 64;
+/// A line counts if its error is at most this many times that of the other line. Unit: ratio. Source: tuned.
+/// Too high: a vague line widens the range between the two; too low: a useful line is left out.
+const ERROR_RATIO_MOST: f64 = 4.0;
+/// The steps between the two lines at which the probability of A is computed. Unit: steps. Source: choice.
+/// Too many: the search takes longer; too few: A is off by a part of a step.
+const STEPS_BETWEEN: u32 = 64;
 
 /// Which sizes show the constant part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,29 +115,30 @@ pub struct LineFit {
     pub is_line: bool,
 }
 
-/// The line of medians of ascending sizes that shows A best once `times` as many IOs were done: that of the definition, if it
-/// is no worse than a line that is as long as it is one. `smaller`: sizes below the definition's may be on it.
-/// None of fewer than three sizes of the definition.
+/// The line that shows A best once `times` as many IOs were done: that of the definition, or a longer one if it
+/// is more exact. With `smaller`, sizes below those of the definition may be on it. None of fewer than three
+/// sizes of the definition.
 pub fn fit(points: &[WeightedPoint], smaller: bool, times: f64) -> Option<LineFit> {
     let first = points.iter().position(|point| point.x >= LINE_FROM.0 as f64)?;
     let to = points.iter().rposition(|point| point.x <= LINE_TO.0 as f64)?;
     let line = weighted_line(points.get(first..=to)?, |point| point.y)?;
     let defined = LineFit { from: first, to, line, is_line: false };
     let by_error = |from: usize| weighted_line(points.get(from..=to)?, |point| point.error);
-    let Some(mut line) = by_error(first).filter(|line| line.chance > NO_LINE && line.slope > 0.0) else {
+    let Some(mut line) = by_error(first).filter(|line| line.chance > LINE_CHANCE_LEAST && line.slope > 0.0)
+    else {
         return Some(defined);
     };
     let mut from = first;
     while smaller && from > 0 {
         let longer = by_error(from - 1);
-        let is_on = |longer: &WeightedLine| longer.deviations - line.deviations < ON_LINE;
+        let is_on = |longer: &WeightedLine| longer.deviations - line.deviations < LONGER_COST_MOST;
         match longer.filter(is_on) {
             Some(longer) => (from, line) = (from - 1, longer),
             None => break,
         }
     }
     let off =
-        |point: &WeightedPoint| WeightedPoint { error: point.error.hypot(OFF_LINE * point.y), ..*point };
+        |point: &WeightedPoint| WeightedPoint { error: point.error.hypot(LINE_ERROR * point.y), ..*point };
     let points: Vec<WeightedPoint> = points[from..=to].iter().map(off).collect();
     let line = LineFit { from, to, line: weighted_line(&points, |point| point.error)?, is_line: true };
     let is_exact = defined.half_width() <= line.half_width() * times.max(1.0).sqrt();
@@ -157,10 +169,10 @@ impl LineFit {
             parts.iter().zip(sizes).map(|(&part, point)| spent(part, point)).collect()
         };
         let all: f64 = best.iter().sum::<f64>().max(f64::MIN_POSITIVE);
-        let even = EVEN / sizes.len() as f64;
+        let even = EVEN_SHARE / sizes.len() as f64;
         let mut shares = vec![0.0; points.len()];
         for (share, best) in shares[self.from..=self.to].iter_mut().zip(best) {
-            *share = even + (1.0 - EVEN) * best / all;
+            *share = even + (1.0 - EVEN_SHARE) * best / all;
         }
         shares
     }
@@ -277,8 +289,8 @@ pub fn between(
     }
     // The range is no wider because one end of it is hardly known.
     if let (Some((_, error)), Some((_, other_error))) = (plain, paused) {
-        plain = plain.filter(|_| error <= VAGUE * other_error);
-        paused = paused.filter(|_| other_error <= VAGUE * error);
+        plain = plain.filter(|_| error <= ERROR_RATIO_MOST * other_error);
+        paused = paused.filter(|_| other_error <= ERROR_RATIO_MOST * error);
     }
     let all: Vec<(f64, f64)> = plain.into_iter().chain(paused).collect();
     let (&(first, _), &(last, _)) = (all.first()?, all.last()?);
@@ -287,11 +299,13 @@ pub fn between(
     };
     // It is wrong where all are below it, or all above it.
     let chance = |figure: f64| {
-        let over: f64 = all.iter().map(|&known| below(figure / (1.0 + RIGHT), known)).product();
-        let under: f64 = all.iter().map(|&known| 1.0 - below(figure / (1.0 - RIGHT), known)).product();
+        let over: f64 = all.iter().map(|&known| below(figure / (1.0 + thresholds::RIGHT), known)).product();
+        let under: f64 =
+            all.iter().map(|&known| 1.0 - below(figure / (1.0 - thresholds::RIGHT), known)).product();
         (figure, if figure > 0.0 { 1.0 - over - under } else { 0.0 })
     };
-    let figures = (0..=STEPS).map(|step| first + (last - first) * f64::from(step) / f64::from(STEPS));
+    let figures =
+        (0..=STEPS_BETWEEN).map(|step| first + (last - first) * f64::from(step) / f64::from(STEPS_BETWEEN));
     figures.map(chance).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
@@ -346,7 +360,7 @@ pub(crate) mod tests {
         // Alone it has to be within 3 %, which are this many standard errors.
         let (alone, chance) = says(Some(line(100.0, 3.0)), None);
         assert!(alone == 100.0 && (chance - 0.68).abs() < 0.02, "{chance}");
-        // Between two that are far apart there is room, rather where nobody pauses.
+        // Between two that differ a lot, the answer is rather that without pauses.
         let (figure, chance) = says(Some(line(60.0, 3.0)), Some(line(100.0, 3.0)));
         assert!((62.0..80.0).contains(&figure) && chance > 0.95, "{figure} {chance}");
         // What is known exactly counts where the other is not.

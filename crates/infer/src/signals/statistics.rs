@@ -1,9 +1,13 @@
-//! Statistics of many response times that outliers do not move: quantiles, medians, median deviations; means of windows.
+//! Statistics of many response times that outliers do not move: quantiles, medians, median deviations; means of
+//! windows.
 
-/// Figures that are above this many times what four fifths of them are at most are expensive.
-const EXPENSIVE: f64 = 1.3;
-/// Standard deviations in the median deviation of normal figures.
-const NORMAL: f64 = 1.4826;
+/// A value is slow above this many times the quantile of four fifths of the values. Unit: ratio. Source:
+/// tuned. Too high: short stalls are not seen; too low: slow pages are stalls.
+const SLOW_RATIO: f64 = 1.3;
+/// The standard deviation of normal values whose median deviation is 1. Unit: ratio. Source: derivation: 1 /
+/// 0.6745, the third quartile of the normal distribution. Too high: scatter is too large, and effects are
+/// missed; too low: noise is an effect.
+const DEVIATIONS_OF_MEDIAN: f64 = 1.4826;
 
 /// The mean; 0 of nothing.
 pub fn mean(figures: &[f64]) -> f64 {
@@ -33,12 +37,13 @@ pub fn medians(runs: &[Vec<f64>]) -> Vec<f64> {
 
 /// The standard deviation from `middle` of normal figures that have this median deviation from it.
 pub fn deviation(figures: &[f64], middle: f64) -> f64 {
-    NORMAL * upper_median(&figures.iter().map(|figure| (figure - middle).abs()).collect::<Vec<_>>())
+    DEVIATIONS_OF_MEDIAN
+        * upper_median(&figures.iter().map(|figure| (figure - middle).abs()).collect::<Vec<_>>())
 }
 
 /// Which figures are expensive: above what they are, and they themselves.
-pub fn expensive(figures: &[f64]) -> (f64, Vec<f64>) {
-    let least = EXPENSIVE * quantile(figures, 0.8);
+pub fn slow(figures: &[f64]) -> (f64, Vec<f64>) {
+    let least = SLOW_RATIO * quantile(figures, 0.8);
     (least, figures.iter().copied().filter(|&figure| figure > least).collect())
 }
 

@@ -1,21 +1,22 @@
-//! Where the cost of IOs rises, seen from IOs whose single costs say little.
+//! Finds the IO from which on the mean cost rises, although single IOs show little of it.
 //!
 //! # Model
-//! Work that was deferred is done in spikes: most IOs cost the same as before, and one in many costs tens of times
-//! as much. So what rises is the mean over windows of IOs. How rare the spikes are and how early the rise is are not
-//! known: it is looked for in the beginning of the series, from all of it down to a 64th, and in windows that are from a
-//! 256th to a 32nd of that; the p is corrected for all of these looks.
+//! Deferred work is done in latency spikes: most IOs cost the same as before, and one in many costs tens of times as
+//! much. So the mean over windows of IOs rises. Latency spikes are the IOs that make up half of the total cost above
+//! the usual one, with the IOs that wait behind them. The variance of spikes is their size times their mean, which
+//! shows their size.
 //!
-//! The place is then where the sum of what costs exceed the middle between the two means is lowest: the first spike, if there are spikes.
-//! With spikes of size `L` the sum goes up and down by `L`; so places where it is higher by not much more than that may be
-//! the place instead. (The variance of spikes is their size times their mean, which shows `L`.)
+//! # Method
+//! 1. Beginnings of the series, from all of it down to a 64th, are divided into 32 to 256 windows. A rank test finds
+//!    a rise; its p is corrected for all of these looks.
+//! 2. The place is where the sum of all costs above the middle of the two means is lowest. The sum varies by the size
+//!    of a spike: places where it is higher by not much more than that belong to the interval.
+//! 3. If windows show nothing, the spikes may: a first distance that is much longer than regular ones, or too few
+//!    random spikes in the first part.
 //!
-//! Spikes are what makes up half of all that costs exceed the usual cost, each with the IOs that wait behind it. One that happens to be an outlier, too, would be
-//! worth ten, and is cut. Where only a few spikes are missing in the beginning, windows do not show it, but the spikes
-//! themselves may: if their distances are regular, one that is much longer at the beginning is no chance; and if they
-//! may lie anywhere, only a few of them in the first part of the IOs is none.
-//!
-//! Invariants: a place is only as good as its interval says.
+//! # Invariants
+//! - The place is only as exact as its interval says.
+//! - A latency spike that is also an outlier counts as one spike.
 
 use flashlab_analysis::decide::change::{Direction, change};
 use flashlab_analysis::decide::ranks::Interval;
@@ -23,30 +24,35 @@ use flashlab_analysis::student::upper_p;
 
 use super::likelihood::log_likelihood;
 use super::statistics::{deviation, mean, upper_median, windows};
+use crate::thresholds;
 
-/// How many beginnings are looked at, each half as long as the one before.
-const BEGINNINGS: u32 = 7;
-/// In how many windows.
-const WINDOWS: [usize; 4] = [256, 128, 64, 32];
-/// A rise is one if there is one by chance less often than this, all looks together.
-const P: f64 = 1e-4;
+/// The looks at a run: all of it, and beginnings of which each is half as long as the one before. Unit:
+/// looks. Source: choice. Too many: the correction for the looks hides weak rises; too few: an early rise is
+/// hidden by the long rest of the run.
+const LOOKS: u32 = 7;
+/// The numbers of windows into which each look divides the IOs. Unit: windows. Source: choice. Too many: rare
+/// latency spikes leave most windows empty; too few: the rank test has too few values.
+const WINDOW_COUNTS: [usize; 4] = [256, 128, 64, 32];
 
-/// The place may be where the sum is higher by this many spikes: three of their distances, 95 % if these are random.
+/// The rise may be where the sum is higher by this many latency spikes. Unit: latency spikes. Source:
+/// derivation: three distances between random spikes are 95 %. Too high: the interval is too wide to report;
+/// too low: the true place is outside it.
 const SPIKES_OF_DOUBT: f64 = 1.5;
-/// The same for the places of spikes, which are more regular than chance.
-const P_OF_SPIKES: f64 = 1e-3;
-/// Spikes whose distances are compared with the first one's, at least,
-const SPIKES: usize = 4;
-/// which has to be longer than the median by so much that it is as rare as this, by Student's t.
-const P_OF_DISTANCE: f64 = 3e-6;
-/// Distances are not believed to scatter less than this part of their median, and are not regular if they scatter more
-/// than that.
+/// The fewest latency spikes whose distances are compared with the first one. Unit: latency spikes. Source:
+/// choice. Too many: few spikes show no rise; too few: their scatter is not known.
+const SPIKES_LEAST: usize = 4;
+/// The floor of the scatter of distances, as a share of their median. Unit: share. Source: tuned. Too high:
+/// short gaps in the beginning are not seen; too low: equal distances make any longer one significant.
 const SCATTER_LEAST: f64 = 0.1;
+/// The most scatter of regular distances, as a share of their median. Unit: share. Source: tuned. Too high:
+/// random spikes count as regular; too low: jitter hides regular ones.
 const SCATTER_MOST: f64 = 0.3;
-/// An IO that takes this many times as long as usual waits for something.
-const SLOW: f64 = 2.0;
-/// No spike counts for more than this many.
-const SPIKE_MOST: f64 = 2.0;
+/// An IO that takes this many times the usual time waits for something. Unit: ratio. Source: tuned. Too high:
+/// short waits are not part of a spike; too low: jitter joins spikes that have nothing in common.
+const SLOW_RATIO: f64 = 2.0;
+/// No IO counts for more than this many latency spikes. Unit: ratio. Source: tuned. Too high: an outlier is a
+/// rise; too low: real latency spikes are cut.
+pub const SPIKE_CAP: f64 = 2.0;
 
 /// A rise of the mean cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,7 +77,7 @@ pub fn rise(costs: &[f64]) -> Option<CostRise> {
     let spike = spike(costs);
     // A spike that is an outlier as well counts as a spike.
     let clipped: Vec<f64> =
-        costs.iter().map(|cost| cost.min(spike.usual + SPIKE_MOST * spike.excess)).collect();
+        costs.iter().map(|cost| cost.min(spike.usual + SPIKE_CAP * spike.excess)).collect();
     by_windows(&clipped).or_else(|| {
         let spikes: Vec<usize> = spike.places(costs).collect();
         by_distances(&clipped, &spikes).or_else(|| by_rate(&clipped, &spikes))
@@ -108,12 +114,13 @@ pub fn spike(costs: &[f64]) -> Spike {
 /// that follow a slow one may wait for it, and are the same spike, which takes as long as its slowest IO.
 pub fn spike_worth(costs: &[f64], worth: f64) -> Spike {
     let usual = upper_median(costs);
-    let stalls = costs.chunk_by(|one, other| (*one > SLOW * usual) == (*other > SLOW * usual));
+    let stalls = costs.chunk_by(|one, other| (*one > SLOW_RATIO * usual) == (*other > SLOW_RATIO * usual));
     let worth_of = |stall: &[f64]| {
         let excess = || stall.iter().map(|cost| (cost - usual).max(0.0));
         (excess().sum::<f64>(), excess().fold(0.0, f64::max))
     };
-    let mut stalls: Vec<(f64, f64)> = stalls.filter(|stall| stall[0] > SLOW * usual).map(worth_of).collect();
+    let mut stalls: Vec<(f64, f64)> =
+        stalls.filter(|stall| stall[0] > SLOW_RATIO * usual).map(worth_of).collect();
     stalls.sort_by(|a, b| b.0.total_cmp(&a.0));
     let (mut sum, half) = (0.0, stalls.iter().map(|stall| stall.0).sum::<f64>().min(worth) / 2.0);
     let at_half = stalls.iter().find(|stall| {
@@ -126,7 +133,7 @@ pub fn spike_worth(costs: &[f64], worth: f64) -> Spike {
 /// The rise at the spike before which there are the fewest, for what lies before it.
 fn by_rate(costs: &[f64], spikes: &[usize]) -> Option<CostRise> {
     let all = spikes.len() as f64;
-    // Hoeffding's bound on so few spikes in that share of the IOs, if each may lie anywhere.
+    // Hoeffding's bound on so few spikes in that share of the IOs, if each is at a random position.
     let term = |count: f64, share: f64| log_likelihood(count, all * share);
     let p = |before: usize| {
         let share = spikes[before] as f64 / costs.len() as f64;
@@ -135,7 +142,7 @@ fn by_rate(costs: &[f64], spikes: &[usize]) -> Option<CostRise> {
     };
     let best = (0..spikes.len() / 2).min_by(|&a, &b| p(a).total_cmp(&p(b)))?;
     let p = p(best) * all;
-    (p <= P_OF_SPIKES).then(|| placed(costs, spikes[best]))
+    (p <= thresholds::FALSE_ALARM_WITH_EFFECT).then(|| placed(costs, spikes[best]))
 }
 
 /// The first spikes of those that are close together.
@@ -170,8 +177,8 @@ fn by_distances(costs: &[f64], spikes: &[usize]) -> Option<CostRise> {
     // Between two others one may have been missed.
     let usual = if first == 0 { typical } else { 2.0 * typical };
     let deviations = (distance(first) as f64 - usual) / scatter.max(SCATTER_LEAST * typical);
-    let regular = distances.len() >= SPIKES && scatter <= SCATTER_MOST * typical;
-    let is_longer = upper_p(deviations, distances.len() as f64 - 1.0) <= P_OF_DISTANCE;
+    let regular = distances.len() >= SPIKES_LEAST && scatter <= SCATTER_MOST * typical;
+    let is_longer = upper_p(deviations, distances.len() as f64 - 1.0) <= thresholds::FALSE_ALARM_OF_SPIKES;
     let at = groups[first];
     let step = || CostRise {
         place: Interval {
@@ -186,18 +193,18 @@ fn by_distances(costs: &[f64], spikes: &[usize]) -> Option<CostRise> {
 }
 
 fn by_windows(costs: &[f64]) -> Option<CostRise> {
-    let beginnings = (0..BEGINNINGS).map(|halvings| costs.len() >> halvings);
-    let looks = beginnings.flat_map(|length| WINDOWS.map(|windows| (length, windows)));
+    let beginnings = (0..LOOKS).map(|halvings| costs.len() >> halvings);
+    let looks = beginnings.flat_map(|length| WINDOW_COUNTS.map(|windows| (length, windows)));
     let look = |(length, count): (usize, usize)| {
         let width = length.div_ceil(count);
         let found = (length >= count).then(|| change(&windows(&costs[..length], width), Direction::Up))??;
         Some((found.p, found.index * width, length))
     };
     let (p, at, length) = looks.filter_map(look).min_by(|a, b| a.0.total_cmp(&b.0))?;
-    let p = p * (BEGINNINGS as usize * WINDOWS.len()) as f64;
+    let p = p * (LOOKS as usize * WINDOW_COUNTS.len()) as f64;
     // As much after the rise as before it, and not less than the look that showed it.
     let span = length.max(2 * at).min(costs.len());
-    (p <= P).then(|| placed(&costs[..span], at))
+    (p <= thresholds::FALSE_ALARM).then(|| placed(&costs[..span], at))
 }
 
 /// For each place the sum of what the costs before it exceed `middle`.

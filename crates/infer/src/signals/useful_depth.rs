@@ -1,9 +1,10 @@
 //! From which number of IOs in flight on the throughput hardly grows.
 //!
 //! # Model
-//! The throughput at a depth is that of the time in which the queue was full: until the last IO is submitted, and without the
-//! beginning, in which IOs that were submitted together still lie evenly over the dies. A run is divided into parts, each of which
-//! gives a time for each IO. A doubling of the depth is of no use if the throughput grows by less than [`DOUBLING_GAIN`].
+//! The throughput at a depth is that of the time in which the queue was full: until the last IO is submitted, and
+//! without the beginning, in which IOs that were submitted together still lie evenly over the dies. A run is divided
+//! into parts, each of which gives a time for each IO. A doubling of the depth is of no use if the throughput grows
+//! by less than [`DOUBLING_GAIN`].
 //!
 //! # Invariants
 //! - Depths double from one to the next.
@@ -14,13 +15,17 @@ use flashlab_analysis::DOUBLING_GAIN;
 use flashlab_analysis::decide::level::trimmed_mean;
 use flashlab_analysis::decide::ranks::Interval;
 
-/// A growth this close to [`DOUBLING_GAIN`] may lie on either side: from run to run it differs by as much. Smaller: depths are run
-/// repeatedly that no number of runs decides; larger: a depth is reported although more runs would show the other one.
-const NEAR: f64 = 0.003;
-/// The parts of a run: the fewest of which a trimmed mean has an interval, with two to spare.
-const PARTS: usize = 5;
-/// The chance that a level lies in its interval.
-const CONFIDENCE: f64 = 0.99;
+/// A growth this close to [`DOUBLING_GAIN`] may lie on either side: it differs by as much from run to run.
+/// Unit: share of the throughput. Source: tuned. Too small: depths are run repeatedly that no number of runs
+/// decides; too large: a depth is reported although more runs would show the other one.
+const NEAR_LIMIT: f64 = 0.003;
+/// The parts of a run, each of which gives a time for each IO. Unit: parts. Source: derivation: a trimmed
+/// mean has an interval from three on; two are to spare. Too many: each part has too few IOs; too few: the
+/// mean has no interval.
+const PARTS_OF_RUN: usize = 5;
+/// The probability that a level lies in its interval. Unit: probability. Source: choice. Too high: depths are
+/// run repeatedly; too low: a wrong depth is reported.
+const INTERVAL_CONFIDENCE: f64 = 0.99;
 
 /// The time for each IO, over the depth.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +44,7 @@ impl DepthCurve {
 
     /// By how much the throughput grows from one depth to its double, with the interval that contains it with 99 %.
     fn growth(&self, index: usize) -> Interval {
-        let level = |times: &[f64]| trimmed_mean(times, 0.0, CONFIDENCE);
+        let level = |times: &[f64]| trimmed_mean(times, 0.0, INTERVAL_CONFIDENCE);
         match (level(&self.times[index]), level(&self.times[index + 1])) {
             (Some(single), Some(double)) => {
                 let estimate = single.estimate / double.estimate.max(1.0);
@@ -55,8 +60,8 @@ impl DepthCurve {
         (1..self.depths.len()).map(|index| self.growth(index - 1)).collect()
     }
 
-    /// The indices of the depths to run again: those of doublings that may lie on either side, up to the first one that
-    /// certainly brings less.
+    /// The indices of the depths to run again. Their doublings may lie on either side of the limit, up to
+    /// the first one that certainly brings less.
     pub fn undecided(&self) -> Vec<usize> {
         let growths = self.growths();
         let until = growths.iter().position(|growth| growth.high < DOUBLING_GAIN).unwrap_or(growths.len());
@@ -77,15 +82,16 @@ impl DepthCurve {
 
     /// IOs a second, by depth.
     pub fn rates(&self) -> Vec<(f64, f64)> {
-        let rate =
-            |times: &[f64]| 1e9 / trimmed_mean(times, 0.0, CONFIDENCE).map_or(f64::NAN, |time| time.estimate);
+        let rate = |times: &[f64]| {
+            1e9 / trimmed_mean(times, 0.0, INTERVAL_CONFIDENCE).map_or(f64::NAN, |time| time.estimate)
+        };
         self.depths.iter().zip(&self.times).map(|(&depth, times)| (f64::from(depth), rate(times))).collect()
     }
 }
 
 /// Whether a growth may lie on either side of the limit.
 fn is_undecided(growth: Interval) -> bool {
-    growth.low < DOUBLING_GAIN + NEAR && growth.high > DOUBLING_GAIN - NEAR
+    growth.low < DOUBLING_GAIN + NEAR_LIMIT && growth.high > DOUBLING_GAIN - NEAR_LIMIT
 }
 
 /// The time for each IO while the queue was full, of each part of a run, without the first `beginning` IOs. Each IO has the times
@@ -94,8 +100,8 @@ pub fn time_of_each(ios: impl Iterator<Item = (Nanos, Nanos)> + Clone, beginning
     let end = ios.clone().map(|(submitted, _)| submitted).max().unwrap_or_default();
     let done: Vec<Nanos> = ios.map(|(_, completed)| completed).filter(|&done| done <= end).collect();
     let counted = done.get(beginning..).unwrap_or_default();
-    let part = counted.len() / PARTS;
-    let parts = (0..PARTS).filter_map(|index| counted.get(index * part..(index + 1) * part));
+    let part = counted.len() / PARTS_OF_RUN;
+    let parts = (0..PARTS_OF_RUN).filter_map(|index| counted.get(index * part..(index + 1) * part));
     let parts = parts.filter(|part| part.len() > 1);
     parts.map(|part| part[part.len() - 1].since(part[0]).0 as f64 / (part.len() - 1) as f64).collect()
 }
@@ -143,7 +149,7 @@ mod tests {
         let done = (0..22u64).map(|index| 100 + 10 * index.max(1));
         let ios: Vec<(Nanos, Nanos)> = done.map(|done| (Nanos(done - 20), Nanos(done))).collect();
         let times = time_of_each(ios.iter().copied(), 2);
-        assert_eq!(times, [10.0; PARTS]);
+        assert_eq!(times, [10.0; PARTS_OF_RUN]);
         assert!(time_of_each(ios.iter().copied(), 20).is_empty());
         assert!(time_of_each(std::iter::empty(), 0).is_empty());
     }

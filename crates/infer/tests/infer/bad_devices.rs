@@ -18,8 +18,8 @@ fn inferred(device: &mut dyn Device) -> Known {
     let (known, ended) = inferred_until_the_end(device);
     assert_eq!(ended, InferenceEnd::Done);
     let answered: Vec<_> = known.findings.iter().map(|finding| finding.parameter).collect();
-    for group in PROBES {
-        for parameter in group.parameters {
+    for probe in PROBES {
+        for parameter in probe.parameters {
             assert_eq!(answered.iter().filter(|one| *one == parameter).count(), 1, "{parameter}");
         }
     }
@@ -41,8 +41,8 @@ fn inferred_until_the_end(device: &mut dyn Device) -> (Known, InferenceEnd) {
     (known, ended)
 }
 
-fn of<'a>(known: &'a Known, group: &Probe) -> Vec<&'a Finding> {
-    group.parameters.iter().map(|&parameter| known.get(parameter).unwrap()).collect()
+fn of<'a>(known: &'a Known, probe: &Probe) -> Vec<&'a Finding> {
+    probe.parameters.iter().map(|&parameter| known.get(parameter).unwrap()).collect()
 }
 
 /// The device, with IOs that fail.
@@ -82,8 +82,8 @@ fn many_ios_that_fail_cost_their_group_and_no_other() {
     let failed = |finding: &&Finding| finding.evidence.contains("Input/output error");
     assert!(known.findings.iter().filter(failed).all(|finding| finding.verdict == Verdict::Undetermined));
     assert!(known.findings.iter().any(|finding| failed(&finding)));
-    for group in PROBES.iter().filter(|group| !group.writes()) {
-        assert!(of(&known, group).iter().all(|finding| !failed(finding)));
+    for probe in PROBES.iter().filter(|probe| !probe.writes()) {
+        assert!(of(&known, probe).iter().all(|finding| !failed(finding)));
     }
 }
 
@@ -174,7 +174,7 @@ fn a_device_that_does_not_answer_a_flush_is_gone() {
 fn a_device_that_disappears_leaves_what_was_known_and_nothing_else() {
     let whole = inferred(&mut MemoryDevice::new(SMALL, Nanos(100_000)));
     let memory = MemoryDevice::new(SMALL, Nanos(100_000));
-    // In the middle of the group behind the first one that answers something.
+    // In the middle of the probe behind the first one that answers something.
     let (ios, answered) = first_that_answers();
     let mut gone = FaultyDevice::new(memory, InjectedFault::GoneFrom(ios + 1));
     let (known, ended) = inferred_until_the_end(&mut gone);
@@ -185,7 +185,7 @@ fn a_device_that_disappears_leaves_what_was_known_and_nothing_else() {
     assert!(matches!(ended, InferenceEnd::Gone(_)), "{ended:?}");
 }
 
-/// How many IOs are done on a small device in memory until the end of the first group that answers something, and which
+/// How many IOs are done on a small device in memory until the end of the first probe that answers something, and which
 /// that is.
 fn first_that_answers() -> (u64, &'static Probe) {
     use flashlab_infer::InferenceProgress;
@@ -193,9 +193,9 @@ fn first_that_answers() -> (u64, &'static Probe) {
     /// Notes how many IOs there were when it ended.
     struct First<'a>(&'a Cell<u64>, Option<(u64, &'static Probe)>);
     impl InferenceProgress for First<'_> {
-        fn ended(&mut self, group: &'static Probe, _: &Known, _: &flashlab_plan::Plan) {
-            if self.1.is_none() && !group.parameters.is_empty() {
-                self.1 = Some((self.0.get(), group));
+        fn ended(&mut self, probe: &'static Probe, _: &Known, _: &flashlab_plan::Plan) {
+            if self.1.is_none() && !probe.parameters.is_empty() {
+                self.1 = Some((self.0.get(), probe));
             }
         }
     }
@@ -227,8 +227,8 @@ fn a_device_that_wears_out_in_the_middle_says_so_for_what_is_written_later() {
     let worn: Vec<_> = worn.collect();
     assert!(!worn.is_empty());
     assert!(worn.iter().all(|finding| finding.verdict == Verdict::Undetermined));
-    for group in PROBES.iter().filter(|group| !group.writes()) {
-        assert!(of(&known, group).iter().all(|finding| !finding.evidence.contains("Read-only")));
+    for probe in PROBES.iter().filter(|probe| !probe.writes()) {
+        assert!(of(&known, probe).iter().all(|finding| !finding.evidence.contains("Read-only")));
     }
 }
 
@@ -244,11 +244,11 @@ fn a_simulated_device_that_wears_out_is_read_all_the_same() {
         let worn =
             |finding: &&Finding| finding.evidence.contains("the device takes no writes any more, because");
         assert!(known.findings.iter().any(|finding| worn(&finding)), "{endurance}");
-        let read_only = || PROBES.iter().filter(|group| !group.writes());
-        assert!(read_only().all(|group| !of(&known, group).iter().any(worn)), "{endurance}");
+        let read_only = || PROBES.iter().filter(|probe| !probe.writes());
+        assert!(read_only().all(|probe| !of(&known, probe).iter().any(worn)), "{endurance}");
         let is_found = |finding: &&Finding| finding.verdict == Verdict::Found;
         assert!(
-            read_only().flat_map(|group| of(&known, group)).any(|finding| is_found(&finding)),
+            read_only().flat_map(|probe| of(&known, probe)).any(|finding| is_found(&finding)),
             "{endurance}"
         );
     }

@@ -50,10 +50,10 @@ fn whole() -> Known {
     known
 }
 
-/// What the first groups found of it.
-fn until(whole: &Known, groups: usize) -> Known {
+/// What the first probes found of it.
+fn until(whole: &Known, probes: usize) -> Known {
     let mut known = whole.clone();
-    let is_of_them = |parameter| PROBES[..groups].iter().any(|group| group.parameters.contains(&parameter));
+    let is_of_them = |parameter| PROBES[..probes].iter().any(|probe| probe.parameters.contains(&parameter));
     known.findings.retain(|finding| is_of_them(finding.parameter));
     known.written = CAPACITY;
     known.checkpoint.fill.whole_at = Some(CAPACITY);
@@ -77,10 +77,10 @@ fn with(mut known: Known, parameter: Parameter, value: f64) -> Known {
 fn no_number_that_passes_makes_a_group_panic() {
     let whole = whole();
     for parameter in numbers() {
-        let group = PROBES.iter().position(|group| group.parameters.contains(&parameter)).unwrap();
+        let probe = PROBES.iter().position(|probe| probe.parameters.contains(&parameter)).unwrap();
         for value in ABSURD {
             eprintln!("{parameter} = {value}");
-            resumed(with(until(&whole, group + 1), parameter, value));
+            resumed(with(until(&whole, probe + 1), parameter, value));
         }
     }
 }
@@ -89,8 +89,8 @@ fn no_number_that_passes_makes_a_group_panic() {
 fn absurd_numbers_together_make_no_group_panic() {
     let whole = whole();
     for value in ABSURD {
-        for groups in [2, 5, 9, 13] {
-            let known = until(&whole, groups);
+        for probes in [2, 5, 9, 13] {
+            let known = until(&whole, probes);
             let parameters = known.findings.iter().filter(|finding| finding.number().is_some());
             let parameters: Vec<Parameter> = parameters.map(|finding| finding.parameter).collect();
             resumed(parameters.into_iter().fold(known, |known, parameter| {
@@ -118,8 +118,8 @@ fn no_fill_that_passes_makes_a_group_panic() {
             Fill { nanos_per_byte: (size.0 as f64).min(1e9), ..good },
         ];
         for fill in fills {
-            for groups in [1, 2, 8] {
-                let mut known = until(&whole, groups);
+            for probes in [1, 2, 8] {
+                let mut known = until(&whole, probes);
                 known.checkpoint.fill = fill;
                 resumed(known);
             }

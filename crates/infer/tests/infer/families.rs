@@ -1,4 +1,4 @@
-//! Families of translation layers whose merges are hidden or imitated by a write buffer, deferred work, or switches between segment groups.
+//! Families of translation layers whose merges are hidden or imitated by a write buffer, deferred work, or switches between segment probes.
 
 use std::sync::atomic::AtomicBool;
 
@@ -8,7 +8,7 @@ use flashlab_device::Device;
 use flashlab_infer::{InferenceSettings, Known, PROBES, infer_probes, nothing_known};
 use flashlab_sim::Profile;
 
-/// What is found until the groups that ask for the family, of a device with these sections beside the usual ones.
+/// What is found until the probes that ask for the family, of a device with these sections beside the usual ones.
 fn inferred(controller: &str, sections: &str) -> Known {
     let text = format!(
         "version = 2\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \"96MiB\"\n\
@@ -27,7 +27,7 @@ fn inferred(controller: &str, sections: &str) -> Known {
         interrupt: &AtomicBool::new(false),
     };
     let mut known = nothing_known(&device, "test");
-    let last = PROBES.iter().position(|group| group.name == "open-blocks").unwrap();
+    let last = PROBES.iter().position(|probe| probe.name == "open-blocks").unwrap();
     infer_probes(&mut device, &settings, &mut known, &mut (), &PROBES[..=last]);
     known
 }

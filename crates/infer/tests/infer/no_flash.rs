@@ -260,8 +260,8 @@ fn takes_nothing_else_for_pages_of(page: Bytes, block: Bytes) {
         interrupt: &AtomicBool::new(false),
     };
     let mut known = nothing_known(&device, "no flash");
-    let groups = probes_for(&[Parameter::WritePageSize]);
-    infer_probes(&mut device, &settings, &mut known, &mut (), groups);
+    let probes = probes_for(&[Parameter::WritePageSize]);
+    infer_probes(&mut device, &settings, &mut known, &mut (), probes);
     for parameter in [Parameter::ReadPageSize, Parameter::WritePageSize] {
         let found = known.get(parameter).unwrap();
         let is_right = found.number() == Some(page.0 as f64) || found.confidence <= 0.7;

@@ -41,16 +41,16 @@ impl InferenceProgress for Memory {
         }
     }
 
-    fn begin(&mut self, group: &'static Probe, _: usize, _: usize) {
-        self.may_end = group.writes() && !self.abandoned.contains(&group.name);
+    fn begin(&mut self, probe: &'static Probe, _: usize, _: usize) {
+        self.may_end = probe.writes() && !self.abandoned.contains(&probe.name);
     }
 
-    fn abandoned(&mut self, group: &'static Probe, _: &Known, _: &Plan) {
+    fn abandoned(&mut self, probe: &'static Probe, _: &Known, _: &Plan) {
         self.current.clear();
-        self.abandoned.push(group.name);
+        self.abandoned.push(probe.name);
     }
 
-    fn ended(&mut self, group: &'static Probe, _: &Known, probes: &Plan) {
+    fn ended(&mut self, probe: &'static Probe, _: &Known, probes: &Plan) {
         let pattern = |name: &str| -> Pattern {
             probes.experiments.iter().find(|kept| kept.name == name).unwrap().pattern.clone()
         };
@@ -60,10 +60,10 @@ impl InferenceProgress for Memory {
             }
             other => RecordedStep::Other(other),
         });
-        let is_of_group = |step: &RecordedStep| {
+        let is_of_probe = |step: &RecordedStep| {
             !matches!(step, RecordedStep::Other(ProbeStep::Device { .. } | ProbeStep::End { .. }))
         };
-        self.steps.insert(group.name.to_owned(), steps.filter(is_of_group).collect());
+        self.steps.insert(probe.name.to_owned(), steps.filter(is_of_probe).collect());
     }
 }
 

@@ -13,7 +13,7 @@ use flashlab_infer::{
 use flashlab_plan::Plan;
 use flashlab_sim::{Profile, SimulatedDevice};
 
-/// Two dies behind a write buffer, which several groups in turn have to know of.
+/// Two dies behind a write buffer, which several probes in turn have to know of.
 fn device() -> SimulatedDevice {
     let text = "version = 2\nname = \"test\"\ntitle = \"Test\"\nsource = \"a test\"\nfit = \"typical\"\ncapacity = \
          \"48MiB\"\n[noise]\nsigma = 0.05\noutlier_share = 0.01\noutlier = \"3ms\"\n[flash]\npage = \
@@ -23,7 +23,7 @@ fn device() -> SimulatedDevice {
     Profile::parse(text, "test.toml").unwrap().device().unwrap()
 }
 
-/// Interrupts as each group ends, or as each begins, the first time.
+/// Interrupts as each probe ends, or as each begins, the first time.
 struct Interrupts<'a> {
     interrupt: &'a AtomicBool,
     as_it_begins: bool,
@@ -31,9 +31,9 @@ struct Interrupts<'a> {
 }
 
 impl InferenceProgress for Interrupts<'_> {
-    fn begin(&mut self, group: &'static Probe, _: usize, _: usize) {
-        let is_first = !self.begun.contains(&group.name);
-        self.begun.push(group.name);
+    fn begin(&mut self, probe: &'static Probe, _: usize, _: usize) {
+        let is_first = !self.begun.contains(&probe.name);
+        self.begun.push(probe.name);
         self.interrupt.fetch_or(self.as_it_begins && is_first, Ordering::Relaxed);
     }
 
@@ -47,12 +47,12 @@ fn inferred(as_it_begins: Option<bool>) -> (Known, u64) {
     inferred_of(&mut device(), as_it_begins, Nanos::from_secs(60), PROBES)
 }
 
-/// The same of this device, by these groups, with so much time for reading.
+/// The same of this device, by these probes, with so much time for reading.
 fn inferred_of(
     device: &mut dyn Device,
     as_it_begins: Option<bool>,
     reading_time: Nanos,
-    groups: &'static [Probe],
+    probes: &'static [Probe],
 ) -> (Known, u64) {
     let budget = InferenceSettings::usual_budget(device.geometry().capacity);
     let interrupt = AtomicBool::new(false);
@@ -73,7 +73,7 @@ fn inferred_of(
     loop {
         let progress: &mut dyn InferenceProgress =
             if as_it_begins.is_some() { &mut interrupts } else { &mut () };
-        match infer_probes(device, &settings, &mut known, progress, groups) {
+        match infer_probes(device, &settings, &mut known, progress, probes) {
             InferenceEnd::Done => break,
             ended => assert_eq!(ended, InferenceEnd::Interrupted),
         }
@@ -95,7 +95,7 @@ fn as_a_file_keeps_it(known: &Known) -> Known {
     }
 }
 
-/// What was found, with which confidence and why. Not what was written for each: a group that answers nothing leaves its count to
+/// What was found, with which confidence and why. Not what was written for each: a probe that answers nothing leaves its count to
 /// the one behind it, if that is in the same session.
 fn answers(known: &Known) -> Vec<String> {
     let told = |finding: &Finding| {
@@ -124,10 +124,10 @@ fn what_writes_told_of_planes_while_the_device_was_filled_is_known_after_an_inte
          \"27MB/s\"\n[controller]\nwrite_command = \"80us\"\nread_command = \"80us\"\nread_bandwidth = \
          \"21MB/s\"\nwrite_bandwidth = \"26MB/s\"\n[controller.write_buffer]\nsize = \"256KiB\"\n";
     let device = || Profile::parse(text, "test.toml").unwrap().device().unwrap();
-    let groups = probes_for(&[Parameter::PlanesReadAtOnce]);
+    let probes = probes_for(&[Parameter::PlanesReadAtOnce]);
     let time = Nanos::from_secs(60);
-    let (whole, _) = inferred_of(&mut device(), None, time, groups);
-    let (resumed, _) = inferred_of(&mut device(), Some(false), time, groups);
+    let (whole, _) = inferred_of(&mut device(), None, time, probes);
+    let (resumed, _) = inferred_of(&mut device(), Some(false), time, probes);
     let planes = whole.get(Parameter::PlanesReadAtOnce).unwrap();
     assert!(planes.evidence.contains("Writes were used as well"), "{planes:?}");
     assert_eq!(answers(&resumed), answers(&whole));
@@ -172,7 +172,7 @@ impl flashlab_device::Wrapper for Counting<'_> {
     }
 }
 
-/// Notes how often a group begins, what was known before the first time, and how many IOs there were when it ended.
+/// Notes how often a probe begins, what was known before the first time, and how many IOs there were when it ended.
 struct Notes<'a> {
     of: &'static str,
     count: &'a Cell<u64>,
@@ -183,16 +183,16 @@ struct Notes<'a> {
 }
 
 impl InferenceProgress for Notes<'_> {
-    fn begin(&mut self, group: &'static Probe, _: usize, _: usize) {
-        if group.name == self.of {
+    fn begin(&mut self, probe: &'static Probe, _: usize, _: usize) {
+        if probe.name == self.of {
             self.begun += 1;
             self.before.get_or_insert(self.last.clone());
         }
     }
 
-    fn ended(&mut self, group: &'static Probe, known: &Known, _: &Plan) {
+    fn ended(&mut self, probe: &'static Probe, known: &Known, _: &Plan) {
         self.last = known.clone();
-        if group.name == self.of {
+        if probe.name == self.of {
             self.ios = self.count.get();
         }
     }
@@ -253,7 +253,7 @@ fn what_a_replaced_scratch_file_got_is_not_taken_for_space() {
         interrupt: &interrupt,
     };
     let mut known = nothing_known(&device(), "test");
-    let until_spare = PROBES.iter().position(|group| group.name == "over-provisioning").unwrap();
+    let until_spare = PROBES.iter().position(|probe| probe.name == "over-provisioning").unwrap();
     infer_probes(&mut device(), &settings, &mut known, &mut (), &PROBES[..until_spare]);
     assert!(known.written >= capacity, "{}", known.written);
     forget_writes(&mut known, true);

@@ -3,11 +3,14 @@
 use crate::flash_layout::fitting::LayoutTimes;
 use crate::flash_layout::replay::FlashLayout;
 
-/// How often changes begin.
-pub(crate) const TURNS: usize = 5;
+/// The rounds in which the search starts again from the best layouts. Unit: rounds. Source: choice. Too many:
+/// the search takes longer; too few: it ends before the best layout.
+pub(crate) const CLIMBS_MOST: usize = 5;
 
-/// A layout is not tried on all reads if its loss on a part of the reads exceeds the least one by this.
-pub(crate) const FAR: f64 = 30.0;
+/// A layout that is less likely than the best one by more than this is impossible. Unit: natural logarithm.
+/// Source: derivation: e^30 to 1 is beyond the error of the model. Too high: the search takes longer; too
+/// low: a bad start excludes the right layout.
+pub(crate) const MARGIN_MOST: f64 = 30.0;
 
 /// A layout, the times with which it fits best, and how unlikely it is, as a logarithm.
 #[derive(Clone, Copy, Debug)]

@@ -7,11 +7,12 @@ use super::super::fitting::{IoModel, LayoutTimes};
 use super::super::layouts::{around, changed, unusual, within};
 use super::super::replay::{FlashLayout, ReadReplay};
 use super::super::runs::{TimedRun, alone, nanos};
-use super::scored::{FAR, Scored, TURNS};
+use super::scored::{CLIMBS_MOST, MARGIN_MOST, Scored};
 use crate::signals::statistics::upper_median;
 
-/// This many reads are replayed at most, each some twenty times.
-const READS_MAX: usize = 600_000;
+/// The reads that are replayed in one search, each some twenty times. Unit: reads. Source: choice. Too many:
+/// the search takes longer; too few: layouts are not tried.
+const REPLAYS_MOST: usize = 600_000;
 
 /// Layouts that were tried.
 pub(super) struct Search<'a> {
@@ -44,7 +45,7 @@ impl<'a> Search<'a> {
     ) -> Search<'a> {
         let times = runs.first().map(nanos).unwrap_or_default();
         let reads: usize = runs.iter().map(Vec::len).sum();
-        let most = READS_MAX / reads.max(1);
+        let most = REPLAYS_MOST / reads.max(1);
         Search {
             runs,
             sigma,
@@ -62,7 +63,10 @@ impl<'a> Search<'a> {
 
     /// Fits a layout, if that was not done, from many starts.
     pub(super) fn score(&mut self, layout: FlashLayout) {
-        const SHARES: [LayoutTimes; 5] = [
+        /// The shares of command, sense, transfer and link in the shortest read from which a fit
+        /// starts. Unit: share. Source: choice. Too few: the descent ends in the wrong valley; too
+        /// many: the search takes longer.
+        const START_SHARES: [LayoutTimes; 5] = [
             [0.15, 0.6, 0.2, 0.05],
             [0.2, 0.2, 0.5, 0.1],
             [0.5, 0.25, 0.2, 0.05],
@@ -70,7 +74,7 @@ impl<'a> Search<'a> {
             [0.7, 0.1, 0.1, 0.1],
         ];
         let starts: Vec<LayoutTimes> =
-            SHARES.iter().map(|start| start.map(|share| share * self.shortest)).collect();
+            START_SHARES.iter().map(|start| start.map(|share| share * self.shortest)).collect();
         self.fit(layout, starts);
     }
 
@@ -94,7 +98,7 @@ impl<'a> Search<'a> {
 
     /// Goes from the best layout to better ones around it, until there are none.
     pub(super) fn climb(&mut self) {
-        for _ in 0..TURNS {
+        for _ in 0..CLIMBS_MOST {
             let Some(Scored { layout, .. }) = self.leader else { return };
             around(&layout).for_each(|other| self.fit(other, Vec::new()));
             self.score_changed(&layout);
@@ -143,26 +147,36 @@ impl<'a> Search<'a> {
         Scored { layout, times, loss: loss + more, prior: unusual(&times).min(loss) + more }
     }
 
-    /// LayoutTimes of a link behind which large reads hide the flash, of one die and of several: from others the way there is long, as
-    /// neither a little more of the link nor a little less of the flash is of use.
+    /// The times of a slow link behind which large reads hide the flash: of one die, and of several. A
+    /// descent from other times does not reach these, as no small step towards them helps.
     fn behind_the_link(&self, page: u64) -> [LayoutTimes; 2] {
-        const FLASH: f64 = 0.6;
-        const SEVERAL: f64 = 0.7;
+        /// The share of the flash in a fit that starts behind a slow link, where there is one die.
+        /// Unit: share. Source: choice. Too high: the descent ends in the wrong valley; too low:
+        /// likewise.
+        const LINKED_FLASH: f64 = 0.6;
+        /// The same where there are several dies. Unit: share. Source: choice. Too high: the descent
+        /// ends in the wrong valley; too low: likewise.
+        const LINKED_DIES: f64 = 0.7;
         let link = self.by_byte * page as f64;
         let rest = (self.shortest - self.by_byte * self.least.min(page) as f64).max(0.1 * self.shortest);
-        [FLASH * link.min(rest), SEVERAL * rest].map(|flash| [rest - flash, flash / 2.0, flash / 2.0, link])
+        [LINKED_FLASH * link.min(rest), LINKED_DIES * rest]
+            .map(|flash| [rest - flash, flash / 2.0, flash / 2.0, link])
     }
 
     /// LayoutTimes of a fast link, where of large reads one page is sensed and transferred after the other, wholly or what is asked of it.
     fn page_by_page(&self, page: u64) -> impl Iterator<Item = LayoutTimes> + use<> {
-        const SENSED: [f64; 2] = [0.5, 0.75];
-        const LINK: f64 = 0.03;
+        /// The shares of sensing in a page, in fits that start with a fast link. Unit: share. Source:
+        /// choice. Too high: the descent ends in the wrong valley; too low: likewise.
+        const SENSED_SHARES: [f64; 2] = [0.5, 0.75];
+        /// The share of the link in a page, in the same fits. Unit: share. Source: choice. Too high:
+        /// the descent ends in the wrong valley; too low: likewise.
+        const FAST_LINK: f64 = 0.03;
         let (both, shortest) = (self.by_byte * page as f64, self.shortest);
         let asked = self.least.min(page) as f64 / page as f64;
-        SENSED.into_iter().flat_map(move |share| {
+        SENSED_SHARES.into_iter().flat_map(move |share| {
             let (sense, transfer) = (share * both, (1.0 - share) * both);
             let command = |asked: f64| (shortest - sense - asked * transfer).max(0.1 * shortest);
-            [command(asked), command(1.0)].map(|command| [command, sense, transfer, LINK * both])
+            [command(asked), command(1.0)].map(|command| [command, sense, transfer, FAST_LINK * both])
         })
     }
 
@@ -183,7 +197,7 @@ impl<'a> Search<'a> {
     /// The best of each size of pages, and of each way in which a die may work, but for those that are far off.
     pub(super) fn leaders(&self) -> Vec<FlashLayout> {
         let all = self.best();
-        let most = all.first().map_or(0.0, |best| best.loss + 2.0 * FAR);
+        let most = all.first().map_or(0.0, |best| best.loss + 2.0 * MARGIN_MOST);
         let way =
             |layout: &FlashLayout| (layout.page, layout.planes, layout.cached, layout.serial, layout.partial);
         let mut leaders: Vec<FlashLayout> = Vec::new();
@@ -222,7 +236,7 @@ fn by_byte(runs: &[TimedRun]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::layouts::ALL;
+    use super::super::super::layouts::CHUNK_OF_ALL;
     use super::super::super::runs::Io;
     use super::*;
 
@@ -231,7 +245,7 @@ mod tests {
         let layout = |dies| FlashLayout {
             page: 4096,
             planes: 1,
-            chunk: if dies == 1 { ALL } else { 1 },
+            chunk: if dies == 1 { CHUNK_OF_ALL } else { 1 },
             dies,
             channels: 1,
             cached: false,
@@ -255,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_link_that_hides_the_flash_is_found() {
-        let (chunk, cached, phase, serial, partial) = (ALL, false, 0, false, false);
+        let (chunk, cached, phase, serial, partial) = (CHUNK_OF_ALL, false, 0, false, false);
         let layout = FlashLayout {
             page: 2048,
             planes: 1,

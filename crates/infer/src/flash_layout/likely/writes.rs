@@ -5,22 +5,29 @@
 
 use std::collections::BTreeMap;
 
-use super::super::fitting::{IoModel, LINK, LayoutTimes, SIGMA_MIN};
-use super::super::layouts::ALL;
+use super::super::fitting::{IoModel, LayoutTime, LayoutTimes, SCATTER_LEAST};
+use super::super::layouts::CHUNK_OF_ALL;
 use super::super::programs::{self, Programs, Way};
 use super::super::replay::FlashLayout;
 use super::super::runs::{TimedRun, nanos};
 use super::{Likely, Scored};
 use crate::signals::statistics::{deviation, quantile, upper_median};
 
-/// Writes scatter by as much more, as a variance, before rows are taken to differ, beside times that are a little unusual;
-/// and before no layout explains them; less where a buffer of which nothing is known may have a part in them.
-const UNEVEN: f64 = 1.1;
-const USUAL: f64 = 5.0;
+/// Slow and fast pages are tried if writes scatter by more than this with equal ones. Unit: ratio of
+/// variances. Source: tuned. Too high: pages that differ look like dies; too low: the search takes longer.
+const UNEVEN_MISFIT: f64 = 1.1;
+/// The loss of unusual times that does not count in that decision. Unit: natural logarithm. Source: tuned.
+/// Too high: unusual times hide pages that differ; too low: the search takes longer.
+const UNUSUAL_FREE: f64 = 5.0;
+/// Writes with a greater misfit are explained by no layout. Unit: ratio of variances. Source: tuned. Too
+/// high: a wrong layout is believed; too low: writes decide nothing.
 const MISFIT_WRITES: f64 = 2.6;
+/// The same where a write buffer of unknown size may have a part in them. Unit: ratio of variances. Source:
+/// tuned. Too high: a buffer counts as dies; too low: writes decide nothing.
 const MISFIT_BUFFERED: f64 = 1.6;
-/// Of a size with fewer writes the scatter is not known.
-const SCATTER_OF: usize = 12;
+/// The fewest writes of a size whose scatter is known. Unit: writes. Source: derivation: a standard deviation
+/// of 12 values is known to 20 %. Too high: few sizes count; too low: chance is the scatter.
+const SCATTER_WRITES: usize = 12;
 
 impl Likely {
     /// What writes of single pages and more say of the same layouts, with what both say together; none where no layout explains
@@ -30,7 +37,7 @@ impl Likely {
         let writes = runs.iter().map(Vec::len).sum::<usize>() as f64;
         // How reads come makes no difference to writes, nor chunks on one die, but in cache mode.
         let plain = |layout: &FlashLayout| {
-            let chunk = if layout.dies == 1 && !layout.cached { ALL } else { layout.chunk };
+            let chunk = if layout.dies == 1 && !layout.cached { CHUNK_OF_ALL } else { layout.chunk };
             FlashLayout { chunk, cached: false, phase: 0, serial: false, partial: false, ..*layout }
         };
         let mut tried: BTreeMap<FlashLayout, (Scored, Way, LayoutTimes)> = BTreeMap::new();
@@ -45,7 +52,7 @@ impl Likely {
         }
         let (even, way, _) = tried.values().min_by(|a, b| a.0.loss.total_cmp(&b.0.loss))?;
         // Unusual times count, too: they may stand in for rows that differ.
-        if way.may_be_uneven() || 2.0 * (even.loss - USUAL) > UNEVEN * writes {
+        if way.may_be_uneven() || 2.0 * (even.loss - UNUSUAL_FREE) > UNEVEN_MISFIT * writes {
             for (&layout, (best, even, reads)) in &mut tried {
                 let (mut uneven, mut way) = written(runs, layout, reads, (sigma, good), Way::uneven());
                 for near in Way::nearer() {
@@ -73,11 +80,12 @@ impl Likely {
             return None;
         }
         if alone.best().planes * alone.best().dies == 1 {
-            // Pages one by one may also be those that a slow link brings, which hides the programs of whole rows: so nothing
-            // else is less likely than such a link, with which writes are explained as well.
+            // A slow link also looks like pages one by one: it hides the programs of multi-plane
+            // pages. So no other layout is less likely than such a link.
             let by_page = each_byte(runs)? * self.best().page as f64;
             let best = alone.all[0];
-            let slow_link = best.loss - best.prior + programs::slow_link(by_page, self.times()[LINK]);
+            let slow_link = best.loss - best.prior
+                + programs::slow_link(by_page, self.times()[LayoutTime::Link as usize]);
             alone.all.iter_mut().for_each(|scored| scored.loss = scored.loss.min(slow_link));
         }
         let same = |layout: &FlashLayout| alone.all.iter().find(|other| other.layout == plain(layout));
@@ -86,8 +94,8 @@ impl Likely {
     }
 }
 
-/// How well a layout explains writes that scatter by `sigma`, and the way that does it best; what is hopelessly worse than `good`
-/// is given up.
+/// The loss of a layout for writes that scatter by `sigma`, and the way with the least loss. What is hopelessly
+/// worse than `good` is given up.
 fn written(
     runs: &[TimedRun],
     layout: FlashLayout,
@@ -137,8 +145,8 @@ fn scatter(runs: &[TimedRun]) -> Option<f64> {
     let of_size = |size: u64| {
         let runs = runs.iter().filter(|run| run.first().is_some_and(|write| write.size == size));
         let logs: Vec<f64> = runs.flat_map(nanos).map(|nanos| nanos.max(1.0).ln()).collect();
-        (logs.len() >= SCATTER_OF).then(|| deviation(&logs, upper_median(&logs)))
+        (logs.len() >= SCATTER_WRITES).then(|| deviation(&logs, upper_median(&logs)))
     };
     let all: Vec<f64> = sizes.into_iter().filter_map(of_size).collect();
-    (!all.is_empty()).then(|| quantile(&all, 0.4).max(SIGMA_MIN))
+    (!all.is_empty()).then(|| quantile(&all, 0.4).max(SCATTER_LEAST))
 }

@@ -1,26 +1,24 @@
-//! How many log blocks a die has, from how long ago a block was written to.
+//! Counts the log blocks of a die, from how recently a block was written to.
 //!
 //! # Model
-//! A layer with logs of one block each is a cache of blocks: writing to a block that has a log is fast, any other one
-//! opens a log, and has the oldest one merged. So single pages go over many blocks of one die, up and up again, and down: of the
-//! last ones coming down, those that were written to last still have their logs, and their number is that of the logs
-//! (Mattson et al., IBM Systems Journal 9(2), 1970, section 4: distances on a stack). Then `n` blocks are written to alternating,
-//! and `n + 1`: with `n` logs the first are all fast and the others all merges, whichever log reclaims blocks, the one that was
-//! opened or that was used the longest ago.
+//! A layer with log blocks of one data block each is a cache of blocks: a write to a block with a log block is fast,
+//! and any other write allocates one, and has another one merged. So the number of most recently written blocks that
+//! are fast is the number of log blocks (Mattson et al., IBM Systems Journal 9(2), 1970, section 4: stack distances).
+//! The likelihood of each number is in [`log_recency`](crate::signals::log_recency).
 //!
-//! Each number of logs and either order says of each write whether it is a merge. Costs are slow or fast, and one in 25 is the
-//! other one for reasons of its own: that gives each number its likelihood. The first time up is not looked at: merges
-//! may be deferred up to a limit, and nobody knows which logs were open.
-//!
-//! Behind a buffer a write waits for one that came as many writes earlier as the buffer holds: how many is one more unknown.
-//! Before and after, enough pages are written elsewhere that it is full; and between the two times up the last block is
-//! written to again, which is fast however many logs there are: so it is seen how much later a write waits. After a write that
-//! takes much longer than any merge, a device that rested has done what it deferred, and writes say nothing until one is slow again.
+//! # Method
+//! 1. Single pages go over many blocks of one die: twice in ascending order, then in descending order. The first
+//!    ascending run does not count, because deferred merges and earlier log blocks are unknown.
+//! 2. Writes alternate between `n` blocks, the likeliest number so far, and then between `n + 1`. With `n` log
+//!    blocks, the first are all fast and the others all merge, whichever log block is evicted.
+//! 3. Behind a write buffer, a write waits for one that came as many writes earlier as the buffer holds. Pages
+//!    elsewhere fill the buffer before and after. Between the ascending runs the last block is rewritten, which is
+//!    fast: that shows the delay.
 //!
 //! # Invariants
-//! - the size of a unit is not needed, only that blocks are smaller than the distance of the places, and that they lie on one die;
-//! - each write is the next page of its block, so that logs that take pages in order only take it;
-//! - a number is found only if a pass that was made for it, and could have refuted it, agrees.
+//! - The offsets lie on one die, and further apart than a block. The size of a block is not necessary.
+//! - Each write is the next page of its block, so that log blocks which only take pages in order take it.
+//! - A number counts as confirmed only if a pass that could have refuted it agrees.
 
 use crate::signals::log_recency::{RecencyTrace, likeliest_logs};
 use flashlab_analysis::inference::{Parameter, Picture};
@@ -31,27 +29,43 @@ use crate::halt::Halt;
 use crate::patterns::responses;
 use crate::patterns::writes::{Buffer, apart, buffer, dies_in_doubt, page_to_write, writes};
 use crate::session::Session;
+use crate::thresholds;
 
-/// Places of a pass; twice as many as a die has logs are enough, and more where they were too few.
-const PLACES: u64 = 40;
-const PLACES_MOST: u64 = 160;
-const PLACES_LEAST: u64 = 6;
-/// With this number of logs less than places there are too few merges.
-const TOO_MANY: u64 = 3;
-/// Where the size of a unit is not known: no device has fewer units by much.
-const FEW: u64 = 21;
-/// How often blocks are written to alternating, and the last one again between the two times up.
+/// The offsets of a pass. Twice the log blocks of a die are enough; the number doubles while it is too small.
+/// Unit: offsets. Source: choice. Too many: the budget is used up; too few: more passes are necessary.
+const OFFSETS: u64 = 40;
+/// The most offsets of a pass. Unit: offsets. Source: choice. Too many: the budget is used up; too few: dies
+/// with many log blocks stay undetermined.
+const OFFSETS_MOST: u64 = 160;
+/// The fewest offsets of a pass. Unit: offsets. Source: choice. Too many: small devices stay undetermined;
+/// too few: chance is a number of log blocks.
+const OFFSETS_LEAST: u64 = 6;
+/// The fewest offsets whose writes merge. Unit: offsets. Source: tuned. Too many: dies with many log blocks
+/// stay undetermined; too few: outliers are merges.
+const MERGING_LEAST: u64 = 3;
+/// The offsets where the size of a block is not known: hardly a device has fewer blocks. Unit: offsets.
+/// Source: tuned. Too many: two offsets lie in one block; too few: more passes are necessary.
+const OFFSETS_UNKNOWN: u64 = 21;
+/// The rounds over blocks to which writes alternate, and the rewrites of the last block between the two
+/// ascending runs. Unit: rounds. Source: choice. Too many: the budget is used up; too few: one outlier
+/// refutes the right number.
 const ROUNDS: u64 = 4;
-/// Passes.
-const PASSES: usize = 6;
-/// The log-likelihood ratio to any other number from which on a number is clear, and from which on it is likely.
-const CLEAR_RULE: f64 = 12.0;
-const LIKELY: f64 = 5.0;
-/// In a pass that shows a number so large a share of the writes may cost what they should not.
-const WRONG: f64 = 0.12;
-/// A buffer may hold this many times what is known of it: parts of pages wait, and those on their way to the flash.
-const HELD: f64 = 2.3;
-const FULL_MOST: u64 = 6000;
+/// The most passes. Unit: passes. Source: choice. Too many: the budget is used up; too few: noise leaves the
+/// number undetermined.
+const PASSES_MOST: usize = 6;
+/// The log-likelihood ratio to any other number from which on a number is likely. Unit: natural logarithm, so
+/// 150 to 1. Source: tuned. Too high: likely numbers stay undetermined; too low: chance is a number.
+const LIKELY_GAIN: f64 = 5.0;
+/// The greatest share of the writes that do not cost what the number predicts. Unit: share. Source: tuned.
+/// Too high: a wrong number is reported; too low: outliers leave the right one undetermined.
+const OUTLIERS_MOST: f64 = 0.12;
+/// A write buffer may hold this many times its known size: parts of pages, and pages on their path to the
+/// flash. Unit: ratio. Source: tuned. Too high: the budget is used up; too low: the first writes wait for
+/// nothing.
+const BUFFER_MULTIPLE: f64 = 2.3;
+/// The most writes that fill the buffer. Unit: writes. Source: choice. Too many: the budget is used up; too
+/// few: large buffers hide the merges.
+const BUFFERED_MOST: u64 = 6000;
 
 /// What is known of the number of logs.
 pub(super) struct LogCount {
@@ -62,11 +76,11 @@ pub(super) struct LogCount {
     pub confirmed: bool,
     /// How many times as long as the others merges take.
     pub contrast: f64,
-    pub places: u64,
+    pub blocks: u64,
     pub picture: Picture,
 }
 
-/// Writes to places in order.
+/// Writes to blocks in order.
 struct Run {
     from: u64,
     count: u64,
@@ -75,13 +89,13 @@ struct Run {
 }
 
 /// Places on one die.
-struct Places {
+struct Blocks {
     io: Bytes,
     page: Bytes,
     dies: u64,
     chunk: Bytes,
     stripe: Bytes,
-    /// What places may be moved by, and the distance between them.
+    /// The step by which offsets may be moved, and the distance between them.
     grain: Bytes,
     distance: Bytes,
     count: u64,
@@ -91,23 +105,23 @@ struct Places {
 
 /// The number of logs; `None` where nothing shows it.
 pub(super) fn recency(session: &mut Session<'_, '_>) -> Result<Option<LogCount>, Halt> {
-    // Where the unit is not known, places are as far apart as the largest ones.
+    // If the block size is not known, the distance is that of the largest ones.
     let unit = session.known().bytes(Parameter::EraseBlockSize);
-    let mut most = if unit.is_some() { PLACES } else { FEW };
+    let mut most = if unit.is_some() { OFFSETS } else { OFFSETS_UNKNOWN };
     loop {
-        let Some(places) = Places::new(session, most, unit) else { return Ok(None) };
-        let found = places.count_logs(session)?;
-        let more = found.as_ref().is_some_and(|found| 2 * found.logs > places.count);
-        if !more || places.count < most || 2 * most > PLACES_MOST {
+        let Some(blocks) = Blocks::new(session, most, unit) else { return Ok(None) };
+        let found = blocks.count_logs(session)?;
+        let more = found.as_ref().is_some_and(|found| 2 * found.logs > blocks.count);
+        if !more || blocks.count < most || 2 * most > OFFSETS_MOST {
             return Ok(found);
         }
         most *= 2;
     }
 }
 
-impl Places {
+impl Blocks {
     /// `None` where it is not known which pages lie on one die, or the device is too small.
-    fn new(session: &Session<'_, '_>, most: u64, unit_size: Option<Bytes>) -> Option<Places> {
+    fn new(session: &Session<'_, '_>, most: u64, unit_size: Option<Bytes>) -> Option<Blocks> {
         let (known, page, capacity) = (session.known(), page_to_write(session), session.capacity());
         let dies = known.count(Parameter::ParallelUnits)?.max(1);
         let stripe = known.whole_stripe(page)?;
@@ -127,9 +141,11 @@ impl Places {
         let count = most.min((capacity.0 / grain.0).saturating_sub(2));
         let full = match buffer(session) {
             Buffer::None => 0,
-            buffer => ((buffer.most(session).0 as f64 * HELD) as u64 / page.0 + 16).min(FULL_MOST),
+            buffer => {
+                ((buffer.most(session).0 as f64 * BUFFER_MULTIPLE) as u64 / page.0 + 16).min(BUFFERED_MOST)
+            }
         };
-        (count >= PLACES_LEAST).then(|| Places {
+        (count >= OFFSETS_LEAST).then(|| Blocks {
             io: session.block().min(page),
             page,
             dies,
@@ -145,7 +161,7 @@ impl Places {
     fn count_logs(&self, session: &mut Session<'_, '_>) -> Result<Option<LogCount>, Halt> {
         let mut log_likelihoods = vec![0.0; self.count as usize];
         let mut found = None;
-        for pass in 0..PASSES {
+        for pass in 0..PASSES_MOST {
             let candidate = likeliest_logs(&log_likelihoods)
                 .map_or(1, |(logs, _)| (logs as u64).clamp(1, self.count - 2));
             let trace = self.pass(session, pass as u64, candidate)?;
@@ -159,16 +175,19 @@ impl Places {
                 }
                 continue;
             }
-            // Few of the places are not distinguished from none.
-            if logs as u64 + TOO_MANY > self.count {
+            // A few merging offsets are not distinguished from none.
+            if logs as u64 + MERGING_LEAST > self.count {
                 return Ok(found);
             }
             let wrong = trace.wrong_share(&of_pass, logs);
-            let confirmed = pass > 0 && logs as u64 == candidate && margin >= CLEAR_RULE && wrong <= WRONG;
-            if margin >= LIKELY && wrong <= WRONG {
+            let confirmed = pass > 0
+                && logs as u64 == candidate
+                && margin >= thresholds::CLEAR_GAIN
+                && wrong <= OUTLIERS_MOST;
+            if margin >= LIKELY_GAIN && wrong <= OUTLIERS_MOST {
                 let (contrast, picture) = (trace.contrast(), trace.picture(logs));
                 let logs = logs as u64;
-                found = Some(LogCount { logs, margin, confirmed, contrast, places: self.count, picture });
+                found = Some(LogCount { logs, margin, confirmed, contrast, blocks: self.count, picture });
             }
             if confirmed {
                 break;
@@ -199,7 +218,7 @@ impl Places {
                 let samples = session.run("recency", &apart(ios, self.distance))?;
                 let at =
                     |offset: Bytes| Some(run.from + (offset.0.saturating_sub(place.0)) / self.distance.0);
-                trace.places.extend(samples.iter().map(|sample| at(sample.offset)));
+                trace.blocks.extend(samples.iter().map(|sample| at(sample.offset)));
                 trace.costs.extend(responses(&samples));
                 page += 1;
             }
@@ -208,11 +227,11 @@ impl Places {
         Ok(trace)
     }
 
-    /// Where a pass begins: on another die, or in other blocks, if there are any between the places.
+    /// Where a pass begins: on another die, or in other blocks, if there are any between the offsets.
     fn origin(&self, pass: u64) -> Bytes {
         let moved = match self.distance.0 / self.grain.0 {
             1 => Bytes::ZERO,
-            grains => self.grain * (pass * (grains / PASSES as u64).max(1) % grains),
+            grains => self.grain * (pass * (grains / PASSES_MOST as u64).max(1) % grains),
         };
         moved + self.chunk * (pass % self.dies)
     }
@@ -237,7 +256,7 @@ impl Places {
             let count = left.min(room);
             let ios = writes(Location::Sequential, self.io, count, place, self.page * count);
             let samples = session.run("fill-buffer", &apart(ios, self.page))?;
-            trace.places.extend(samples.iter().map(|_| None));
+            trace.blocks.extend(samples.iter().map(|_| None));
             trace.costs.extend(responses(&samples));
             left -= count;
         }

@@ -1,10 +1,10 @@
 //! When collection begins, by the device's own count of what it wrote to its flash.
 //!
 //! # Model
-//! What a device writes to its flash for each byte that the host wrote (write amplification) stays as it is, a little above
-//! one with the device's own tables, until collection begins, and then rises by what collecting blocks moves. A drive
-//! may count in coarse steps, and late: writes until the next step are one reading, and the place is as good as that
-//! ([`mod@amplification`]).
+//! What a device writes to its flash for each byte that the host wrote (write amplification) stays as it is, a little
+//! above one with the device's own tables, until collection begins, and then rises by what collecting blocks moves. A
+//! drive may count in coarse steps, and late: writes until the next step are one reading, and the place is as good as
+//! that ([`mod@amplification`]).
 
 use crate::priors;
 use crate::signals::amplification::{self, AmplificationRise, FlashReading};
@@ -18,8 +18,9 @@ use crate::patterns::ios;
 use crate::rule::Rule;
 use crate::session::Session;
 
-/// The part of the capacity after which the count is looked at.
-const PARTS: u64 = 1024;
+/// The device's counter is read after this part of the capacity is written. Unit: part. Source: choice. Too
+/// small: the place is coarse; too large: the counter does not move.
+const READING_PART: u64 = 1024;
 /// The device's own count.
 const COUNTED: Rule = Rule::strong("device counter");
 
@@ -58,10 +59,10 @@ pub(super) fn counted(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     Ok(())
 }
 
-/// Writes `size` anywhere until the device writes more to its flash than before; `None`: it does not count that, or the
-/// budget was used up before.
+/// Writes `size` at random offsets until the write amplification rises. `None`: the device does not count its
+/// writes, or the budget ended before.
 fn collection(session: &mut Session<'_, '_>, size: Bytes) -> Result<Option<AmplificationRise>, Halt> {
-    let count = (session.capacity().0 / PARTS / size.0).max(16);
+    let count = (session.capacity().0 / READING_PART / size.0).max(16);
     let pattern = ios(Mode::Write, Location::Random, size, count);
     let (mut readings, mut host) = (Vec::new(), Bytes::ZERO);
     loop {

@@ -1,27 +1,27 @@
-//! The filled device written once more from its beginning on: how often it has to reclaim blocks, and from when on.
+//! Overwrites the filled device sequentially: how often does it reclaim blocks, and from which write on?
 //!
 //! # Model
-//! What was written in order becomes invalid in order: block by block, wholly. So nothing has to be moved, and what is left
-//! of garbage collection is the erase, or the merge that replaces a whole block:
-//! - where every page may lie anywhere, the first erase comes when the over-provisioned space is used up, to the block;
-//!   from then on there is one for each block of each die;
-//! - where blocks are replaced, it comes at the end of each from the beginning on.
+//! Sequential overwriting makes whole blocks invalid, in their order. So garbage collection has nothing to relocate:
+//! it erases a block, or replaces a whole one.
+//! - On a page map the first erase comes when the over-provisioning is used up. From then on there is one for each
+//!   block of each die.
+//! - Where blocks are replaced as a whole, there is one at the end of each block, from the first one on.
 //!
-//! Dies that fill their blocks together erase them together, so that these stalls come in groups ([`crate::signals::cycles`]), once
-//! for each erase block by its definition. So that this is a whole number of writes, a write is a row of pages of every die, as
-//! far as these are known, or a part of it by a power of two, in whole pages. The smaller it is, the more of them meet a die that
-//! erases. Where the row is known, the number of rows shows in all stalls from where blocks are collected on (`unit_rows`),
-//! and goes before a cycle that is much less likely.
+//! Dies that fill their blocks at the same time erase them at the same time. So the stalls come in clusters, once per
+//! erase block of all dies ([`crate::signals::cycles`]).
 //!
-//! Behind a buffer nobody waits for an erase; but a flush does. So where one shows what a buffer holds each write is a row and is flushed,
-//! and what both take is looked at. Elsewhere, who reads waits as well, if he reads from that die: each write is followed by
-//! a read of a row anywhere, and what both take is looked at, and what the writes take.
-//!
-//! Fast and slow rows, and buffers that are reclaimed in pieces make cycles as well, from the beginning on. They are shorter
-//! than a block of sixteen rows on each die, as far as rows and dies are known. So nothing shorter is an erase block.
+//! # Method
+//! 1. A write is a superpage, or a part of it by a power of two: then a block is a whole number of writes. Smaller
+//!    writes meet more erases.
+//! 2. Behind a write buffer no write waits for an erase. If a flush does, each write is flushed. Otherwise a random
+//!    read follows each write, and waits if its die erases.
+//! 3. The search for a cycle is repeated as writes are added. If superpages are known, the stalls at all positions of
+//!    a block decide (`unit_rows`), before a cycle that is much less likely.
 //!
 //! # Invariants
-//! - a cycle counts only if it predicts the stalls of writes that were done after it was found.
+//! - A cycle counts only if it predicts the stalls of writes that came after it was found.
+//! - Slow pages and write buffers also have cycles, from the first write on. So nothing shorter than sixteen
+//!   multi-plane pages of each die is an erase block.
 
 use crate::priors;
 use crate::signals::overwritten::{Overwritten, PredictedCycle};
@@ -33,20 +33,28 @@ use flashlab_plan::{Location, Pattern};
 use crate::halt::Halt;
 use crate::patterns::writes::page_to_write;
 use crate::patterns::{in_turn, ios, responses, with_reads};
+use crate::priors::SMALL_IO;
 use crate::session::Session;
 
-/// The most writes on the whole device.
+/// The most writes over the whole device. Unit: writes. Source: choice. Too many: recordings are large; too
+/// few: the place is coarse.
 const IOS_MOST: u64 = 1 << 16;
-/// The reads between them, where no row of pages of all dies is known.
-const READ_SIZE: Bytes = Bytes::kib(4);
-/// The share of the device that is left to the groups behind, where overwriting shows nothing.
-const LEFT: f64 = 0.06;
-/// Writes that are looked at first, as a share of the device and at the most, and how many more there are each time.
-const FIRST: f64 = 0.016;
+/// The share of the device that later probes may still write where overwriting shows nothing. Unit: share.
+/// Source: choice. Too high: garbage collection does not begin; too low: later probes cannot write.
+const LEFT_SHARE: f64 = 0.06;
+/// The writes before the first search for a cycle, as a share of the device. Unit: share. Source: choice. Too
+/// high: the budget is used up; too low: the search takes longer.
+const FIRST_SHARE: f64 = 0.016;
+/// The most of them. Unit: writes. Source: choice. Too many: the budget is used up; too few: large blocks
+/// show nothing.
 const FIRST_MOST: usize = 1024;
+/// The writes between two searches, as a share of those before. Unit: share. Source: choice. Too high: the
+/// budget is used up; too low: the search takes longer.
 const GROWTH: f64 = 0.2;
-/// The share of the device from which on a cycle that begins is no cycle from the beginning on.
-const LATER: f64 = 0.03;
+/// A cycle that begins behind this share of the device does not begin with the first write. Unit: share.
+/// Source: tuned. Too high: little over-provisioning is not seen; too low: full log blocks count as
+/// over-provisioning.
+const LATE_SHARE: f64 = 0.03;
 
 /// The device while it is overwritten.
 pub(super) struct Overwriting {
@@ -93,7 +101,7 @@ impl Overwriting {
 pub(super) fn begin(session: &Session<'_, '_>) -> Overwriting {
     let through = session.looks_through();
     let (capacity, block) = (session.capacity(), session.block());
-    let row = session.known().row_of_all_dies();
+    let row = session.known().superpage_size();
     let of_rows = row.unwrap_or(priors::WHOLE_PAGES).round_up(block);
     let least = Bytes(capacity.0 / IOS_MOST).max(priors::WHOLE_PAGES).max(block);
     let mut size = of_rows * (capacity.0 / IOS_MOST).div_ceil(of_rows.0).next_power_of_two();
@@ -105,9 +113,9 @@ pub(super) fn begin(session: &Session<'_, '_>) -> Overwriting {
     Overwriting { size, through, row, trace }
 }
 
-/// Overwrites the device from where it was on until a cycle that begins later predicts itself, or until `enough` is overwritten and
-/// something is left to others; more than that if there may be such a cycle soon. In order only at the last, when no more will
-/// follow (`enough` is none), few stalls may show one.
+/// Continues overwriting until a cycle that begins later predicts itself, or until `enough` is overwritten and
+/// a reserve is left for later probes. It writes more if such a cycle may show soon. Few stalls count as a
+/// cycle only if no more writes will follow (`enough` is none).
 pub(super) fn overwrite(
     session: &mut Session<'_, '_>,
     found: &mut Overwriting,
@@ -126,29 +134,29 @@ fn look_for_cycle(
     let size = found.size;
     let capacity = session.capacity();
     let left = session.writes_left();
-    let kept = Bytes((capacity.0 as f64 * LEFT) as u64);
+    let kept = Bytes((capacity.0 as f64 * LEFT_SHARE) as u64);
     let usual = found.written() + Bytes(left.0.saturating_sub(kept.0));
     let (until, most) = (enough.map_or(usual, |enough| enough.min(usual)), found.written() + left);
     let writes = |bytes: Bytes| (bytes.0.min(capacity.0) / size.0) as usize;
     let of_device = |share: f64| writes(Bytes((capacity.0 as f64 * share) as u64));
     let (until, most) = (writes(until), writes(most));
     let shortest =
-        session.known().row_of_all_dies().map_or(0, |row| (row * priors::ROWS_LEAST).0 / size.0) as usize;
+        session.known().superpage_size().map_or(0, |row| (row * priors::ROWS_LEAST).0 / size.0) as usize;
     let mut candidates: Vec<PredictedCycle> = Vec::new();
     loop {
         let known = found.trace.both.len();
         let soon = candidates.iter().any(|seen| seen.onset.is_some());
         let most = if soon { most } else { until };
         if known >= most {
-            found.trace.look_for_late(shortest, of_device(LATER), enough.is_none());
+            found.trace.look_for_late(shortest, of_device(LATE_SHARE), enough.is_none());
             return Ok(());
         }
         let longest = candidates.iter().map(|seen| seen.cycle.period + seen.cycle.width).max().unwrap_or(0);
-        let first = of_device(FIRST).clamp(64, FIRST_MOST);
+        let first = of_device(FIRST_SHARE).clamp(64, FIRST_MOST);
         let count = first.max((known as f64 * GROWTH) as usize).max(longest).min(most - known);
         match write_on(session, found, count) {
             Err(Halt::Time | Halt::Budget { .. }) if known > 0 => {
-                found.trace.look_for_late(shortest, of_device(LATER), enough.is_none());
+                found.trace.look_for_late(shortest, of_device(LATE_SHARE), enough.is_none());
                 return Ok(());
             }
             other => other?,
@@ -157,11 +165,11 @@ fn look_for_cycle(
         if found.trace.seen.is_some_and(|seen| seen.onset.is_some()) {
             return Ok(());
         }
-        candidates = found.trace.candidates(shortest, of_device(LATER));
+        candidates = found.trace.candidates(shortest, of_device(LATE_SHARE));
     }
 }
 
-/// Writes `count` more, each with a flush or a read anywhere behind it.
+/// Writes `count` more, each followed by a flush or a random read.
 fn write_on(session: &mut Session<'_, '_>, found: &mut Overwriting, count: usize) -> Result<(), Halt> {
     let (capacity, count) = (session.capacity(), count as u64);
     let size = found.size;
@@ -174,7 +182,7 @@ fn write_on(session: &mut Session<'_, '_>, found: &mut Overwriting, count: usize
         found.trace.both.extend(took);
         return Ok(());
     }
-    let read = found.row.unwrap_or(READ_SIZE).round_up(session.block());
+    let read = found.row.unwrap_or(SMALL_IO).round_up(session.block());
     let mut reads = ios(Mode::Read, Location::Random, read, count);
     reads.first.target_size = Some(capacity.round_down(read));
     let writes = Pattern { io_count: Some(2 * count), ..writes };

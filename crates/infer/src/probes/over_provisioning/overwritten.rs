@@ -16,12 +16,15 @@ const LATE: Rule = Rule::likely("late collection");
 /// The rule where the rows show the same, and where they show another unit that is this much likelier, as a log-likelihood ratio.
 const SAME_ROWS: Rule = Rule::strong("collection and rows");
 const OTHER_ROWS: Rule = Rule::likely("collection and other rows");
-const LIKELIER: f64 = 8.0;
+/// The block that all stalls show replaces that of the cycle if its log-likelihood ratio leads by this. Unit:
+/// natural logarithm, so 3000 to 1. Source: tuned. Too high: multiples of the block are reported; too low:
+/// noise replaces the cycle.
+const ROWS_LEAD: f64 = 8.0;
 impl Overwriting {
     /// The unit that comes back: the cycle, if stalls do not show another number of rows much more clearly.
     pub(super) fn unit(&self) -> Option<ReclaimUnit> {
         let bytes = |writes: usize| self.size * writes as u64;
-        let of_rows = self.trace.of_rows.filter(|shown| shown.lead >= LIKELIER);
+        let of_rows = self.trace.of_rows.filter(|shown| shown.lead >= ROWS_LEAD);
         let shown = self.row.zip(of_rows).map(|(row, shown)| (row * shown.rows as u64, Some(shown.from)));
         let (size, onset, predicted, rightly) = match (self.trace.seen, shown, self.trace.room_from) {
             (None, Some((shown, from)), Some(_)) => (shown, from, 0, 0),
@@ -53,7 +56,7 @@ impl Overwriting {
         let same =
             |shown: &UnitOfRows| onset.is_some() && self.row.map(|row| row * shown.rows as u64) == Some(size);
         let (rows, basis) = match self.trace.of_rows.filter(same) {
-            Some(shown) if shown.lead >= LIKELIER => (shown.gain, OTHER_ROWS),
+            Some(shown) if shown.lead >= ROWS_LEAD => (shown.gain, OTHER_ROWS),
             Some(shown) => (shown.gain, SAME_ROWS),
             None => (0.0, basis),
         };
@@ -69,7 +72,7 @@ impl Overwriting {
         Some(Rule::found(Parameter::EraseBlockSize, size, basis, evidence).with(self.picture_of_unit(&unit)))
     }
 
-    /// What was overwritten by its places in a unit, from where blocks are collected on.
+    /// The overwritten addresses by their position in an erase block, since garbage collection began.
     pub(super) fn picture_of_unit(&self, unit: &ReclaimUnit) -> Picture {
         let from = unit.onset.unwrap_or_default().0 as f64;
         let mut points = slowest(self.size, &self.trace.both);
@@ -82,7 +85,7 @@ impl Overwriting {
         folded(&title, self.both_named(), unit.size, &[(self.both_named(), points)])
     }
 
-    /// Leaves what was seen to the groups behind.
+    /// Leaves what was seen to the later probes.
     pub(super) fn hand_in(&self, session: &mut Session<'_, '_>) {
         session.set_reclaim_unit(self.unit());
         // Blocks that an SLC cache relocates show the erase block more clearly.

@@ -1,28 +1,33 @@
-//! What single pages cost that are written far apart on one die of the filled device: whether each of them costs a merge, and
-//! how many logs all blocks share.
+//! Writes single pages to different blocks of one die: does each cost a merge, and how many log blocks do all blocks
+//! share?
 //!
 //! # Model
-//! At first pages go to a few places alternating, more of them than a die has logs of one block each. A layer with such
-//! logs, or with none, merges a block for each of these writes. Then they go over the whole device in sweeps.
+//! - Log blocks that belong to one data block, and a block map: the writes alternate between more blocks than a die
+//!   has log blocks, so that each one merges.
+//! - A page map and shared log blocks take such pages wherever they write (FAST, Lee et al., ACM TECS 6(3), 2007).
+//!   The log blocks of the die fill one after the other. When the last one is full, one write waits until the first
+//!   one is reclaimed: all data blocks with pages in it are merged. The same happens again each time that a log block
+//!   is full.
 //!
-//! A log-structured page map and shared logs take them wherever they write (FAST, Lee et al., ACM TECS 6(3), 2007). All lie
-//! on one die, so that its logs fill one after the other, and when the last one is full the first one reclaims blocks: all
-//! blocks that have pages in it are merged before one write. Then it is so at each log that is opened, which is as many
-//! pages later as a log takes, to the page. In a sweep each log takes pages of blocks of its own, so that all of these stalls are long.
-//!
-//! Behind a write buffer that cannot be flushed page by page the host waits for each stall as many pages later as the buffer holds. A device may put merges
-//! off until it has spare blocks for no more: then the first stall comes some logs later. That shows in two ways. From when on
-//! something is deferred, each write does a part of it first and takes a little longer: where a whole number of logs before the
-//! first stall the usual cost rises, the logs were full. And after idle time nothing is deferred, so that as many logs are opened
-//! before the next stall.
+//! # Method
+//! 1. Writes alternate between a few offsets. If the last ones cost a merge each, so does every page.
+//! 2. Sweeps over the whole device write one page in each slot, so that each log block holds pages of other data
+//!    blocks.
+//! 3. The first of the regular stalls gives the number of full log blocks, and their distance the pages of one.
+//! 4. Behind a write buffer, a stall comes as many pages later as the buffer holds.
+//! 5. A device may defer merges, so that the first stall comes some log blocks later. Then the usual cost rises when
+//!    the backlog begins, a whole number of log blocks before. And after idle time the backlog is empty: as many log
+//!    blocks are allocated before the next stall.
 //!
 //! # Invariants
-//! - no page begins a block, as what begins one goes to a log of its own: its number on its die is odd;
-//! - before these pages no log was written to, but for a few pages: what was written since the device was filled was in order.
+//! - No page begins a block, as that would go to a log block of its own: its number on its die is odd.
+//! - Before these pages, nearly no log block was written to: everything since the fill was sequential.
 
 use crate::priors;
-use crate::signals::full_logs::{Regular, SLACK, Shared, is_on_grid, logs_of, rise, waited_from, waits_at};
-use crate::signals::page_stalls::{LEVELS, PageStalls};
+use crate::signals::full_logs::{
+    Regular, STALL_SLACK, Shared, is_on_grid, logs_of, rise, waited_from, waits_at,
+};
+use crate::signals::page_stalls::{PageStalls, RECLAIM_LEVELS};
 use crate::signals::pictures::over_bytes;
 use crate::signals::statistics::upper_median;
 use flashlab_analysis::inference::{Axis, Parameter, Picture, Style};
@@ -36,26 +41,44 @@ use crate::patterns::writes::{
 use crate::patterns::{ios, responses};
 use crate::session::Session;
 
-/// Places alternating, more than a die has logs; writes to them beyond what a buffer holds, more than logs and deferred merges;
-/// and of these the last ones count.
-const PLACES: u64 = 24;
-const IN_TURNS: u64 = 3 * PLACES;
-const LATE: usize = 32;
+/// The offsets between which writes alternate: more than a die has log blocks of one block each. Unit:
+/// offsets. Source: tuned. Too many: small devices have no such offsets; too few: log blocks hold all of
+/// them.
+const OFFSETS: u64 = 24;
+/// The writes to them beyond what a buffer holds: more than the log blocks and the deferred merges. Unit:
+/// writes. Source: derivation: three times the offsets. Too many: the over-provisioning is used up; too few:
+/// deferred merges hide the cost.
+const ALTERNATING_WRITES: u64 = 3 * OFFSETS;
+/// The last of these writes count. Unit: writes. Source: choice. Too many: writes before the log blocks were
+/// full count; too few: outliers decide.
+const LATE_WRITES: usize = 32;
 /// [`priors::MERGES_DEFERRED`], as a number of logs.
 const MERGES_DEFERRED: usize = priors::MERGES_DEFERRED as usize;
-/// A merge takes this many times what a page takes on its die.
-const MERGED: f64 = 6.0;
-/// Of one die's pages a sweep writes one in this number: blocks that are merged for each log. It is so large that a sweep fills some of the
-/// largest logs.
+/// A merge takes this many times a page on its die. Unit: ratio. Source: tuned. Too high: short merges are
+/// not seen; too low: slow pages count as merges.
+const MERGE_RATIO: f64 = 6.0;
+/// A sweep writes one in this number of a die's pages: the blocks that are merged for each log block. The
+/// larger it is, the more log blocks a sweep fills. Unit: pages. Source: choice. Too large: a log block has
+/// few data blocks, and its stall is short; too small: a sweep fills no large log block.
 const ONE_IN: [u64; 2] = [8, 32];
+/// The fewest log blocks that a sweep fills. Unit: log blocks. Source: derivation: three are at equal
+/// distances. Too many: stalls are short; too few: the distance is not confirmed.
 const LOGS_OF_SWEEP: u64 = 3;
-const ROWS_MOST: u64 = 512;
+/// The multi-plane pages of the largest log block that a sweep fills that often. Unit: multi-plane pages.
+/// Source: tuned. Too many: stalls are short; too few: large log blocks are not found.
+const LOG_ROWS_MOST: u64 = 512;
+/// The fewest data blocks of the device for that log block. Unit: blocks. Source: tuned. Too many: large log
+/// blocks are not found on small devices; too few: a sweep writes each block twice.
 const BLOCKS_LEAST: u64 = 24;
-/// How many more are written each time: this number at least, or this share.
-const STEP: u64 = 128;
-const GROWTH: f64 = 0.2;
-/// The most writes.
-const MOST: u64 = 1 << 15;
+/// The fewest writes between two searches. Unit: writes. Source: choice. Too many: the over-provisioning is
+/// used up; too few: the search takes longer.
+const STEP_WRITES: u64 = 128;
+/// The writes between two searches, as a share of those before. Unit: share. Source: choice. Too high: the
+/// over-provisioning is used up; too low: the search takes longer.
+const STEP_GROWTH: f64 = 0.2;
+/// The most single pages. Unit: writes. Source: choice. Too many: recordings are large; too few: large log
+/// blocks are not filled.
+const WRITES_MOST: u64 = 1 << 15;
 
 /// What single pages show.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,7 +91,7 @@ pub(super) enum Logs {
     Unclear,
 }
 
-/// Single pages far apart on one die.
+/// Single pages in different blocks of one die.
 pub(super) struct SinglePages {
     pub size: Bytes,
     /// What is written of each: a part of a page takes a whole one of a log.
@@ -104,7 +127,7 @@ impl SinglePages {
             (_, false) => (stripe * (2 * times), stripe * (2 * times - 1)),
         };
         let fits = chunk >= size;
-        let enough = |times: &u64| session.capacity().0 / (PLACES + 1) >= grain(*times).0.0 * 2;
+        let enough = |times: &u64| session.capacity().0 / (OFFSETS + 1) >= grain(*times).0.0 * 2;
         let times = dies_in_doubt(session).into_iter().find(enough);
         times.filter(|_| fits).map(|times| SinglePages {
             size,
@@ -126,7 +149,7 @@ impl SinglePages {
     }
 
     /// What the parts of pages took of the flash beyond what was written.
-    pub(super) fn rests(&self) -> Bytes {
+    pub(super) fn unwritten_parts(&self) -> Bytes {
         (self.size - self.io) * self.costs.len() as u64
     }
 
@@ -135,26 +158,26 @@ impl SinglePages {
         self.size * (self.dies * shared.period as u64)
     }
 
-    /// Goes on until what shows in these pages is clear, or `most` of the flash is taken; more, and until `more` is written, where
-    /// some of them were stalls.
+    /// Continues until the answer is clear, or `most` of the flash is used. If some pages were stalls, it
+    /// continues until `more` is written.
     pub(super) fn look(
         &mut self,
         session: &mut Session<'_, '_>,
         most: Bytes,
         more: Bytes,
     ) -> Result<Logs, Halt> {
-        let writes = |bytes: Bytes, size: Bytes| (bytes.0 / size.0).min(MOST);
+        let writes = |bytes: Bytes, size: Bytes| (bytes.0 / size.0).min(WRITES_MOST);
         let more = writes(more, self.io);
         let most = writes(most, self.size).min(more);
-        let in_turns = IN_TURNS + self.buffer.most(session).0 / self.size.0;
+        let in_turns = ALTERNATING_WRITES + self.buffer.most(session).0 / self.size.0;
         if in_turns > more {
             return Ok(Logs::Unclear);
         }
         while self.in_turns < in_turns {
             self.round(session)?;
         }
-        if upper_median(&self.costs[..in_turns as usize][in_turns as usize - LATE..])
-            > MERGED * page_on_die(session, self.size)
+        if upper_median(&self.costs[..in_turns as usize][in_turns as usize - LATE_WRITES..])
+            > MERGE_RATIO * page_on_die(session, self.size)
         {
             return Ok(Logs::Merged);
         }
@@ -164,8 +187,8 @@ impl SinglePages {
                 return self.count(session, regular);
             }
             let known = self.costs.len() as u64;
-            let until = if self.stalls(session).stalls(LEVELS[1]).is_empty() { most } else { more };
-            let count = STEP.max((known as f64 * GROWTH) as u64).min(until.saturating_sub(known));
+            let until = if self.stalls(session).stalls(RECLAIM_LEVELS[1]).is_empty() { most } else { more };
+            let count = STEP_WRITES.max((known as f64 * STEP_GROWTH) as u64).min(until.saturating_sub(known));
             if count == 0 {
                 return Ok(Logs::Unclear);
             }
@@ -175,15 +198,15 @@ impl SinglePages {
         }
     }
 
-    /// One page at each of the places.
+    /// One page at each of the offsets.
     fn round(&mut self, session: &mut Session<'_, '_>) -> Result<(), Halt> {
-        let distance = Bytes(session.capacity().0 / (PLACES + 1)).round_down(self.grain);
-        let round = self.in_turns / PLACES;
-        let down = writes(Location::Ordered { incr: -1 }, self.io, PLACES, Bytes::ZERO, distance * PLACES);
+        let distance = Bytes(session.capacity().0 / (OFFSETS + 1)).round_down(self.grain);
+        let round = self.in_turns / OFFSETS;
+        let down = writes(Location::Ordered { incr: -1 }, self.io, OFFSETS, Bytes::ZERO, distance * OFFSETS);
         let shift = self.place(distance, round);
         let samples = session.run("in-turns", &shifted(apart(down, distance), shift))?;
         self.costs.extend(responses(&samples));
-        self.in_turns += PLACES;
+        self.in_turns += OFFSETS;
         Ok(())
     }
 
@@ -210,9 +233,9 @@ impl SinglePages {
     fn slots(&self, session: &Session<'_, '_>) -> (Bytes, u64) {
         let capacity = session.capacity().0;
         let pages = capacity / self.size.0 / self.dies;
-        let largest = (ROWS_MOST * planes(session)).min(pages / BLOCKS_LEAST).max(1);
+        let largest = (LOG_ROWS_MOST * planes(session)).min(pages / BLOCKS_LEAST).max(1);
         let one_in = (pages / (LOGS_OF_SWEEP * largest)).clamp(ONE_IN[0], ONE_IN[1]);
-        let slot = Bytes(capacity / (pages / one_in).max(PLACES)).round_down(self.grain).max(self.grain);
+        let slot = Bytes(capacity / (pages / one_in).max(OFFSETS)).round_down(self.grain).max(self.grain);
         (slot, (capacity / slot.0).saturating_sub(1).max(1))
     }
 
@@ -262,9 +285,9 @@ impl SinglePages {
         }))
     }
 
-    /// How many pages a buffer may hold that wait for their rest: one that is reclaimed when it is full keeps the half of it for
-    /// those on their way, and may show only the half; one of which nothing is known holds what was written before one had to
-    /// wait, or less than a log where that is not seen.
+    /// The numbers of pages that a write buffer may hold. One that flushes when it is full uses half of
+    /// itself for pages on their path, and may show only that half. One of unknown size holds what was
+    /// written before a page waited, or less than a log block.
     fn may_be_buffered(&self, session: &Session<'_, '_>, regular: &Regular) -> Vec<usize> {
         let pages = |size: Bytes| (size.0 / self.size.0) as usize;
         match (self.buffer, session.known().word(Parameter::WriteBufferFlush)) {
@@ -290,19 +313,19 @@ impl SinglePages {
         let rest = Nanos((longest * (MERGES_DEFERRED + 2) as f64) as u64) + priors::DIES_IDLE;
         let rested = self.costs.len();
         match session.idle(rest) {
-            Err(Halt::Rest { .. }) => return Ok(None),
+            Err(Halt::IdleTime { .. }) => return Ok(None),
             other => other?,
         }
         // Whole pages leave a buffer meanwhile, so that one waits again when as many have come; parts of pages stay.
-        let held = if self.io < self.size { 0 } else { buffered };
-        let opened = first + (rested + held).saturating_sub(first).div_ceil(period) * period;
+        let still_buffered = if self.io < self.size { 0 } else { buffered };
+        let opened = first + (rested + still_buffered).saturating_sub(first).div_ceil(period) * period;
         for _ in 0..=MERGES_DEFERRED + buffered / period {
             if if_affordable(self.sweep(session, period as u64))?.is_none() {
                 return Ok(None);
             }
-            let is_next = |stall: &usize| *stall + SLACK >= opened && is_on_grid(*stall, first, period);
+            let is_next = |stall: &usize| *stall + STALL_SLACK >= opened && is_on_grid(*stall, first, period);
             if let Some(stall) = self.stalls(session).stalls(level).into_iter().find(is_next) {
-                return Ok(Some((stall + SLACK - opened) / period));
+                return Ok(Some((stall + STALL_SLACK - opened) / period));
             }
         }
         Ok(None)

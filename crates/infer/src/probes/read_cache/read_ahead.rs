@@ -1,9 +1,15 @@
-//! The read-ahead, from reads behind a sequential start.
+//! Finds the read-ahead, from reads after a sequential run.
 //!
 //! # Model
-//! Who reads in order gets the next pieces read before they are asked for. After such a start and idle time, one read at
-//! a distance behind it is fast as far as the read-ahead goes. What it is compared with is the same read behind the last
-//! piece of such a start alone: that is as near, but follows no sequence.
+//! After a few sequential reads, a device reads further ones before they are requested.
+//!
+//! # Method
+//! 1. Some sequential reads and idle time come before each read that is timed.
+//! 2. It is compared with the same read after a single read: the distance is equal, but nothing is sequential.
+//! 3. The distance doubles until the read is slow, and bisection finds the size.
+//!
+//! # Invariants
+//! - Each sequential run begins at another offset.
 
 use crate::priors;
 use crate::signals::pictures::ranked;
@@ -36,20 +42,30 @@ pub(super) struct Kept {
     pub rule: Rule,
 }
 
-/// Starts of this number of sequential reads, as people name them, and the longest one.
+/// The sequential reads before the read that is timed. Unit: reads. Source: choice: doublings. Too many: the
+/// probe takes longer; too few: read-ahead that starts late is not seen.
 const STARTS: [u64; 4] = [1, 2, 4, START_MAX];
 const NAMES: [&str; 4] = ["after one read", "after two", "after four", "after eight"];
+/// The most of them. Unit: reads. Source: choice. Too many: the probe takes longer; too few: read-ahead that
+/// starts late is not seen.
 const START_MAX: u64 = 8;
-/// The furthest that is looked at, and the largest part of the device.
-const FURTHEST: Bytes = Bytes::mib(64);
-const PART: u64 = 16;
-/// The fewest places for reads.
-const PLACES_LEAST: u64 = 8;
+/// The largest read-ahead that is looked for. Source: choice. Too large: few offsets fit; too small: larger
+/// ones stay undetermined.
+const DISTANCE_MOST: Bytes = Bytes::mib(64);
+/// The same as a part of the device. Unit: part. Source: choice. Too small: few offsets fit; too large:
+/// larger ones stay undetermined.
+const DISTANCE_PART: u64 = 16;
+/// The fewest offsets for sequential reads. Unit: offsets. Source: choice. Too many: small devices stay
+/// undetermined; too few: earlier reads are cached.
+const OFFSETS_LEAST: u64 = 8;
 /// The rule at most that nothing is read ahead where something is kept.
 const STRONGEST: Rule = Rule::strong("slower than cached");
-/// Reads behind a start that decide whether there is a read-ahead, and those at a distance of the search.
-const MANY: u64 = 20;
-const FEW: u64 = 7;
+/// The reads that decide whether there is read-ahead. Unit: reads. Source: choice. Too many: the probe takes
+/// longer; too few: rank tests show nothing.
+const READS_DECIDING: u64 = 20;
+/// The reads at each distance of the search. Unit: reads. Source: choice. Too many: the probe takes longer;
+/// too few: an outlier ends the search.
+const READS_SEARCHING: u64 = 7;
 
 struct CacheProbe {
     piece: Bytes,
@@ -68,7 +84,8 @@ pub(super) fn probe(session: &mut Session<'_, '_>, repeated: &Repeated) -> Resul
     let piece = granule.unwrap_or(priors::WHOLE_PAGES).max(session.block());
     let rest = Nanos((flash * 300.0) as u64).min(Nanos::from_millis(25));
     let mut probe = CacheProbe { piece, rest, next: 0 };
-    let [alone, behind @ ..] = probe.behind(session, STARTS.map(|start| (start, Bytes::ZERO)), MANY)?;
+    let [alone, behind @ ..] =
+        probe.behind(session, STARTS.map(|start| (start, Bytes::ZERO)), READS_DECIDING)?;
     let slow = upper_median(&alone);
     let picture = ranked(
         "One read after a short sequential run and a pause: data that was read ahead is read faster.",
@@ -124,15 +141,15 @@ impl CacheProbe {
         let furthest = kinds.iter().map(|&(_, distance)| distance).max().unwrap_or_default();
         let step = (self.piece * (START_MAX + 1) + furthest).round_up(priors::ROW_MOST);
         // The end of the device was written last, and may be in a write buffer.
-        let places = session.capacity().0 / 8 * 7 / step.0;
-        if places < PLACES_LEAST {
+        let offsets = session.capacity().0 / 8 * 7 / step.0;
+        if offsets < OFFSETS_LEAST {
             return Err(Halt::Misfit("it has no space for sequential runs at enough offsets".to_owned()));
         }
         let mut figures = [const { Vec::new() }; N];
         for _ in 0..repeats {
             for ((start, distance), figures) in kinds.into_iter().zip(&mut figures) {
-                // Steps of about 0.618 of all places come near an earlier one only late.
-                self.next = (self.next + (places as f64 * 0.618) as u64 + 1) % places;
+                // Steps of about 0.618 of all offsets come close to an earlier one only late.
+                self.next = (self.next + (offsets as f64 * 0.618) as u64 + 1) % offsets;
                 let offset = step * self.next;
                 let walk = Walk { offset, slot: self.piece, size: self.piece };
                 session.run("sequential-start", &walk.pattern(self.piece * start, start, 1))?;
@@ -155,25 +172,25 @@ impl CacheProbe {
         granule: Option<Bytes>,
     ) -> Result<Finding, Halt> {
         let grain = granule.unwrap_or(session.block());
-        let furthest = FURTHEST.min(Bytes(session.capacity().0 / PART)).0 / grain.0;
-        let (mut held, mut not) = (0, 1);
+        let furthest = DISTANCE_MOST.min(Bytes(session.capacity().0 / DISTANCE_PART)).0 / grain.0;
+        let (mut within, mut not) = (0, 1);
         let mut curve = vec![(0.0, fast)];
         let mut hit =
             |probe: &mut CacheProbe, session: &mut Session<'_, '_>, distance: u64| -> Result<bool, Halt> {
-                let [times] = probe.behind(session, [(start, grain * distance)], FEW)?;
+                let [times] = probe.behind(session, [(start, grain * distance)], READS_SEARCHING)?;
                 let time = upper_median(&times);
                 curve.push(((grain * distance).0 as f64, time));
                 Ok(time < limit)
             };
         while not < furthest && hit(self, session, not)? {
-            (held, not) = (not, not * 2);
+            (within, not) = (not, not * 2);
         }
-        while not - held > 1 {
-            let middle = (held + not) / 2;
-            if hit(self, session, middle)? { held = middle } else { not = middle }
+        while not - within > 1 {
+            let middle = (within + not) / 2;
+            if hit(self, session, middle)? { within = middle } else { not = middle }
         }
-        let ends = [(start, grain * held), (start, grain * not), (1, grain * held)];
-        let [last, beyond, alone] = self.behind(session, ends, MANY)?;
+        let ends = [(start, grain * within), (start, grain * not), (1, grain * within)];
+        let [last, beyond, alone] = self.behind(session, ends, READS_DECIDING)?;
         let agrees = is_faster(&last, &beyond) && is_faster(&last, &alone) && upper_median(&alone) > limit;
         let (last, beyond) = (upper_median(&last), upper_median(&beyond));
         let size = grain * not;

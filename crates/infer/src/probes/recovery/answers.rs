@@ -1,6 +1,6 @@
 //! The three answers about recovery, from the writes before and after the bursts alone.
 
-use crate::signals::pass_level::SLOWED;
+use crate::signals::pass_level::SLOWED_RATIO;
 use crate::signals::recovery::{After, Before, End};
 use crate::signals::statistics::windows;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
@@ -9,11 +9,12 @@ use flashlab_base::{Bytes, Nanos};
 use crate::rule::Rule;
 use crate::words::{duration, times};
 
-/// How long the burst takes.
-pub(super) const BURST: Nanos = Nanos::from_secs(5);
-/// A burst is as long as it should be if it is this part of it: its last piece has the length that the piece before it says, and one merge
-/// more or less changes that by a tenth.
-const LONG_ENOUGH: f64 = 0.9;
+/// How long the burst takes. Source: the shortest of Ajwani et al., who have 5, 30 and 60 s. Too long: the
+/// budget is used up; too short: devices with much to defer show nothing.
+pub(super) const BURST_TIME: Nanos = Nanos::from_secs(5);
+/// A burst of this share of [`BURST_TIME`] is long enough: one merge more or less changes its last request by
+/// a tenth. Unit: share. Source: tuned. Too high: right answers are doubtful; too low: short bursts count.
+const BURST_SHARE: f64 = 0.9;
 
 /// What is written, and where.
 #[derive(Clone, Copy)]
@@ -59,7 +60,7 @@ pub(super) struct Experiment {
 pub(super) fn answers(seen: &Experiment) -> [Finding; 3] {
     let mut evidence = figures(seen);
     // A longer burst may have an effect that a shorter one has not.
-    let is_short = (seen.burst.0 as f64) < LONG_ENOUGH * BURST.0 as f64;
+    let is_short = (seen.burst.0 as f64) < BURST_SHARE * BURST_TIME.0 as f64;
     if is_short {
         evidence += " The write budget does not allow a longer burst.";
     }
@@ -105,7 +106,9 @@ fn with_end(seen: &Experiment, end: End, is_short: bool, mut evidence: String) -
     let level = &seen.before.first;
     let (ends, rule) = match end {
         End::ByItself if seen.is_steady && is_short => (true, SHORT_BURST),
-        End::ByItself if seen.is_steady && level.times(seen.after.last(level.writes())).high < SLOWED => {
+        End::ByItself
+            if seen.is_steady && level.times(seen.after.last(level.writes())).high < SLOWED_RATIO =>
+        {
             (true, Rule::strong("as before"))
         }
         End::ByItself if seen.is_steady => (true, Rule::likely("nearly as before")),
@@ -195,7 +198,7 @@ fn picture(seen: &Experiment) -> Picture {
     )
     .draw("after the burst", Style::Line, done.zip(windows(&after.costs, width)).collect())
     .draw("mean before the burst", Style::Fitted, vec![(0.0, level), (end, level)])
-    .draw("limit: slower by a tenth", Style::Fitted, vec![(0.0, SLOWED * level), (end, SLOWED * level)])
+    .draw("limit: slower by a tenth", Style::Fitted, vec![(0.0, SLOWED_RATIO * level), (end, SLOWED_RATIO * level)])
 }
 
 #[cfg(test)]
@@ -229,7 +232,7 @@ mod tests {
                 rewriting: Bytes::ZERO,
             },
             before,
-            burst: BURST,
+            burst: BURST_TIME,
             after: After { costs, done, slowed, other: Some(pass(1.0)) },
             is_steady: true,
             rewritten: None,

@@ -8,7 +8,8 @@ use flashlab_analysis::{common_period, phases};
 
 use crate::rule::Rule;
 
-/// How many runs there are of either kind.
+/// The runs of either kind. Unit: runs. Source: choice. Too many: runs are short; too few: nothing confirms
+/// the first one.
 pub(super) const RUNS: usize = 4;
 /// The rule of a start-up phase that all runs share.
 const OF_ALL_RUNS: Rule = Rule::likely("all runs together");
@@ -51,8 +52,9 @@ impl RandomWrites {
         Rule::found(parameter, startup, rule, evidence + &more).with(picture)
     }
 
-    /// The period of the oscillation after the start-up phase. On a page map garbage collection counts writes, whatever lies between them, and
-    /// may come back less than once in a run: so all runs are looked at in sequence.
+    /// The period of the oscillation after the start-up phase. On a page map garbage collection counts
+    /// writes, whatever lies between them. It may run less than once in a run, so all runs are examined in
+    /// sequence.
     pub(super) fn period(&self) -> Finding {
         let (parameter, runs) = (Parameter::PeriodIos, &self.without);
         let phases: Vec<Phases> = runs.iter().map(|run| phases_of(run)).collect();

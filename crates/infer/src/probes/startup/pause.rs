@@ -1,10 +1,10 @@
 //! What pauses between random writes buy.
 //!
 //! # Model
-//! A device may do deferred work while the host is idle. With pauses as long as the writes themselves take it has half
-//! of the time for it; the cost of a write then, relative to that without pauses, is what pauses buy: 1 if it is idle, too.
-//! Runs with and without pauses alternate, each after idle time: with pauses just as long as the writes, a buffer that the
-//! other kind of run had filled would stay full for thousands of writes.
+//! A device may do deferred work while the host is idle. With pauses as long as the writes themselves take it has
+//! half of the time for it; the cost of a write then, relative to that without pauses, is what pauses buy: 1 if it is
+//! idle, too. Runs with and without pauses alternate, each after idle time: with pauses just as long as the writes, a
+//! buffer that the other kind of run had filled would stay full for thousands of writes.
 
 use crate::priors;
 use crate::signals::pause_benefit::{PauseBenefit, pause_benefit, settled};
@@ -21,16 +21,20 @@ use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
 
-/// How likely it is that pauses buy nothing: without memory for writes, where that is not known, and with it.
-const NOTHING: [f64; 3] = [0.75, 0.4, 0.1];
-/// What else is likely is between 0 and this: where every page may lie anywhere pauses make no write slower, and where blocks
-/// are merged they may.
-const ELSE: [f64; 2] = [1.0, 1.5];
-/// What is less likely right than this is not said, and nothing has a stronger rule than that.
-const SAID: f64 = 0.45;
+/// The prior probability that pauses have no benefit: without a write buffer, where that is not known, and
+/// with one. Unit: probability. Source: tuned. Too high: small benefits are denied; too low: noise is a
+/// benefit.
+const NO_BENEFIT_PRIOR: [f64; 3] = [0.75, 0.4, 0.1];
+/// The greatest ratio otherwise: on a page map pauses make no write slower, and where blocks are merged they
+/// may. Unit: ratio. Source: tuned. Too high: the prior of any ratio is too low; too low: devices that defer
+/// in pauses have no ratio.
+const RATIO_MOST: [f64; 2] = [1.0, 1.5];
+/// A ratio that is right with a lower probability is not reported. Unit: probability. Source: tuned, near one
+/// half. Too high: right ratios stay undetermined; too low: wrong ones are reported.
+const RIGHT_LEAST: f64 = 0.45;
 const STRONGEST: Rule = Rule::likely("mean of batches");
-/// The rule at most that they buy something of a page map: costs become steady only after more writes than the
-/// capacity, which there is no budget for.
+/// The rule for a benefit on a page map. Costs become steady only after more writes than the capacity, for
+/// which there is no budget.
 const NOT_STEADY: Rule = Rule::weak("page map not steady");
 
 /// `count` random writes with pauses as long as those of the runs without take, once these are settled.
@@ -45,11 +49,11 @@ pub(super) fn run(session: &mut Session<'_, '_>, without: &[Vec<f64>], count: u6
 /// What pauses buy, from runs with and without them, by what is known of a write buffer.
 pub(super) fn benefit(runs: [&[Vec<f64>]; 2], buffer: Buffer, is_page_map: bool) -> Finding {
     let nothing = match buffer {
-        Buffer::None => NOTHING[0],
-        Buffer::Unknown => NOTHING[1],
-        Buffer::Holds(_) => NOTHING[2],
+        Buffer::None => NO_BENEFIT_PRIOR[0],
+        Buffer::Unknown => NO_BENEFIT_PRIOR[1],
+        Buffer::Holds(_) => NO_BENEFIT_PRIOR[2],
     };
-    let most = ELSE[usize::from(!is_page_map)];
+    let most = RATIO_MOST[usize::from(!is_page_map)];
     let PauseBenefit { value, right, ratio: (ratio, error), batches: [with, without] } =
         pause_benefit(runs, nothing, most);
     let points =
@@ -69,7 +73,7 @@ pub(super) fn benefit(runs: [&[Vec<f64>]; 2], buffer: Buffer, is_page_map: bool)
         with.len(),
     );
     let strongest = if is_page_map && value < 1.0 { NOT_STEADY } else { STRONGEST };
-    let finding = if right >= SAID {
+    let finding = if right >= RIGHT_LEAST {
         Rule::found(Parameter::PauseBenefit, value, strongest.of_chance(right), evidence)
     } else {
         Finding::undetermined(Parameter::PauseBenefit, evidence)

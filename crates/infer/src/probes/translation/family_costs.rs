@@ -1,13 +1,21 @@
-//! What single pages cost in the patterns by which the families of translation layers differ ([`crate::probes::translation`]).
+//! Measures what single pages cost in the patterns that distinguish families of translation layers
+//! ([`crate::probes::translation`]).
 //!
 //! # Model
-//! Without a write buffer the median shows what the usual write costs. Behind one only the pace does, after as many writes as it
-//! holds; what is then compared with writes in sequence, which keep all dies busy, is on one die. A buffer that
-//! keeps what it holds is shown more pages near each other than it can keep, repeatedly: at first logs are opened for them.
+//! Without a write buffer, the median is the cost of the usual write. Behind a write buffer, only the pace shows the
+//! cost, once the buffer is full. Sequential writes keep all dies busy: behind a write buffer, patterns on one die
+//! are compared with them times the dies.
+//!
+//! # Method
+//! 1. Random writes with many in flight, and then sequential ones in the same state, so that a page map collects
+//!    garbage for both.
+//! 2. Sequential writes, one page repeatedly, the device's first page repeatedly, and different regions of one die,
+//!    one write at a time.
+//! 3. If a write buffer may keep one page: more pages in one region than it holds, repeatedly. The first rounds
+//!    allocate log blocks and do not count.
 //!
 //! # Invariants
-//! - what is deferred by one pattern is not the next one's: between them the device is idle;
-//! - writes in sequence are taken after those anywhere, in the same state, so that a page map collects for both.
+//! - Between two patterns the device is idle, so that none pays for what another one deferred.
 
 use crate::priors;
 use crate::signals::statistics::upper_median;
@@ -20,37 +28,55 @@ use crate::halt::Halt;
 use crate::patterns::responses;
 use crate::patterns::writes::{Buffer, apart, buffer, pace, pace_of_groups, page_to_write, place, writes};
 use crate::session::Session;
+use crate::thresholds;
 
-/// Of the device this share may be written.
-const SHARE: f64 = 0.12;
-/// Writes that are looked at.
+/// The share of the device that the patterns may write. Unit: share. Source: choice. Too high: later probes
+/// cannot write; too low: log blocks are not full.
+const WRITE_SHARE: f64 = 0.12;
+/// The writes of each pattern that count. Unit: writes. Source: choice. Too many: the budget is used up; too
+/// few: outliers decide.
 const WRITES: u64 = 64;
-/// More than a device has log blocks, and this number of the writes after them is looked at.
-const OPENED: u64 = 1024;
-const LATE: u64 = 256;
-/// IOs in flight that keep all dies busy.
+/// The random writes before those that count: more than a device has log blocks. Unit: writes. Source: tuned.
+/// Too many: the budget is used up; too few: log blocks hide the merges.
+const LOGS_FULL: u64 = 1024;
+/// The random writes that count. Unit: writes. Source: choice. Too many: the budget is used up; too few: one
+/// collection decides.
+const RANDOM_WRITES: u64 = 256;
+/// The IOs in flight that keep all dies busy. Unit: IOs in flight. Source: choice: twice
+/// [`priors::DIES_USUAL`]. Too high: writes wait in the host; too low: dies are idle.
 const DEPTH: u32 = 32;
-/// How far apart places are, where there are enough of them: more than a die has log blocks.
-const FAR: [Bytes; 5] = [Bytes::mib(24), Bytes::mib(12), Bytes::mib(6), Bytes::mib(3), Bytes::kib(1536)];
-const PLACES: u64 = 32;
-/// A page repeatedly that takes no more than this many times what it takes in sequence may be kept in a buffer, which
-/// holds up to this many times as much as it takes at first without anybody's waiting: a part is for what is on its way.
-const KEPT: f64 = 1.5;
-const KEEPS: u64 = 3;
-/// A page on one die takes so large a part at least of what it takes in sequence by as many dies.
-const ON_ONE_DIE: f64 = 0.7;
-/// A page that takes less than so large a part of what large requests took for as much is in a buffer, or in SLC cells.
-const HIDDEN: f64 = 0.5;
-/// The fewest pages near each other that no buffer keeps.
-const NEAR_LEAST: u64 = 12;
-/// How often the first page and another one are pushed out of a buffer.
-const PUSHES: u64 = 10;
-/// p of a difference between them.
-const PUSHED: f64 = 1e-3;
-/// The longest that writes anywhere go on before they are looked at.
-const LONGEST: Nanos = Nanos::from_secs(300);
-/// And the part of the probe's time.
-const PART_OF_TIME: u64 = 8;
+/// The distances between the offsets of one die, the first that gives enough of them: whole numbers of usual
+/// stripes. Source: derivation: 24 MiB is 3 x 2^23, a multiple of stripes up to 16 dies but for 5, 7 and the
+/// like. Too large: few offsets fit; too small: offsets lie on different dies.
+const REGION_DISTANCES: [Bytes; 5] =
+    [Bytes::mib(24), Bytes::mib(12), Bytes::mib(6), Bytes::mib(3), Bytes::kib(1536)];
+/// The fewest offsets at that distance: more than a die has log blocks. Unit: offsets. Source: tuned. Too
+/// many: the distance is small; too few: log blocks hold all of them.
+const REGIONS: u64 = 32;
+/// A page may be kept in a buffer if rewriting it takes at most this many times what it takes in sequence.
+/// Unit: ratio. Source: tuned. Too high: usual pages count as kept; too low: kept pages count as fast ones.
+const KEPT_RATIO: f64 = 1.5;
+/// A buffer of unknown size holds at most this many times what it takes before a write waits. Unit: ratio.
+/// Source: tuned. Too high: more pages are written than necessary; too low: the buffer hides the cost.
+const BUFFER_MULTIPLE: u64 = 3;
+/// A page on one die takes at least this share of the dies times what it takes in sequence. Unit: share.
+/// Source: tuned. Too high: pages that pass the buffer count as kept; too low: kept pages count as passing.
+const ONE_DIE_SHARE: f64 = 0.7;
+/// A page that takes less than this share of what filling the device took is in a buffer or an SLC cache.
+/// Unit: share. Source: tuned. Too high: fast devices count as buffered; too low: a buffer hides the cost.
+const HIDDEN_SHARE: f64 = 0.5;
+/// The fewest pages that are rewritten in one region and that no buffer keeps. Unit: pages. Source: tuned.
+/// Too many: the budget is used up; too few: a small buffer keeps them.
+const REWRITES_LEAST: u64 = 12;
+/// How often the first page and another one are evicted from the buffer. Unit: times. Source: choice. Too
+/// many: the budget is used up; too few: rank tests show nothing.
+const EVICTIONS: u64 = 10;
+/// The longest that random writes take before their cost is computed. Source: choice. Too long: slow devices
+/// take hours; too short: log blocks hide the merges.
+const RANDOM_TIME_MOST: Nanos = Nanos::from_secs(300);
+/// The same as a part of the probe's time. Unit: part. Source: choice. Too small: other patterns have no
+/// time; too large: log blocks hide the merges.
+const RANDOM_TIME_PART: u64 = 8;
 
 /// What was measured, relative to writes in sequence.
 pub(super) struct FamilyCosts {
@@ -60,9 +86,9 @@ pub(super) struct FamilyCosts {
     pub in_place: f64,
     /// The device's first page repeatedly.
     pub first: f64,
-    /// Anywhere with many in flight, relative to those in sequence in the same way.
-    pub anywhere: f64,
-    /// Far apart on one die.
+    /// Random writes with many in flight, relative to sequential ones with as many.
+    pub random: f64,
+    /// Different regions of one die.
     pub apart: f64,
     /// Nothing of it is behind a write buffer.
     pub unbuffered: bool,
@@ -92,9 +118,9 @@ struct Probing<'a, 'd, 's> {
 }
 
 impl Probing<'_, '_, '_> {
-    /// What writes cost, one after the other, when the device has rested and then written as much as its buffer holds: the
-    /// usual one without a buffer, and on average behind one. The pattern is of the writes from the `begin`-th on.
-    /// Also the samples of the first run.
+    /// The cost of writes one after the other, after idle time and as many writes as the buffer holds.
+    /// Without a buffer it is the median, behind one the pace. `pattern` gives the writes from the
+    /// `begin`-th on. Also returns the samples of the first run.
     fn cost(
         &mut self,
         name: &'static str,
@@ -150,11 +176,11 @@ impl Probing<'_, '_, '_> {
         Ok(self.cost("in-sequence", self.full + count, pattern)?.0)
     }
 
-    /// Places far apart, each page but once; and how many of the first ones nobody waited for.
+    /// Writes in different regions of one die, each page once. Also how many of the first ones waited for nothing.
     fn far_apart(&mut self) -> Result<(f64, u64), Halt> {
         let (size, count, capacity) = (self.size, self.count, self.session.capacity());
-        let last = FAR[FAR.len() - 1];
-        let distance = FAR.into_iter().find(|far| capacity.0 / far.0 >= PLACES).unwrap_or(last);
+        let last = REGION_DISTANCES[REGION_DISTANCES.len() - 1];
+        let distance = REGION_DISTANCES.into_iter().find(|far| capacity.0 / far.0 >= REGIONS).unwrap_or(last);
         let places = (capacity.0 / distance.0).saturating_sub(1).max(1);
         let incr = Location::Ordered { incr: (distance.0 / size.0).max(1) as i64 };
         // Each run goes round once or several times, from a page further on.
@@ -166,21 +192,21 @@ impl Probing<'_, '_, '_> {
         let (cost, first) =
             self.cost("far-apart", self.full + 2 * priors::MERGES_DEFERRED + count, pattern)?;
         let times = responses(&first);
-        let expensive = |pair: &[f64]| pair.iter().all(|&time| time > cost / 2.0);
-        let free = times.windows(2).position(expensive).unwrap_or(times.len()) as u64;
+        let is_slow = |pair: &[f64]| pair.iter().all(|&time| time > cost / 2.0);
+        let free = times.windows(2).position(is_slow).unwrap_or(times.len()) as u64;
         Ok((cost, free))
     }
 
-    /// Writes anywhere with many in flight, relative to those in sequence.
-    fn anywhere(&mut self) -> Result<f64, Halt> {
+    /// Random writes with many in flight, relative to sequential ones.
+    fn random(&mut self) -> Result<f64, Halt> {
         let (size, depth) = (self.size, self.session.depth().min(DEPTH));
         let capacity = self.session.capacity().round_down(size);
         let most = affordable(self.session).0 / size.0 / 6;
-        let late = LATE.min(most / 2);
-        let most = self.full.max(OPENED).min(most - late) + late;
+        let late = RANDOM_WRITES.min(most / 2);
+        let most = self.full.max(LOGS_FULL).min(most - late) + late;
         let run = |session: &mut Session<'_, '_>, name, pattern: &dyn Fn(u64) -> Pattern| {
             let begin = session.time_left();
-            let longest = Nanos(begin.0 / PART_OF_TIME).min(LONGEST);
+            let longest = Nanos(begin.0 / RANDOM_TIME_PART).min(RANDOM_TIME_MOST);
             let mut done = 0;
             loop {
                 let samples = session.run(name, &Pattern { queue_depth: depth, ..pattern(done) })?;
@@ -192,21 +218,21 @@ impl Probing<'_, '_, '_> {
                 }
             }
         };
-        let anywhere = |_| writes(Location::Random, size, late, Bytes::ZERO, capacity);
-        let anywhere = run(self.session, "anywhere-busy", &anywhere)?;
+        let random = |_| writes(Location::Random, size, late, Bytes::ZERO, capacity);
+        let random = run(self.session, "anywhere-busy", &random)?;
         // Right after it, so that a page map collects for both.
         let origin = place(self.session, 0.12, Bytes::mib(1));
         let sequence = |begin| writes(Location::Sequential, size, late, origin + size * begin, size * late);
-        Ok(anywhere / run(self.session, "in-sequence-busy", &sequence)?)
+        Ok(random / run(self.session, "in-sequence-busy", &sequence)?)
     }
 
-    /// Behind a buffer that may keep what it holds: what writes near each other cost that it cannot hold, and how many
-    /// times what another page costs the first one does when it is pushed out (1 where the budget is short). None where
-    /// there is no budget for either. `held` is the most that the buffer may hold.
-    fn pushed_out(&mut self, held: Bytes) -> Result<Option<(f64, f64)>, Halt> {
-        let (size, held) = (self.size, held.round_up(self.size));
+    /// Behind a buffer that may keep one page: the cost of writes in one region that it cannot keep. Also
+    /// the cost of the first page when it is evicted, relative to another page (1 if the budget is too
+    /// small). None without a budget for either. The buffer holds at most `buffered_bytes`.
+    fn pushed_out(&mut self, buffered_bytes: Bytes) -> Result<Option<(f64, f64)>, Halt> {
+        let (size, buffered_bytes) = (self.size, buffered_bytes.round_up(self.size));
         // Every other page of the beginning of the device, where a block begins, as few as the buffer cannot keep.
-        let pages = (held.0 / size.0 * 3 / 2).max(NEAR_LEAST);
+        let pages = (buffered_bytes.0 / size.0 * 3 / 2).max(REWRITES_LEAST);
         // At first logs are opened, which the host waits for as many writes later as the buffer holds.
         let rounds = 3 + WRITES.div_ceil(pages);
         if size * (pages * rounds) > self.session.writes_left()
@@ -219,35 +245,36 @@ impl Probing<'_, '_, '_> {
         let near = writes(Location::Permutation, size, pages * rounds, begin, size * (2 * pages));
         let near = pace(&self.session.run("near", &apart(near, size * 2))?, WRITES);
         let origin = place(self.session, 0.63, Bytes::mib(1));
-        if held * (2 * PUSHES + 2) > Bytes(self.session.writes_left().0 / 3) {
+        if buffered_bytes * (2 * EVICTIONS + 2) > Bytes(self.session.writes_left().0 / 3) {
             return Ok(Some((near, 1.0)));
         }
         let spots = [Bytes::ZERO, place(self.session, 0.53, Bytes::mib(1)) + size * 3];
-        let push = writes(Location::Sequential, size, held.0 / size.0 + 1, origin, held * 2);
+        let push =
+            writes(Location::Sequential, size, buffered_bytes.0 / size.0 + 1, origin, buffered_bytes * 2);
         let mut took = [Vec::new(), Vec::new()];
-        for _ in 0..PUSHES {
+        for _ in 0..EVICTIONS {
             for (spot, took) in spots.into_iter().zip(&mut took) {
                 self.session.run("page", &writes(Location::Sequential, size, 1, spot, size))?;
                 let samples = self.session.run("push-out", &push)?;
                 took.push(responses(&samples).iter().sum());
             }
         }
-        let more = mann_whitney(&took[0], &took[1]).p_above <= PUSHED;
+        let more = mann_whitney(&took[0], &took[1]).p_above <= thresholds::FALSE_ALARM_WITH_EFFECT;
         let [first, other] = took.map(|took| upper_median(&took));
         // What the page itself costs more, in writes near each other.
         Ok(Some((near, if more { 1.0 + (first - other).max(0.0) / near } else { 1.0 })))
     }
 }
 
-/// Whether a page takes less in sequence than large requests in the end, which nothing undercuts for long: then a buffer takes it, though none
-/// was found, or SLC cells.
+/// Whether a page takes less in sequence than large requests did at the end of the fill. No write does so for
+/// long: an unseen buffer takes it, or an SLC cache.
 fn undercuts(session: &Session<'_, '_>, size: Bytes, base: f64) -> bool {
-    base < HIDDEN * session.fill_nanos_per_byte() * size.0 as f64
+    base < HIDDEN_SHARE * session.fill_nanos_per_byte() * size.0 as f64
 }
 
-/// What may be written: no more than the group's own share, which others left or not.
+/// What may be written: at most the probe's own share, even if earlier probes left more.
 fn affordable(session: &Session<'_, '_>) -> Bytes {
-    Bytes((session.capacity().0 as f64 * SHARE) as u64).min(session.writes_left())
+    Bytes((session.capacity().0 as f64 * WRITE_SHARE) as u64).min(session.writes_left())
 }
 
 impl FamilyCosts {
@@ -263,7 +290,7 @@ impl FamilyCosts {
         let full = full.min(affordable.saturating_sub(count));
         let mut probing =
             Probing { session, size, buffer, count, full, merge: f64::INFINITY, runs: Vec::new() };
-        let anywhere = probing.anywhere()?;
+        let random = probing.random()?;
         let mut base = probing.sequence(0.31)?;
         if buffer != Buffer::None {
             // What large requests took in the end cannot be undercut for long.
@@ -277,13 +304,17 @@ impl FamilyCosts {
         // A buffer may keep the one page, which is then as fast as can be.
         // One that lets whole pages pass shows what they take on one die; what is less was kept.
         let passes = probing.session.known().word(Parameter::WriteBufferFlush) == Some("immediately")
-            && in_place >= ON_ONE_DIE * dies * base;
-        let kept = buffer != Buffer::None && !passes && in_place <= KEPT * dies * base;
-        let unknown = |held: Bytes| {
-            if buffer == Buffer::Unknown { held.min(size * (KEEPS * (free + 4))) } else { held }
+            && in_place >= ONE_DIE_SHARE * dies * base;
+        let kept = buffer != Buffer::None && !passes && in_place <= KEPT_RATIO * dies * base;
+        let unknown = |buffered_bytes: Bytes| {
+            if buffer == Buffer::Unknown {
+                buffered_bytes.min(size * (BUFFER_MULTIPLE * (free + 4)))
+            } else {
+                buffered_bytes
+            }
         };
-        let held = unknown(buffer.most(probing.session));
-        if kept && let Some((near, pushed)) = probing.pushed_out(held)? {
+        let buffered_bytes = unknown(buffer.most(probing.session));
+        if kept && let Some((near, pushed)) = probing.pushed_out(buffered_bytes)? {
             (in_place, first) = (near, near * pushed.max(first / in_place));
             // Those near each other are on all dies.
             apart /= dies;
@@ -301,7 +332,7 @@ impl FamilyCosts {
             in_place,
             first,
             apart,
-            anywhere,
+            random,
             dies,
             unbuffered,
             fast,

@@ -1,15 +1,18 @@
-//! The erase block where logs are shared: which pages begin a block.
+//! Finds the erase block of a device with shared log blocks: which pages begin a block.
 //!
 //! # Model
-//! A page that begins a block goes to a log of its own, in the hope that the others follow, and what was in it before is merged
-//! (FAST, Lee et al., ACM TECS 6(3), 2007, section 4). All other pages go to the shared logs and cost what a page costs. The
-//! device's first page certainly begins a block: it is written alternating with a page of each stripe, up the addresses. Where the
-//! other one is as slow, a block begins on the first die, which it does once in each unit of all dies. What is deferred stays
-//! deferred as far as it can be, because every second write is a merge.
+//! The first page of a block goes to a log block of its own, whose earlier content is merged (FAST, Lee et al., ACM
+//! TECS 6(3), 2007, section 4). All other pages go to the shared log blocks and cost a page.
+//!
+//! # Method
+//! 1. Writes alternate between the device's first page, which begins a block, and one page of each stripe, in
+//!    ascending order.
+//! 2. A page as slow as the first one begins a block of the first die. There is one in each erase block of all dies.
+//! 3. Deferred merges stay deferred up to their limit, because every second write is a merge.
 //!
 //! # Invariants
-//! - a unit has two of its multiples slow at least, and few pages elsewhere are;
-//! - nothing is concluded behind a write buffer.
+//! - At least two multiples of the block are slow, and few pages elsewhere are.
+//! - Behind a write buffer nothing is concluded.
 
 use crate::priors;
 use crate::signals::statistics::upper_median;
@@ -23,24 +26,33 @@ use crate::patterns::writes::{Buffer, apart, buffer, page_to_write, writes};
 use crate::rule::Rule;
 use crate::session::Session;
 
-/// Stripes that are looked at each time, and the most.
+/// The stripes between two searches. Unit: stripes. Source: choice. Too many: the budget is used up; too few:
+/// the search takes longer.
 const STRIPES: u64 = 32;
+/// The most stripes. Unit: stripes. Source: choice. Too many: the budget is used up; too few: large blocks
+/// stay undetermined.
 const STRIPES_MOST: u64 = 2048;
-/// Multiples of a unit that have to be seen, and the share of them that has to be slow.
-const MULTIPLES: usize = 2;
-const SLOW_MULTIPLES: f64 = 0.75;
-/// The share of the other stripes that may be slow, as outliers are.
-const ELSEWHERE: f64 = 0.08;
-/// The share of what may be written that is used.
-const SHARE: f64 = 0.5;
-/// Multiples that are looked at again.
-const FRESH: u64 = 6;
+/// The fewest multiples of a block that are seen. Unit: multiples. Source: derivation: one has no distance to
+/// another. Too many: large blocks stay undetermined; too few: one outlier is a block.
+const MULTIPLES_LEAST: usize = 2;
+/// The share of the multiples that are slow. Unit: share. Source: tuned. Too high: outliers hide the block;
+/// too low: half of the block is reported.
+const SLOW_SHARE: f64 = 0.75;
+/// The share of the other stripes that may be slow. Unit: share. Source: tuned. Too high: a multiple is
+/// reported; too low: outliers hide the block.
+const OUTLIER_SHARE: f64 = 0.08;
+/// The share of the write budget that the search takes. Unit: share. Source: choice. Too high: later probes
+/// cannot write; too low: large blocks stay undetermined.
+const WRITE_SHARE: f64 = 0.5;
+/// The most multiples that confirm the block. Unit: multiples. Source: choice. Too many: the budget is used
+/// up; too few: chance confirms it.
+const MULTIPLES_AGAIN: u64 = 6;
 /// The rule.
 const SHOWN: Rule = Rule::strong("first pages of blocks");
 
 /// Looks for the unit by pages that begin a block, and hands in it; whether there is one.
 pub(super) fn hand_in_unit(session: &mut Session<'_, '_>) -> Result<bool, Halt> {
-    let (page, row) = (page_to_write(session), session.known().row_of_all_dies());
+    let (page, row) = (page_to_write(session), session.known().superpage_size());
     let (Some(stripe), Buffer::None) = (session.known().whole_stripe(page), buffer(session)) else {
         return Ok(false);
     };
@@ -48,7 +60,7 @@ pub(super) fn hand_in_unit(session: &mut Session<'_, '_>) -> Result<bool, Halt> 
     let stripe = row.filter(|row| row.0.is_multiple_of(stripe.0)).map_or(stripe, |row| row.max(stripe));
     let shortest =
         row.map_or(page * priors::ROWS_LEAST, |row| row * priors::ROWS_LEAST).0.div_ceil(stripe.0) as usize;
-    let affordable = (session.writes_left().0 as f64 * SHARE / (2 * page.0) as f64) as u64;
+    let affordable = (session.writes_left().0 as f64 * WRITE_SHARE / (2 * page.0) as f64) as u64;
     let most = affordable.min(session.capacity().0 / stripe.0 / 2).min(STRIPES_MOST);
     // As many merges are deferred as can be.
     let first = writes(Location::Sequential, page, priors::MERGES_BEYOND, Bytes::ZERO, page);
@@ -83,7 +95,7 @@ struct Turns {
 }
 
 impl Turns {
-    /// `count` pages from `at` on, so far apart; false where there is no budget for them.
+    /// `count` pages from `at` on, at this distance; false without a budget for them.
     fn look(
         &mut self,
         session: &mut Session<'_, '_>,
@@ -119,7 +131,7 @@ impl Turns {
         stripe: Bytes,
         level: f64,
     ) -> Result<bool, Halt> {
-        let count = (session.capacity().0 / unit.0).saturating_sub(1).min(FRESH);
+        let count = (session.capacity().0 / unit.0).saturating_sub(1).min(MULTIPLES_AGAIN);
         let mut again = Turns { page: self.page, costs: Vec::new(), merges: Vec::new() };
         let half = Bytes(unit.0 / 2).round_down(stripe).max(stripe);
         for at in [unit, unit - stripe, half] {
@@ -128,28 +140,26 @@ impl Turns {
             }
         }
         let (multiples, between) = again.costs.split_at((count as usize).min(again.costs.len()));
-        let expensive = |costs: &[f64]| costs.iter().filter(|&&cost| cost > level).count();
-        Ok(multiples.len() >= MULTIPLES
-            && expensive(multiples) + 1 >= multiples.len()
-            && expensive(between) <= 1)
+        let slow = |costs: &[f64]| costs.iter().filter(|&&cost| cost > level).count();
+        Ok(multiples.len() >= MULTIPLES_LEAST && slow(multiples) + 1 >= multiples.len() && slow(between) <= 1)
     }
 }
 
 /// The stripes from one slow one to the next: each multiple is slow and few others are. The first cost is of the first stripe.
 fn period(costs: &[f64], level: f64, shortest: usize) -> Option<usize> {
-    let expensive = |stripe: usize| costs.get(stripe - 1).is_some_and(|&cost| cost > level);
-    let all = (1..=costs.len()).filter(|&stripe| expensive(stripe)).count();
+    let slow = |stripe: usize| costs.get(stripe - 1).is_some_and(|&cost| cost > level);
+    let all = (1..=costs.len()).filter(|&stripe| slow(stripe)).count();
     let is_period = |&period: &usize| {
         let multiples = costs.len() / period;
-        let hits = (1..=multiples).filter(|times| expensive(times * period)).count();
+        let hits = (1..=multiples).filter(|times| slow(times * period)).count();
         let others = (costs.len() - multiples).max(1) as f64;
-        expensive(period)
-            && multiples >= MULTIPLES
-            && hits >= MULTIPLES
-            && hits as f64 >= SLOW_MULTIPLES * multiples as f64
-            && (all - hits) as f64 <= ELSEWHERE * others
+        slow(period)
+            && multiples >= MULTIPLES_LEAST
+            && hits >= MULTIPLES_LEAST
+            && hits as f64 >= SLOW_SHARE * multiples as f64
+            && (all - hits) as f64 <= OUTLIER_SHARE * others
     };
-    (shortest.max(1)..=costs.len() / MULTIPLES).find(is_period)
+    (shortest.max(1)..=costs.len() / MULTIPLES_LEAST).find(is_period)
 }
 
 fn conclude(session: &mut Session<'_, '_>, unit: Bytes, costs: &[f64], stripe: Bytes) {

@@ -1,16 +1,19 @@
 //! The erase block, from log-block allocations: single writes at descending offsets in equal steps.
 //!
 //! # Method
-//! 1. Steps begin larger than any block and are halved. They are whole stripes, which lie on one die, as far as these are known; else
-//!    three times a power of two pages, which do so for most numbers of dies.
-//! 2. Each page is read back at once, which takes longer while its die is busy. Behind a full buffer the cost comes later, by as many
-//!    writes as it holds.
-//! 3. `likeliest_block` finds the block from the costs of all steps. No block has fewer than [`priors::ROWS_LEAST`] multi-plane pages of
-//!    all dies: what comes back sooner are the dies.
+//! 1. Steps begin larger than any block and are halved. They are whole stripes, which lie on one die, as far as these
+//!    are known; else three times a power of two pages, which do so for most numbers of dies.
+//! 2. Each page is read back at once, which takes longer while its die is busy. Behind a full buffer the cost comes
+//!    later, by as many writes as it holds.
+//! 3. `likeliest_block` finds the block from the costs of all steps. No block has fewer than [`priors::ROWS_LEAST`]
+//!    multi-plane pages of all dies: what comes back sooner are the dies.
+
+use std::ops::RangeInclusive;
 
 use crate::priors;
-use crate::signals::log_allocations::{GAIN_OF_STEP, SteppedWrites, likeliest_block};
+use crate::signals::log_allocations::{SteppedWrites, likeliest_block};
 use crate::signals::pictures::folded;
+use crate::thresholds;
 use flashlab_analysis::inference::{Finding, Parameter};
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::Location;
@@ -21,18 +24,21 @@ use crate::patterns::{in_turn, ios, with_reads};
 use crate::rule::Rule;
 use crate::session::Session;
 
-/// Writes of each step, and the fewest.
-const WRITES: u64 = 128;
-const WRITES_LEAST: u64 = 48;
-/// Behind a buffer there are as many more as it holds, up to this number.
+/// The writes of a step, behind those that a buffer hides: the fewest, and as many as the budget allows.
+/// Unit: writes. Source: choice. Too many: the budget is used up; too few: positions in a block have no mean.
+const WRITES: RangeInclusive<u64> = 48..=128;
+/// Behind a write buffer there are more writes, as many as it holds, up to this number. Unit: writes. Source:
+/// choice. Too many: the budget is used up; too few: large buffers hide the allocations.
 const BUFFERED_MOST: u64 = 512;
-/// The first step is this part of the device; the last one this number of pages.
+/// The first step is about this part of the device. Unit: part. Source: choice. Too small: a step has few
+/// writes; too large: large blocks are not seen.
 const FIRST_PART: u64 = 24;
+/// The last step is this number of pages. Unit: pages. Source: derivation: neighbours share a multi-plane
+/// page. Too many: small blocks are not seen; too few: multi-plane pages count as blocks.
 const LAST_PAGES: u64 = 2;
-/// A unit that is a segment group's span up to this part of it.
-const SPAN: f64 = 0.03;
-/// With this number of steps that show a block no further one is done.
-const ENOUGH: usize = 3;
+/// The probe ends once this number of steps shows the same block. Unit: steps. Source: choice. Too many: the
+/// budget is used up; too few: two long steps make a multiple.
+const STEPS_ENOUGH: usize = 3;
 /// The rule of a unit that log-block allocations show.
 const SHOWN: Rule = Rule::strong("log-block allocations");
 
@@ -56,22 +62,23 @@ pub(super) fn allocations(session: &mut Session<'_, '_>) -> Result<Option<Alloca
         return Ok(None);
     }
     let mut size = least * (1 << most.ilog2());
-    let shortest = session.known().row_of_all_dies().map_or(0.0, |row| (row * priors::ROWS_LEAST).0 as f64);
+    let shortest = session.known().superpage_size().map_or(0.0, |row| (row * priors::ROWS_LEAST).0 as f64);
     // What is written comes out of a buffer as many writes later as it holds.
     let buffered = (buffer(session).most(session).0 / page.0).min(BUFFERED_MOST);
     let mut steps: Vec<SteppedWrites> = Vec::new();
     let mut found = None;
     while size >= page * LAST_PAGES {
-        let count = (WRITES + buffered).min(session.writes_left().0 / page.0 / 2);
-        if count < WRITES_LEAST + buffered {
+        let count = (WRITES.end() + buffered).min(session.writes_left().0 / page.0 / 2);
+        if count < WRITES.start() + buffered {
             break;
         }
         let Some(costs) = if_affordable(write_down(session, page, size, count))? else { break };
         let settled = costs.len().min(buffered as usize);
         steps.push(SteppedWrites::new(size, &costs[settled..], capacity));
         found = likeliest_block(&steps, shortest);
-        let shown_by = |(unit, _)| steps.iter().filter(|step| step.gain(unit) >= GAIN_OF_STEP).count();
-        if found.map_or(0, shown_by) >= ENOUGH {
+        let shown_by =
+            |(unit, _)| steps.iter().filter(|step| step.gain(unit) >= thresholds::PART_GAIN).count();
+        if found.map_or(0, shown_by) >= STEPS_ENOUGH {
             break;
         }
         size = Bytes(size.0 / 2).round_down(page);
@@ -111,7 +118,7 @@ impl Allocations {
 /// Whether the unit is the span of a segment group, to which switching costs time as an allocation does.
 fn is_segment(session: &Session<'_, '_>, unit: Bytes) -> bool {
     let span = session.known().number(Parameter::SegmentGroupSpan);
-    span.is_some_and(|span| (unit.0 as f64 / span - 1.0).abs() <= SPAN)
+    span.is_some_and(|span| (unit.0 as f64 / span - 1.0).abs() <= thresholds::RIGHT)
 }
 
 /// Single pages down the addresses, each read at once, which takes longer while its die is busy: the address of each and what
@@ -122,17 +129,17 @@ fn write_down(
     step: Bytes,
     count: u64,
 ) -> Result<Vec<(f64, f64)>, Halt> {
-    let places = (session.capacity().0 / step.0).saturating_sub(1).min(count).max(1);
+    let offsets = (session.capacity().0 / step.0).saturating_sub(1).min(count).max(1);
     let part =
-        Bytes(session.capacity().0 - (step * (places + 1)).0.min(session.capacity().0)).round_down(step);
+        Bytes(session.capacity().0 - (step * (offsets + 1)).0.min(session.capacity().0)).round_down(step);
     let mut costs: Vec<(f64, f64)> = Vec::new();
-    for round in 0..count.div_ceil(places) {
-        let ios_of = places.min(count - round * places);
+    for round in 0..count.div_ceil(offsets) {
+        let ios_of = offsets.min(count - round * offsets);
         let down = |mode| {
             let ios = ios(mode, Location::Ordered { incr: -1 }, page, ios_of);
             // Each page but once, and none at the beginning of a step.
             let shift = Bytes(page.0 * ((1 + round) % (step.0 / page.0).max(1)));
-            shifted(apart(ios.on_target(part, step * (places + 1)), step), shift)
+            shifted(apart(ios.on_target(part, step * (offsets + 1)), step), shift)
         };
         let mut writes = down(Mode::Write);
         writes.io_count = Some(2 * ios_of);

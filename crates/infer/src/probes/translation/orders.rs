@@ -1,19 +1,19 @@
-//! Whether what is slow are merges, and whether blocks take their pages in any order.
+//! Distinguishes a merge from a seek, and a block map from log blocks, by the order of the writes.
 //!
 //! # Model
-//! Two patterns of which a device with several logs of one block each takes both for what pages cost:
+//! A device with several log blocks takes both patterns of this probe at the cost of a page:
 //!
-//! - two places far apart alternating, each of which goes on in order. Of the families that merge only what has one open block pays
-//!   for it; so it shows what going from one place to another costs on any device, be it for a jump or for another segment group. What
-//!   is slow far apart and no faster here may be nothing but that;
-//! - a few pages of one block and die downwards, none next to the one before, repeatedly: a log takes pages in any order,
-//!   but what takes only pages that continue it, or adjoin what it holds, merges for nearly each. One page repeatedly may
-//!   cost it an erase only.
+//! - Writes alternate between two regions, sequentially in each. Only a device with a single open block merges for
+//!   them. So they show what switching regions costs any device: a jump, or another segment group. Writes to
+//!   different regions that cost no more are no merges.
+//! - A few pages of one block and die are rewritten in descending order, and no page adjoins the one before. A log
+//!   block takes pages in any order. A device that only takes the next page of a block merges for nearly each of
+//!   them.
 //!
-//! The block of the second pattern begins with the device, as a block certainly does; elsewhere the pages may belong to two.
+//! The second pattern uses the first block of the device: elsewhere, the pages might belong to two blocks.
 //!
 //! # Invariants
-//! - nothing is concluded behind a write buffer, which puts pages in order.
+//! - Behind a write buffer nothing is concluded: it brings pages into order.
 
 use crate::priors;
 use crate::signals::statistics::upper_median;
@@ -26,17 +26,22 @@ use crate::patterns::writes::{apart, page_to_write, place, writes};
 use crate::patterns::{in_turn, responses};
 use crate::session::Session;
 
-/// Writes of each pattern.
+/// The writes of each pattern. Unit: writes. Source: choice. Too many: the budget is used up; too few:
+/// log-block allocations decide.
 const WRITES: u64 = 96;
-/// The first writes of a pattern do not count: they allocate log blocks.
-const ALLOCATING: usize = 24;
-/// Pages of a block, and how far apart they are: within blocks of sixteen pages.
-const PAGES: u64 = 4;
-const GAP: u64 = 2;
+/// The first writes of a pattern, which allocate log blocks and do not count. Unit: writes. Source:
+/// [`priors::MERGES_DEFERRED`]. Too many: few writes count; too few: allocations count.
+const ALLOCATING_WRITES: usize = 24;
+/// The pages of one block that are written in descending order. Unit: pages. Source: derivation: with the
+/// gap, within a block of 16 pages. Too many: they lie in two blocks; too few: each has a log block.
+const PAGES_OF_BLOCK: u64 = 4;
+/// The distance of these pages: none adjoins another one. Unit: pages. Source: derivation: the least that is
+/// no neighbour. Too large: they lie in two blocks; too small: a block map takes them in order.
+const PAGE_GAP: u64 = 2;
 
 /// What the patterns cost.
 pub(super) struct Orders {
-    /// Two places alternating, and a block's pages downwards, relative to pages in sequence.
+    /// Two regions alternating, and a block's pages in descending order, relative to sequential pages.
     pub(super) turns: f64,
     downwards: Option<f64>,
     base: f64,
@@ -50,11 +55,11 @@ pub(super) fn orders(session: &mut Session<'_, '_>, base: f64) -> Result<Option<
     }
     let usual = |session: &mut Session<'_, '_>, name, pattern| {
         let samples = if_affordable(session.run(name, &pattern))?;
-        let tail = |costs: Vec<f64>| upper_median(&costs[ALLOCATING.min(costs.len())..]) / base;
+        let tail = |costs: Vec<f64>| upper_median(&costs[ALLOCATING_WRITES.min(costs.len())..]) / base;
         Ok::<_, Halt>(samples.map(|samples| tail(responses(&samples))))
     };
     let begin = place(session, 0.23, Bytes::mib(1));
-    // In another segment group, as most places are.
+    // In another segment group, as most offsets are.
     let span = session.known().bytes(Parameter::SegmentGroupSpan);
     let other = span.map_or(place(session, 0.67, Bytes::mib(1)), |span| begin + span.round_up(page));
     if other.max(begin) + page * WRITES > session.capacity() {
@@ -68,7 +73,8 @@ pub(super) fn orders(session: &mut Session<'_, '_>, base: f64) -> Result<Option<
         let mut cheapest = f64::INFINITY;
         for part in [0.0, 0.53] {
             let down = Location::Ordered { incr: -1 };
-            let pattern = writes(down, page, WRITES, place(session, part, Bytes::mib(1)), gap * PAGES);
+            let pattern =
+                writes(down, page, WRITES, place(session, part, Bytes::mib(1)), gap * PAGES_OF_BLOCK);
             let Some(cost) = usual(session, "downwards", apart(pattern, gap))? else { return Ok(None) };
             cheapest = cheapest.min(cost);
         }
@@ -77,14 +83,14 @@ pub(super) fn orders(session: &mut Session<'_, '_>, base: f64) -> Result<Option<
     Ok(Some(Orders { turns, downwards, base }))
 }
 
-/// How far apart pages of one block and die are that do not adjoin; none where the dies are not known.
+/// The distance of pages of one block and die that do not adjoin; none if the dies are not known.
 fn gap(session: &Session<'_, '_>, page: Bytes) -> Option<Bytes> {
     let stripe = session.known().whole_stripe(page)?;
     let dies = session.known().count(Parameter::ParallelUnits)?.max(1);
     match stripe.0 / dies / page.0 {
-        _ if dies == 1 => Some(page * GAP),
-        0 | 1 => Some(stripe * GAP),
-        pages if pages >= PAGES * GAP => Some(page * GAP),
+        _ if dies == 1 => Some(page * PAGE_GAP),
+        0 | 1 => Some(stripe * PAGE_GAP),
+        pages if pages >= PAGES_OF_BLOCK * PAGE_GAP => Some(page * PAGE_GAP),
         _ => Some(stripe),
     }
 }
@@ -98,9 +104,9 @@ impl Orders {
         })
     }
 
-    /// Whether what is so slow far apart, relative to pages in sequence, may be going there only.
-    pub(super) fn is_going(&self, expensive: f64) -> bool {
-        self.turns > priors::NO_MERGE_RATIO && self.turns * priors::NO_MERGE_RATIO > expensive
+    /// Whether writes in different regions, this slow relative to sequential ones, may be seeks and no merges.
+    pub(super) fn is_seek(&self, apart_cost: f64) -> bool {
+        self.turns > priors::NO_MERGE_RATIO && self.turns * priors::NO_MERGE_RATIO > apart_cost
     }
 
     /// What was seen.

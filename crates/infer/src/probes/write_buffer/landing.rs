@@ -1,17 +1,19 @@
-//! When what was written lands on the flash: before its write is answered, behind it, or only when there is need.
+//! Finds out when a write reaches the flash: before it is answered, directly after, or when the buffer is full.
 //!
 //! # Model
-//! A die that programs cannot read. So what was just written is read back at once, and after idle time:
+//! A die that programs cannot read. So the data is read back at once, and after idle time:
 //!
-//! - a write that waited for the flash left its die idle: both reads take the same;
-//! - of a buffer that is reclaimed in batches the write is answered while the die begins to program: the read at once waits for it;
-//! - of a buffer that is reclaimed when it is full the page is still there, and both reads are faster than those of what was
-//!   written long before.
+//! - If the write waited for the flash, its die is idle: both reads take the same.
+//! - If a buffer writes at once, the die programs when the write is answered: the read at once waits for it.
+//! - If a buffer writes when it is full, the page is still in it: both reads are faster than those of older data.
 //!
 //! # Invariants
-//! - everything goes one behind the other from the device's beginning on, as a part of filling it, and every place is read once;
-//! - a read at once counts only where its write took longer than most: by noise the host may hear of a write before
-//!   the device is done with it, and would see that.
+//! - All writes are sequential from the beginning of the device on, as a part of filling it, and each offset is read
+//!   once.
+//! - A read at once counts only if its write took longer than most. By noise the host may receive an answer early,
+//!   and would then wait for the write itself.
+
+use std::ops::RangeInclusive;
 
 use crate::priors;
 use crate::signals::pictures::ranked;
@@ -24,27 +26,29 @@ use flashlab_plan::{Location, Pattern};
 use crate::halt::Halt;
 use crate::patterns::writes::{costs_of, writes};
 use crate::patterns::{ios, responses};
+use crate::priors::SMALL_IO;
 use crate::session::Session;
+use crate::thresholds;
 use crate::words::duration;
 
-/// The sizes of the writes: whole pages, and whole rows of the most planes.
+/// The sizes of the writes: a page, and a multi-plane page of four planes. Source: ONFI 4.2: 16 KiB. Too
+/// large: the blank space is used up; too small: parts of pages stay in the buffer.
 pub(super) const SIZES: [Bytes; 2] = [Bytes::kib(16), Bytes::kib(64)];
-/// The size of the reads that compare what was just written with what was written before.
-const SMALL: Bytes = Bytes::kib(4);
-/// The idle time after writes, as a multiple of their time.
-const REST_FACTOR: u64 = 3;
-/// Trials of each size.
-const TRIALS: usize = 40;
-/// With fewer of each nothing can be concluded.
-const TRIALS_LEAST: usize = 16;
-/// p that reads take as long as others.
-const P: f64 = 1e-4;
-/// Who waits for a die waits for at least this share of what the read, or the write, takes; and what the flash is not read for
-/// takes at most this share.
-const LATER: f64 = 0.03;
-const SOONER: f64 = 0.92;
-/// No buffer is expected to hold more, nor more than a fiftieth of the device.
-const MORE: Bytes = Bytes::mib(32);
+/// The idle time after writes, as a multiple of their response time. Unit: ratio. Source: tuned. Too high:
+/// the probe takes longer; too low: the die is still busy.
+const IDLE_FACTOR: u64 = 3;
+/// The trials of each size: the fewest that decide, and as many as there is blank space for. Unit: trials.
+/// Source: choice. Too many: the blank space is used up; too few: rank tests show nothing.
+const TRIALS: RangeInclusive<usize> = 16..=40;
+/// A read that waits for its die takes longer by at least this share of the read or the write. Unit: share.
+/// Source: tuned. Too high: short programs are not seen; too low: drift is a program.
+const WAIT_SHARE: f64 = 0.03;
+/// A read that the buffer answers takes at most this share of one from the flash. Unit: share. Source: tuned.
+/// Too high: drift is a buffer; too low: buffers behind a slow link are not seen.
+const BUFFERED_SHARE: f64 = 0.92;
+/// The largest write buffer that is expected; nor is it more than a fiftieth of the device. Source: choice.
+/// Too large: the blank space is used up; too small: older data is still in the buffer.
+const BUFFER_MOST: Bytes = Bytes::mib(32);
 
 /// When a write lands.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,7 +75,7 @@ pub(super) struct Landed {
 pub(super) fn landing(session: &mut Session<'_, '_>) -> Result<Landed, Halt> {
     let mut seen = Trials::acquire(session)?;
     if seen.landing() == Landing::Before {
-        // All that was written may still be held.
+        // All of it may still be in the buffer.
         seen.older = displaced(session)?;
     }
     Ok(seen.landed())
@@ -91,10 +95,10 @@ struct Trials {
 
 impl Trials {
     fn acquire(session: &mut Session<'_, '_>) -> Result<Trials, Halt> {
-        let (block, small) = (session.block(), SMALL.max(session.block()));
+        let (block, small) = (session.block(), SMALL_IO.max(session.block()));
         let sizes = SIZES.map(|size| size.max(block));
         let mut seen = Trials { sizes, ..Trials::default() };
-        'all: for _ in 0..TRIALS {
+        'all: for _ in 0..*TRIALS.end() {
             for (index, size) in sizes.into_iter().enumerate() {
                 if session.writes_left() < size * 2 {
                     break 'all;
@@ -121,7 +125,7 @@ impl Trials {
                 }
             }
         }
-        if seen.rested.len() < 2 * TRIALS_LEAST {
+        if seen.rested.len() < 2 * TRIALS.start() {
             return Err(Halt::Lacks(
                 "the write budget is too small to see when writes reach the flash (--write-budget)"
                     .to_owned(),
@@ -137,10 +141,13 @@ impl Trials {
             let usual = upper_median(&seen.iter().map(|&(write, _)| write).collect::<Vec<_>>());
             let reads = no_sooner(seen);
             let later = upper_median(&reads) - upper_median(rested);
-            mann_whitney(&reads, rested).p_above < P && later > LATER * upper_median(rested).max(usual)
+            mann_whitney(&reads, rested).p_above < thresholds::FALSE_ALARM
+                && later > WAIT_SHARE * upper_median(rested).max(usual)
         });
-        let is_late =
-            || mann_whitney(rested, older).p_below < P && upper_median(rested) < SOONER * upper_median(older);
+        let is_late = || {
+            mann_whitney(rested, older).p_below < thresholds::FALSE_ALARM
+                && upper_median(rested) < BUFFERED_SHARE * upper_median(older)
+        };
         match is_behind {
             true => Landing::Behind,
             false if is_late() => Landing::Late,
@@ -178,19 +185,19 @@ impl Trials {
     }
 }
 
-/// Reads of what was written first, after more was written than is held.
+/// Reads of the first writes, after more was written than a buffer holds.
 fn displaced(session: &mut Session<'_, '_>) -> Result<Vec<f64>, Halt> {
-    let (size, small) = (Bytes::kib(128).max(session.block()), SMALL.max(session.block()));
+    let (size, small) = (Bytes::kib(128).max(session.block()), SMALL_IO.max(session.block()));
     let end = session.filled_until();
-    let more = MORE.min(Bytes(session.capacity().0 / 50)).min(session.writes_left()).0 / size.0;
+    let more = BUFFER_MOST.min(Bytes(session.capacity().0 / 50)).min(session.writes_left()).0 / size.0;
     if more > 0 {
         write_behind(session, "more", size, more)?;
         session.idle(idle_after(0.0))?;
     }
     // In pairs, of which the first only goes there.
-    let apart = Bytes(end.0 / (TRIALS as u64 * 8)).round_down(small).max(small * 2);
+    let apart = Bytes(end.0 / (*TRIALS.end() as u64 * 8)).round_down(small).max(small * 2);
     let mut reads = Vec::new();
-    for index in 0..TRIALS as u64 {
+    for index in 0..*TRIALS.end() as u64 {
         let place = apart * index;
         if place + apart + small > end {
             break;
@@ -211,7 +218,7 @@ fn no_sooner(seen: &[(f64, f64)]) -> Vec<f64> {
 
 /// The idle time after writes that took `cost` nanoseconds.
 fn idle_after(cost: f64) -> Nanos {
-    priors::PROGRAMMED.max(Nanos(cost as u64) * REST_FACTOR)
+    priors::PROGRAMMED.max(Nanos(cost as u64) * IDLE_FACTOR)
 }
 
 /// `count` writes of `size` behind what was written, as a part of filling the device: what they took.

@@ -2,8 +2,9 @@
 
 use crate::signals::likelihood::divergence;
 
-/// What takes this many times what the stalls of a cycle take is none of them.
-const ANOTHER: f64 = 1.4;
+/// A write that takes this many times a stall of the cycle has another cause. Unit: ratio. Source: tuned. Too
+/// high: the stalls of a longer cycle are removed with the shorter one; too low: the shorter cycle stays.
+const ANOTHER_RATIO: f64 = 1.4;
 
 /// Periodic stalls.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,10 +34,10 @@ impl Cycle {
     }
 
     /// Costs, of which the first is the `begin`-th of the series, without the stalls in its windows but for those that are
-    /// much more expensive. `usual` is put in their places, and `level` is what they take.
+    /// much more expensive. They are replaced by `usual`, and `level` is their cost.
     pub fn without(&self, costs: &[f64], begin: usize, usual: f64, level: f64) -> Vec<f64> {
         let left = |(index, &cost): (usize, &f64)| {
-            if self.covers(begin + index) && cost <= ANOTHER * level { cost.min(usual) } else { cost }
+            if self.covers(begin + index) && cost <= ANOTHER_RATIO * level { cost.min(usual) } else { cost }
         };
         costs.iter().enumerate().map(left).collect()
     }
@@ -51,8 +52,8 @@ impl Cycle {
         self.place(index) < self.width
     }
 
-    /// Whether it predicts the stalls of other costs, of which the first is the `begin`-th of the series: in how many
-    /// windows there should be some, in how many there are, and how much likelier that is than by chance, as a log-likelihood ratio.
+    /// Whether it predicts the stalls of other costs, of which the first is the `begin`-th of the series.
+    /// Returns how many windows should have stalls, how many have, and the log-likelihood ratio to chance.
     pub fn predicts(&self, costs: &[f64], begin: usize) -> (usize, usize, f64) {
         let (mut windows, mut stalled, mut hit, mut inside, mut stalls) = (0, 0, false, 0, 0);
         let mut hits = 0;
@@ -87,8 +88,8 @@ impl Cycle {
     }
 }
 
-/// How much likelier it is that `hits` of `stalls` stalls among `all` writes are in `inside` of these writes because of
-/// a rule than by chance; 0 if they are fewer than by chance.
+/// The log-likelihood ratio of a rule to chance, if `hits` of `stalls` stalls among `all` writes are in
+/// `inside` of these writes. 0 if they are fewer than by chance.
 pub(super) fn gain(hits: usize, inside: f64, stalls: usize, all: usize) -> f64 {
     let (all, hits, stalls) = (all as f64, hits as f64, stalls as f64);
     let inside = inside.max(hits).max(1.0);

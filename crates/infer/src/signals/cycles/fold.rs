@@ -1,25 +1,26 @@
-//! Stalls that are folded by a period: which windows of it have most of them.
+//! Folds stalls by a period: which window of the period has most of them?
+//!
+//! # Invariants
+//! - At least [`thresholds::PERIODS_LEAST`] windows are seen.
 
 use super::cycle::{Cycle, gain};
+use crate::thresholds;
 
-/// Windows at the least.
-pub(super) const PERIODS_MIN: usize = 3;
-/// The share of the windows that have stalls.
-const COMPLETE: f64 = 0.75;
-/// Periods that are tried in each doubling.
+/// The share of the windows that contain a stall. Unit: share. Source: tuned. Too high: blocks that garbage
+/// collection skips hide the cycle; too low: half of the period is a cycle.
+const STALLED_SHARE: f64 = 0.75;
+/// The periods that are tried in each doubling, each the one with most stalls at its distance. Unit: periods.
+/// Source: choice. Too many: the search takes longer; too few: the period is not among them.
 const PER_OCTAVE: f64 = 15.0;
-/// A window is at most this part of a period.
+/// A window is at most this part of a period. Unit: part. Source: choice. Too small: windows of half a period
+/// hold stalls by chance; too large: dies that erase one after the other do not fit.
 const WINDOW_PART: usize = 4;
-/// The widest window.
-const WIDEST: usize = 256;
-/// This much likelier a period is that is once more divisible by two.
-const ROUNDER: f64 = 1.5;
-/// A period may be found as a multiple of itself, up to this one.
-const PARTS_MOST: usize = 16;
-/// Or as a part of itself, down to this one, where outliers are in most of the windows between.
-const TIMES_MOST: usize = 3;
-/// A multiple of a period is the period if its log-likelihood ratio is larger by this.
-const MULTIPLE_GAIN: f64 = 9.0;
+/// The widest window. Unit: writes. Source: choice. Too high: the search takes longer; too low: the erases of
+/// many dies do not fit.
+const WINDOW_MOST: usize = 256;
+/// A period that was found may be down to this part of the true one, where outliers lie between the windows.
+/// Unit: part. Source: tuned. Too large: multiples fit by chance; too small: a part is reported.
+const PARTS_MOST: usize = 3;
 
 /// Stalls to be folded.
 pub(super) struct Fold<'a> {
@@ -36,7 +37,7 @@ impl Fold<'_> {
 
     /// The likeliest windows of a period.
     fn likeliest_windows(&self, period: usize) -> Option<Cycle> {
-        if period < 2 || self.length < PERIODS_MIN * period {
+        if period < 2 || self.length < thresholds::PERIODS_LEAST * period {
             return None;
         }
         let mut counts = vec![0u32; period];
@@ -45,7 +46,7 @@ impl Fold<'_> {
         let widths = (0..).map(|doublings| 1usize << doublings);
         let mut best: Option<Cycle> = None;
         for width in
-            widths.take_while(|&width| width <= WIDEST && (width == 1 || width <= period / WINDOW_PART))
+            widths.take_while(|&width| width <= WINDOW_MOST && (width == 1 || width <= period / WINDOW_PART))
         {
             let (phase, hits) = densest(&counts, width);
             let gain = gain(hits, all * width as f64 / period as f64, self.stalls.len(), self.length);
@@ -73,7 +74,7 @@ impl Fold<'_> {
             inside.map(|stall| (stall + cycle.period - cycle.phase) / cycle.period).collect();
         windows.dedup();
         let expected = self.length / cycle.period;
-        windows.len() >= PERIODS_MIN && windows.len() as f64 >= COMPLETE * expected as f64
+        windows.len() >= thresholds::PERIODS_LEAST && windows.len() as f64 >= STALLED_SHARE * expected as f64
     }
 }
 
@@ -113,7 +114,7 @@ pub(super) fn distances(stalls: &[usize], longest: usize) -> Vec<usize> {
 
 /// How likely a cycle is, with what is likelier of a period that is divisible by two.
 pub(super) fn rounded(cycle: &Cycle) -> f64 {
-    cycle.gain + ROUNDER * f64::from(cycle.period.trailing_zeros())
+    cycle.gain + thresholds::ROUNDER_GAIN * f64::from(cycle.period.trailing_zeros())
 }
 
 impl Cycle {
@@ -133,10 +134,10 @@ impl Cycle {
             cycles.max_by(|a, b| rounded(a).total_cmp(&rounded(b)))
         };
         let fits = |&period: &usize| period >= shortest && (shortest > 0 || period == self.period);
-        let part = likeliest((1..=PARTS_MOST).flat_map(near).filter(fits).collect());
+        let part = likeliest((1..=thresholds::MULTIPLES_MOST).flat_map(near).filter(fits).collect());
         let times = |times: usize| self.period * times - times / 2..=self.period * times + times / 2;
-        let multiple = likeliest((2..=TIMES_MOST).flat_map(times).collect())
-            .filter(|multiple| part.is_some_and(|part| multiple.gain >= part.gain + MULTIPLE_GAIN));
+        let multiple = likeliest((2..=PARTS_MOST).flat_map(times).collect())
+            .filter(|multiple| part.is_some_and(|part| multiple.gain >= part.gain + thresholds::PERIOD_GAIN));
         multiple.or(part).map_or(self, |likeliest| Cycle { low: self.low, high: self.high, ..likeliest })
     }
 }

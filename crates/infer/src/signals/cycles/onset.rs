@@ -1,19 +1,35 @@
-//! From which window on a cycle has stalls.
+//! Finds the first window of a cycle that has stalls.
+//!
+//! # Model
+//! The stalls of a window are a Poisson number, with one rate before the beginning and a higher one from there on.
+//! Stalls by chance have another length than those of the cycle. So longer and shorter stalls have rates of their
+//! own.
+//!
+//! # Invariants
+//! - No beginning is reported unless windows before it have fewer stalls.
 
 use super::cycle::Cycle;
 use crate::signals::likelihood::gain_of_two;
-use crate::signals::statistics::{expensive, quantile, upper_median};
+use crate::signals::statistics::{quantile, slow, upper_median};
 
-/// The largest factor between a stall of a cycle and the usual one, in either direction.
-const ALIKE: f64 = 1.6;
-/// Before the first window with stalls, the rate of stalls is at most this part of the rate from there on,
-const FEW: f64 = 0.4;
-/// and a change is likelier than none by at least this log-likelihood ratio.
-const CHANGE_LEAST: f64 = 4.5;
-/// Stalls that are longer than these shares of all are counted apart, where that is likelier by this log-likelihood ratio: there are
-/// more frequencies to choose from.
-const LENGTHS: [f64; 6] = [0.0, 0.1, 0.2, 0.3, 0.45, 0.6];
-const LENGTH_LESS: f64 = 1.0;
+/// The greatest ratio of a stall of a cycle to the usual one, in either direction. Unit: ratio. Source:
+/// tuned. Too high: outliers before the first window count; too low: the stalls of slow dies do not.
+const ALIKE_RATIO: f64 = 1.6;
+/// The rate of stalls before the first window, as a share of the rate from there on. Unit: share. Source:
+/// tuned. Too high: any change of the rate is a beginning; too low: outliers hide the beginning.
+const RATE_BEFORE: f64 = 0.4;
+/// The least log-likelihood ratio of a change to none. The cycle itself is known before. Unit: natural
+/// logarithm, so 90 to 1. Source: tuned. Too high: a beginning after few windows is missed; too low: a chance
+/// gap is a beginning.
+const CHANGE_GAIN: f64 = 4.5;
+/// The quantiles of the lengths of stalls from which on stalls are counted apart. Unit: share. Source:
+/// choice. Too many: one of them fits by chance; too few: erases without copies are not distinguished from
+/// copies.
+const LENGTH_QUANTILES: [f64; 6] = [0.0, 0.1, 0.2, 0.3, 0.45, 0.6];
+/// What a quantile costs in log-likelihood ratio, as there are more frequencies to choose from. Unit: natural
+/// logarithm. Source: derivation: one more parameter (Akaike). Too high: only the sum of all stalls counts;
+/// too low: noise chooses the quantile.
+const LENGTH_PENALTY: f64 = 1.0;
 
 impl Cycle {
     /// The first write of the first window from which on windows have stalls, if there are some before it that have none but
@@ -24,16 +40,18 @@ impl Cycle {
             (self.from..costs.len()).filter(|&index| self.covers(index) && self.is_stall(costs[index]));
         let usual = upper_median(&covered.map(|index| costs[index]).collect::<Vec<_>>());
         // What takes much more or less than the others is there by chance.
-        let is_one = |cost: f64| self.is_stall(cost) && (usual / ALIKE..usual * ALIKE).contains(&cost);
+        let is_one =
+            |cost: f64| self.is_stall(cost) && (usual / ALIKE_RATIO..usual * ALIKE_RATIO).contains(&cost);
         let of_window =
             |window: &[f64]| window.iter().copied().filter(|&cost| is_one(cost)).collect::<Vec<_>>();
         let windows: Vec<Vec<f64>> = self.windows(costs).map(of_window).collect();
-        let all = change_of_lengths(&windows, 0.0).filter(|change| change.gain >= CHANGE_LEAST)?;
+        let all = change_of_lengths(&windows, 0.0).filter(|change| change.gain >= CHANGE_GAIN)?;
         let stalls = windows.concat();
-        let of_lengths =
-            LENGTHS.iter().filter_map(|&share| change_of_lengths(&windows, quantile(&stalls, share)));
+        let of_lengths = LENGTH_QUANTILES
+            .iter()
+            .filter_map(|&share| change_of_lengths(&windows, quantile(&stalls, share)));
         let of_longest = self.changes_of_longest(costs);
-        let others = of_lengths.chain(of_longest).map(|it| Change { gain: it.gain - LENGTH_LESS, ..it });
+        let others = of_lengths.chain(of_longest).map(|it| Change { gain: it.gain - LENGTH_PENALTY, ..it });
         let likeliest = others.fold(all, |best, other| if other.gain > best.gain { other } else { best });
         Some(self.begin_of(likeliest.at))
     }
@@ -43,13 +61,13 @@ impl Cycle {
     fn changes_of_longest(&self, costs: &[f64]) -> Vec<Change> {
         let longest: Vec<f64> =
             self.windows(costs).map(|window| window.iter().copied().fold(0.0, f64::max)).collect();
-        let (least, _) = expensive(costs);
+        let (least, _) = slow(costs);
         let stalls: Vec<f64> = longest.iter().copied().filter(|&cost| cost > least).collect();
         let of_share = |share: &f64| {
             let level = quantile(&stalls, *share);
             change_of_any(longest.iter().map(|&cost| cost >= level))
         };
-        if stalls.is_empty() { Vec::new() } else { LENGTHS.iter().filter_map(of_share).collect() }
+        if stalls.is_empty() { Vec::new() } else { LENGTH_QUANTILES.iter().filter_map(of_share).collect() }
     }
 }
 
@@ -60,8 +78,8 @@ struct Change {
     gain: f64,
 }
 
-/// The likeliest change from windows with few stalls of a length or longer to those with more of them, where these and shorter ones have
-/// frequencies of their own before it and behind it.
+/// The likeliest change from windows with few stalls of a length or longer to windows with more. Longer and
+/// shorter stalls have frequencies of their own on each side.
 fn change_of_lengths(windows: &[Vec<f64>], level: f64) -> Option<Change> {
     let of_window = |window: &Vec<f64>| {
         let longer = window.iter().filter(|&&cost| cost >= level).count();
@@ -84,7 +102,7 @@ fn likeliest_change(windows: &[[f64; 2]]) -> Option<Change> {
     for (at, window) in windows.iter().enumerate() {
         // There are few before it, for what there is from it on.
         let behind = windows.len() - at;
-        if before[0] * (behind as f64) < FEW * (whole[0] - before[0]) * at as f64 {
+        if before[0] * (behind as f64) < RATE_BEFORE * (whole[0] - before[0]) * at as f64 {
             let gain = gain_of_two(&before, &whole, at, windows.len());
             best = best.filter(|best| best.gain >= gain).or(Some(Change { at, gain }));
         }

@@ -9,16 +9,16 @@ const LIKELY: f64 = 5.0;
 
 /// A pass over 24 places, with a look at `candidate` logs, behind a buffer of this many pages.
 fn trace(seed: u64, logs: usize, candidate: u64, held: usize, evicted: Evicted) -> RecencyTrace {
-    let mut places = vec![None; 2 * held];
-    places.extend((0..24).chain([23; ROUNDS as usize]).chain(0..24).map(Some));
-    places.extend([0].into_iter().chain((1..24).rev()).map(Some));
+    let mut blocks = vec![None; 2 * held];
+    blocks.extend((0..24).chain([23; ROUNDS as usize]).chain(0..24).map(Some));
+    blocks.extend([0].into_iter().chain((1..24).rev()).map(Some));
     for count in [candidate, candidate + 1] {
         for _ in 0..ROUNDS {
-            places.extend([1].into_iter().chain((2..=count).rev()).map(Some));
+            blocks.extend([1].into_iter().chain((2..=count).rev()).map(Some));
         }
     }
-    places.extend(vec![None; 2 * held]);
-    let mut trace = RecencyTrace { begin: 2 * held + 24, latest: 2 * held, places, costs: Vec::new() };
+    blocks.extend(vec![None; 2 * held]);
+    let mut trace = RecencyTrace { begin: 2 * held + 24, latest: 2 * held, blocks, costs: Vec::new() };
     let merges = trace.merges(logs, evicted);
     let mut random = Prng::new(Seed(seed));
     let mut cost = |at: usize| {
@@ -26,7 +26,7 @@ fn trace(seed: u64, logs: usize, candidate: u64, held: usize, evicted: Evicted) 
         let merge = at >= held && merges[at - held];
         (1.0 + 0.1 * random.unit()) * 1e6 * f64::max(outlier, if merge { 20.0 } else { 1.0 })
     };
-    trace.costs = (0..trace.places.len()).map(&mut cost).collect();
+    trace.costs = (0..trace.blocks.len()).map(&mut cost).collect();
     trace
 }
 
@@ -61,7 +61,7 @@ fn how_much_later_a_write_waits_is_seen_without_knowing_the_logs() {
 fn what_was_deferred_is_done_while_a_write_takes_long() {
     let mut trace = trace(3, 5, 5, 0, Evicted::UsedFirst);
     // Twice a merge takes ten times as long, and the next ones are deferred.
-    let merges: Vec<usize> = (trace.begin..trace.places.len()).filter(|&at| trace.costs[at] > 15e6).collect();
+    let merges: Vec<usize> = (trace.begin..trace.blocks.len()).filter(|&at| trace.costs[at] > 15e6).collect();
     for long in [3, 25] {
         trace.costs[merges[long]] *= 10.0;
         merges[long + 1..long + 8].iter().for_each(|&at| trace.costs[at] /= 20.0);
@@ -69,9 +69,9 @@ fn what_was_deferred_is_done_while_a_write_takes_long() {
     let (told, margin) = likeliest_logs(&trace.log_likelihoods(24).unwrap()).unwrap();
     assert!(told == 5 && margin >= LIKELY, "{told} {margin}");
     // But what is fast without that says that a log was there.
-    let wrong = -trace.log_likelihoods(24).unwrap()[5] / RIGHT;
+    let wrong = -trace.log_likelihoods(24).unwrap()[5] / EXPECTED_LOG_ODDS;
     trace.costs[merges[40]] /= 20.0;
-    assert!(-trace.log_likelihoods(24).unwrap()[5] / RIGHT > wrong);
+    assert!(-trace.log_likelihoods(24).unwrap()[5] / EXPECTED_LOG_ODDS > wrong);
 }
 
 #[test]
