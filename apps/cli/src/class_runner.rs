@@ -4,26 +4,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Result, bail};
-use flashlab_analysis::Classes;
-use flashlab_base::{Nanos, Seed};
+use anyhow::Result;
+use flashlab_base::Seed;
 use flashlab_device::Geometry;
-use flashlab_engine::{Control, Pace, RunOutcome, StopReason};
-use flashlab_plan::{Choice, Space};
+use flashlab_engine::Pace;
 use flashlab_samples::{Lane, RecordedRun, Recording, RecordingSettings, RunFolder};
+use flashlab_sweep::{RunRecorder, SimulatedRun, SweepError};
 use flashlab_trace::Trace;
 
 use crate::class_document::{ClassDocument, ClassifiedRun, TraceFacts};
-use crate::class_observer::{ClassObserver, ClassifiedProcess, Upcoming};
 use crate::interrupt::interrupt;
 use crate::recordings;
 use crate::selection::Selection;
 use crate::target::OpenDevice;
-
-/// The time of a pattern without io_count and duration.
-const ENDLESS_PATTERN_TIME: Nanos = Nanos::from_secs(10);
-/// How many IOs may fail before a run is aborted.
-const FAILURES_ALLOWED: u64 = 1000;
 
 pub struct ClassRunner<'a> {
     device: &'a mut OpenDevice,
@@ -66,57 +59,16 @@ impl<'a> ClassRunner<'a> {
 
     /// Replays a trace that fits the device.
     pub fn replay(&mut self, trace: &Trace, pace: Pace) -> Result<ClassifiedRun> {
-        let lane = self.recorder.start("trace", 1)?.pop().flatten();
-        let mut observer = ClassObserver::new(trace.ios.iter().map(Upcoming::from), 0, lane);
-        let control = control(&self.interrupt, None);
-        let outcome =
-            flashlab_engine::replay(self.device.as_mut(), &trace.ios, pace, &mut observer, &control)?;
-        let ClassifiedProcess { classes, lane, .. } = observer.finish();
-        self.recorder.finish(lane.into_iter().collect())?;
-        finished("trace".to_owned(), &classes, Nanos::ZERO, &outcome)
+        let device = self.device.as_mut();
+        let run = flashlab_sweep::replay(device, trace, pace, &mut self.recorder, &self.interrupt)?;
+        Ok(run.into())
     }
 
     /// Runs each experiment of the plans at each of its values, one after the other.
     pub fn run_plans(&mut self, selection: &Selection, seed: Seed) -> Result<Vec<ClassifiedRun>> {
-        let geometry = self.geometry();
-        let space = Space { capacity: geometry.capacity, block: geometry.block };
-        let mut runs = Vec::new();
-        for (plan, experiment) in selection
-            .plans
-            .iter()
-            .flat_map(|plan| plan.experiments.iter().map(move |experiment| (plan, experiment)))
-        {
-            for (value, pattern) in experiment.runs(Choice::Full) {
-                let placed = pattern.place(space, seed)?;
-                let has_end = pattern.io_count.is_some() || pattern.duration.is_some();
-                let names = [plan.name.as_str(), &experiment.name, &value.label];
-                let name = names.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(" ");
-                let lanes = self.recorder.start(&name, placed.processes())?;
-                let mut observers: Vec<_> = lanes
-                    .into_iter()
-                    .enumerate()
-                    .map(|(process, lane)| {
-                        ClassObserver::new(
-                            placed.ios(process as u32).map(Upcoming::from),
-                            pattern.io_ignore,
-                            lane,
-                        )
-                    })
-                    .collect();
-                let control = control(&self.interrupt, (!has_end).then_some(ENDLESS_PATTERN_TIME));
-                let outcome = flashlab_engine::run(self.device.as_mut(), &placed, &mut observers, &control)?;
-                let (mut classes, mut counted_from, mut lanes) = (Classes::default(), Nanos::MAX, Vec::new());
-                for observer in observers {
-                    let seen = observer.finish();
-                    classes.merge(&seen.classes);
-                    counted_from = counted_from.min(seen.counted_from.unwrap_or(Nanos::MAX));
-                    lanes.extend(seen.lane);
-                }
-                self.recorder.finish(lanes)?;
-                runs.push(finished(name, &classes, counted_from, &outcome)?);
-            }
-        }
-        Ok(runs)
+        let (device, plans) = (self.device.as_mut(), &selection.plans);
+        let runs = flashlab_sweep::run_plans(device, plans, seed, &mut self.recorder, &self.interrupt)?;
+        Ok(runs.into_iter().map(ClassifiedRun::from).collect())
     }
 
     /// Runs `work`, and returns what it and the flash did.
@@ -136,9 +88,11 @@ impl<'a> ClassRunner<'a> {
     }
 }
 
-impl Recorder {
+impl RunRecorder for Recorder {
+    type Lane = Lane;
+
     /// The lanes of the next run.
-    fn start(&mut self, name: &str, processes: u32) -> Result<Vec<Option<Lane>>> {
+    fn start(&mut self, name: &str, processes: u32) -> Result<Vec<Option<Lane>>, SweepError> {
         self.runs += 1;
         match &mut self.recording {
             Some((folder, recording)) => {
@@ -149,7 +103,7 @@ impl Recorder {
         }
     }
 
-    fn finish(&mut self, lanes: Vec<Lane>) -> Result<()> {
+    fn finish(&mut self, lanes: Vec<Lane>) -> Result<(), SweepError> {
         if let Some((_, recording)) = &mut self.recording {
             recording.finish_run(lanes)?;
         }
@@ -157,24 +111,9 @@ impl Recorder {
     }
 }
 
-fn control(interrupt: &AtomicBool, time_limit: Option<Nanos>) -> Control<'_> {
-    Control { interrupt, time_limit, failures_allowed: FAILURES_ALLOWED }
-}
-
-/// The result of a finished run: its classes, with rates over the time from `counted_from` to its end.
-fn finished(
-    name: String,
-    classes: &Classes,
-    counted_from: Nanos,
-    outcome: &RunOutcome,
-) -> Result<ClassifiedRun> {
-    if outcome.ended == StopReason::Interrupted {
-        bail!("interrupted after {} IOs", outcome.ios);
+impl From<SimulatedRun> for ClassifiedRun {
+    fn from(run: SimulatedRun) -> ClassifiedRun {
+        let SimulatedRun { name, classes, duration, first_failure } = run;
+        ClassifiedRun { name, table: classes.table(duration), first_failure }
     }
-    if outcome.ended == StopReason::ObserverSatisfied {
-        bail!("the samples cannot be written any more: is the disk full?");
-    }
-    let table = classes.table(outcome.end.since(outcome.begin.max(counted_from)));
-    let first_failure = outcome.first_failure.map(|failure| failure.to_string());
-    Ok(ClassifiedRun { name, table, first_failure })
 }

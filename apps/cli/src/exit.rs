@@ -15,6 +15,7 @@ use flashlab_plan::PlanError;
 use flashlab_repair::RepairError;
 use flashlab_samples::SamplesError;
 use flashlab_sim::ProfileError;
+use flashlab_sweep::SweepError;
 use flashlab_trace::TraceError;
 
 /// The work failed.
@@ -113,6 +114,11 @@ fn code(error: &anyhow::Error) -> u8 {
     if error.is::<TraceError>() {
         return WRONG_INPUT;
     }
+    match error.downcast_ref::<SweepError>() {
+        Some(SweepError::Samples(error)) => return of_samples(error),
+        Some(error) if error.is_wrong_input() => return WRONG_INPUT,
+        _ => {}
+    }
     if let Some(error) = error.downcast_ref::<HostError>() {
         return of_host(error);
     }
@@ -142,13 +148,7 @@ fn code(error: &anyhow::Error) -> u8 {
 }
 
 fn of_bench(error: &BenchError) -> u8 {
-    match error {
-        BenchError::Target(_) | BenchError::Plan(_) | BenchError::Engine(_) | BenchError::Damaged { .. } => {
-            WRONG_INPUT
-        }
-        BenchError::Samples(error) => of_samples(error),
-        _ => FAILED,
-    }
+    if error.is_wrong_input() { WRONG_INPUT } else { FAILED }
 }
 
 fn of_host(error: &HostError) -> u8 {
@@ -197,13 +197,5 @@ fn of_export(error: &ExportError) -> u8 {
 }
 
 fn of_samples(error: &SamplesError) -> u8 {
-    match error {
-        SamplesError::Exists { .. } | SamplesError::Folder { .. } | SamplesError::Format { .. } => {
-            WRONG_INPUT
-        }
-        SamplesError::Io { action: "read", source, .. } if source.kind() == ErrorKind::NotFound => {
-            WRONG_INPUT
-        }
-        _ => FAILED,
-    }
+    if error.is_wrong_input() { WRONG_INPUT } else { FAILED }
 }

@@ -12,7 +12,6 @@ macro_rules! tell {
 mod arguments;
 mod caretaker;
 mod class_document;
-mod class_observer;
 mod class_runner;
 mod csv_table;
 mod daemon;

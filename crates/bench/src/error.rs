@@ -50,6 +50,20 @@ pub enum BenchError {
     },
 }
 
+impl BenchError {
+    /// Whether another request would succeed, and not the same one later.
+    pub fn is_wrong_input(&self) -> bool {
+        match self {
+            BenchError::Target(_)
+            | BenchError::Plan(_)
+            | BenchError::Engine(_)
+            | BenchError::Damaged { .. } => true,
+            BenchError::Samples(error) => error.is_wrong_input(),
+            BenchError::Interrupted | BenchError::Device { .. } | BenchError::Lost { .. } => false,
+        }
+    }
+}
+
 impl fmt::Display for BenchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -50,6 +50,17 @@ pub enum SamplesError {
 }
 
 impl SamplesError {
+    /// Whether another request would succeed, and not the same one later.
+    pub fn is_wrong_input(&self) -> bool {
+        match self {
+            SamplesError::Exists { .. } | SamplesError::Folder { .. } | SamplesError::Format { .. } => true,
+            SamplesError::Io { action, source, .. } => {
+                *action == "read" && source.kind() == io::ErrorKind::NotFound
+            }
+            SamplesError::WriterGone => false,
+        }
+    }
+
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> SamplesError {
         SamplesError::Io { action, path: path.to_owned(), source }
     }

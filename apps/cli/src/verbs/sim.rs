@@ -1,18 +1,16 @@
 //! `flashlab sim`: the zoo, profiles and saved states, and traces and plans in virtual time.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use flashlab_analysis::findings::{SteadyRound, SteadyState};
-use flashlab_analysis::steady_state;
-use flashlab_base::{Bytes, ProfileName, SavedState, Seed};
-use flashlab_bench::{CAPACITIES_MOST, MediaCounters, ROUNDS_PER_CAPACITY, State};
-use flashlab_device::{Device, Operation};
-use flashlab_plan::{Plan, Space};
+use flashlab_analysis::findings::SteadyState;
+use flashlab_base::{Bytes, ProfileName, Seed};
 use flashlab_sim::flash_device::Statistics;
-use flashlab_sim::{FlashDevice, Profile, SimulatedDevice, zoo};
+use flashlab_sim::{Profile, SimulatedDevice, zoo};
+use flashlab_sweep::FilledState;
 use serde::Serialize;
 
 use crate::arguments::{self, JsonOption, TableOptions};
@@ -45,7 +43,7 @@ enum SimAction {
         name: ProfileName,
         /// The state; steady if not given, sequential for a device with zones
         #[arg(long, value_enum)]
-        state: Option<FilledState>,
+        state: Option<StateChoice>,
         /// As --state steady
         #[arg(long, conflicts_with_all = ["state", "times"])]
         until_steady: bool,
@@ -66,13 +64,23 @@ enum SimAction {
 
 /// A state that a device can be brought into.
 #[derive(Clone, Copy, ValueEnum)]
-enum FilledState {
+enum StateChoice {
     /// Written from end to end, then randomly until the write amplification is steady
     Steady,
     /// Random writes of random size
     Random,
     /// Written from end to end
     Sequential,
+}
+
+impl From<StateChoice> for FilledState {
+    fn from(choice: StateChoice) -> FilledState {
+        match choice {
+            StateChoice::Steady => FilledState::Steady,
+            StateChoice::Random => FilledState::Random,
+            StateChoice::Sequential => FilledState::Sequential,
+        }
+    }
 }
 
 impl Sim {
@@ -135,7 +143,7 @@ impl Saved {
 
 fn precondition(
     name: &ProfileName,
-    state: Option<FilledState>,
+    choice: Option<StateChoice>,
     times: Option<u32>,
     file: &Path,
     seed: Seed,
@@ -147,120 +155,21 @@ fn precondition(
         bail!(Usage(format!("sim:{name} is a {}, which has no state to save", profile.kind())));
     };
     // The number of writes is only given for states that do not decide it themselves.
-    let usual = match (profile.is_zoned(), times) {
-        (true, _) => FilledState::Sequential,
-        (false, Some(_)) => FilledState::Random,
-        (false, None) => FilledState::Steady,
+    let usual = match times {
+        Some(_) if !profile.is_zoned() => FilledState::Random,
+        _ => FilledState::usual(&profile),
     };
-    let state = state.unwrap_or(usual);
-    if matches!(state, FilledState::Steady) && times.is_some() {
-        bail!(Usage(
-            "--times is for --state random and sequential: the steady state ends by itself".to_owned()
-        ));
-    }
-    let times = times.unwrap_or(1);
-    if profile.is_zoned() && (times > 1 || !matches!(state, FilledState::Sequential)) {
-        bail!(Usage(format!(
-            "sim:{name} has zones, which are written once and in order until they are reset: --state sequential, once"
-        )));
-    }
-    let capacity = device.geometry().capacity;
-    let (written, steady) = match state {
-        FilledState::Steady => {
-            let filled = fill(&mut device, "sequential-state", capacity, seed)?;
-            let steady = write_until_steady(&mut device, seed)?;
-            (filled + Bytes(steady.written_bytes), Some(steady))
-        }
-        FilledState::Random => (fill(&mut device, "random-state", capacity * u64::from(times), seed)?, None),
-        FilledState::Sequential => {
-            (fill(&mut device, "sequential-state", capacity * u64::from(times), seed)?, None)
-        }
-    };
-    if let Some(reason) = device.exhausted() {
-        bail!("sim:{name} can only be read from now on: {reason}");
-    }
-    let described = match &steady {
-        Some(steady) => SavedState {
-            state: steady.name().to_owned(),
-            confidence: steady.confidence,
-            evidence: steady.evidence.clone(),
-        },
-        None => SavedState {
-            state: match state {
-                FilledState::Sequential => State::Sequential.to_string(),
-                _ => State::Random.to_string(),
-            },
-            confidence: None,
-            evidence: format!("{written} of {capacity} written"),
-        },
-    };
-    let bytes = device.save_described(Some(&described));
+    let state = choice.map_or(usual, FilledState::from);
+    let never = AtomicBool::new(false);
+    let filled = flashlab_sweep::precondition(&mut device, &profile, state, times, seed, &never)?;
+    let bytes = device.save_described(Some(&filled.described));
     files::write_output(file, files::Output::State, &bytes)?;
     Ok(Saved {
         target: format!("sim:{name}@{}", file.display()),
         file_bytes: bytes.len() as u64,
-        written_bytes: written.0,
+        written_bytes: filled.written.0,
         took_s: began.elapsed().as_secs_f64(),
-        steady,
+        steady: filled.steady,
         device: device.statistics(),
     })
-}
-
-/// Rounds of random writes until the write amplification is steady, or until the limit of `bench` is written.
-fn write_until_steady(device: &mut FlashDevice, seed: Seed) -> Result<SteadyState> {
-    let capacity = device.geometry().capacity;
-    let size = Bytes(capacity.0 / ROUNDS_PER_CAPACITY).max(device.geometry().block);
-    let mut state = SteadyState::default();
-    for round in 0..u64::from(CAPACITIES_MOST) * ROUNDS_PER_CAPACITY {
-        let (before, media_before) = (programs(device), MediaCounters::of(device));
-        let written = fill(device, "random-state", size, seed.derive("steady", round))?;
-        let (after, media) = (programs(device), MediaCounters::of(device).since(media_before));
-        let [all, of_host] = [after[0] - before[0], after[1] - before[1]];
-        let mut rounds = state.rounds;
-        rounds.push(SteadyRound {
-            written_bytes: written.0,
-            write_amplification: (of_host > 0).then(|| all as f64 / of_host as f64),
-            programmed_bytes: media.programmed,
-            erased_bytes: media.erased,
-            ..SteadyRound::default()
-        });
-        state = steady_state(rounds, capacity.0);
-        if state.is_steady {
-            break;
-        }
-    }
-    Ok(state)
-}
-
-/// The pages that the device programmed: all of them, and those for the host.
-fn programs(device: &FlashDevice) -> [u64; 2] {
-    let operations = device.statistics().operations;
-    let of_host = operations.iter().filter(|operations| operations.cause == flashlab_sim::flash::Cause::Host);
-    [
-        operations.iter().map(|operations| operations.pages_programmed).sum(),
-        of_host.map(|operations| operations.pages_programmed).sum(),
-    ]
-}
-
-/// Writes at least `size` with the IOs of one of uFLIP's states (section 4.1). Returns the bytes written.
-fn fill(device: &mut FlashDevice, plan: &str, size: Bytes, seed: Seed) -> Result<Bytes> {
-    let mut plan = Plan::builtin(plan).expect("the states are shipped");
-    let geometry = device.geometry();
-    let space = Space { capacity: geometry.capacity, block: geometry.block };
-    let placed = plan.experiments.remove(0).pattern.place(space, seed)?;
-    let mut written = Bytes::ZERO;
-    let mut ios = placed.ios(0).map_while(|io| {
-        let more = written < size;
-        written += if more { io.size } else { Bytes::ZERO };
-        more.then_some((Operation::Write, io.offset, io.size))
-    });
-    // A device without this capability has no state: its throughput model does not depend on earlier writes.
-    let Some(conditioning) = device.conditioning() else { return Ok(size) };
-    let conditioned = conditioning.condition(&mut ios);
-    let refusal = device.health().and_then(|health| health.refusal());
-    if let (Err(error), Some(reason)) = (conditioned, refusal) {
-        return Err(error).with_context(|| format!("{} {reason}", device.identity().target));
-    }
-    conditioned?;
-    Ok(written)
 }

@@ -12,7 +12,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -24,6 +23,7 @@ use flashlab_report::{Sweep as SweepDocument, SweepPoint};
 use flashlab_samples::seal::PROFILE;
 use flashlab_samples::{FolderKind, Manifest, RunFolder};
 use flashlab_sim::Profile;
+use flashlab_sweep::{Grid, Setting, override_key};
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::{self, CapacityOption, TableOptions};
@@ -36,7 +36,7 @@ use crate::verbs::bench::StateChoice;
 use crate::{csv_table, files, output};
 
 /// More combinations than a table can usefully show.
-const MOST_POINTS: usize = 1000;
+const MOST_POINTS: u64 = 1000;
 const DOCUMENT: &str = "sweep.json";
 const PAGE: &str = "sweep.html";
 
@@ -82,32 +82,6 @@ struct SweepSettings {
     profile: String,
     /// The keys and their values.
     sets: Vec<Setting>,
-}
-
-/// A key and its values.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Setting {
-    key: String,
-    values: Vec<String>,
-}
-
-impl FromStr for Setting {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Setting, String> {
-        let wrong = || "write a key and its values, as flash.over_provisioning=0.07,0.15,0.28".to_owned();
-        let (key, values) = text.split_once('=').ok_or_else(wrong)?;
-        let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
-        let key = key.trim();
-        if key.split('.').any(str::is_empty) || values.iter().any(String::is_empty) {
-            return Err(wrong());
-        }
-        if let Some(twice) = values.iter().enumerate().find(|(index, value)| values[..*index].contains(value))
-        {
-            return Err(format!("the value {} is given twice", twice.1));
-        }
-        Ok(Setting { key: key.to_owned(), values })
-    }
 }
 
 /// One combination of values, ready to run.
@@ -217,35 +191,23 @@ impl Sweep {
 
     /// Every combination. The values of the last key change first.
     fn points(&self, profile: &Profile) -> Result<Vec<Point>> {
-        for (index, set) in self.sets.iter().enumerate() {
-            if self.sets[..index].iter().any(|other| other.key == set.key) {
-                bail!(Usage(format!("--set {} is given twice: give all its values at once", set.key)));
-            }
-        }
-        let count = self.sets.iter().try_fold(1usize, |count, set| count.checked_mul(set.values.len()));
-        if count.is_none_or(|count| count > MOST_POINTS) {
+        let grid = Grid::new(self.sets.clone())?;
+        if grid.count() > MOST_POINTS {
             bail!(Usage(format!("more than {MOST_POINTS} combinations: give fewer values")));
         }
-        let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
-        for set in &self.sets {
-            let longer = |values: &Vec<String>| {
-                let values = values.clone();
-                set.values.iter().map(move |value| [&values[..], std::slice::from_ref(value)].concat())
-            };
-            combinations = combinations.iter().flat_map(longer).collect();
-        }
         let text = self.varied(profile)?;
-        let point = |(index, values): (usize, Vec<String>)| {
+        let point = |index: u64| {
+            let values = grid.combination(index);
             let mut table: toml::Table = toml::from_str(&text).context("a profile is TOML")?;
             for (set, value) in self.sets.iter().zip(&values) {
-                put(&mut table, &set.key, value).map_err(Usage)?;
+                override_key(&mut table, &set.key, value)?;
             }
             let pairs = self.sets.iter().zip(&values).map(|(set, value)| format!("{}={value}", set.key));
             let name = pairs.collect::<Vec<_>>().join(" ");
             let profile = Profile::parse(&toml::to_string(&table)?, &format!("--set {name}"))?;
             Ok(Point { values, profile, folder: format!("point-{:03}", index + 1) })
         };
-        combinations.into_iter().enumerate().map(point).collect()
+        (0..grid.count()).map(point).collect()
     }
 
     /// The profile whose keys are varied, as TOML.
@@ -384,41 +346,4 @@ fn finished_point(path: &Path, manifest: &BenchManifest) -> Option<RunFolder> {
 
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// Sets a key of a profile to a value. The value gets the type of the key, or the type that it looks like.
-fn put(table: &mut toml::Table, key: &str, value: &str) -> Result<(), String> {
-    let (sections, name) = match key.rsplit_once('.') {
-        Some((sections, name)) => (sections.split('.').collect(), name),
-        None => (Vec::new(), key),
-    };
-    let mut place = table;
-    for section in sections {
-        let entry = place.entry(section).or_insert_with(|| toml::Value::Table(toml::Table::new()));
-        place = entry
-            .as_table_mut()
-            .ok_or_else(|| format!("--set {key}: {section} is no section of the profile"))?;
-    }
-    let wrong = |kind: &str| format!("--set {key}={value}: {key} is {kind}");
-    let typed = match place.get(name) {
-        Some(toml::Value::String(_)) => toml::Value::String(value.to_owned()),
-        Some(toml::Value::Float(_)) => {
-            toml::Value::Float(value.parse().map_err(|_| wrong("a number, as 0.07"))?)
-        }
-        Some(toml::Value::Integer(_)) => {
-            toml::Value::Integer(value.parse().map_err(|_| wrong("a whole number"))?)
-        }
-        Some(toml::Value::Boolean(_)) => {
-            toml::Value::Boolean(value.parse().map_err(|_| wrong("true or false"))?)
-        }
-        Some(toml::Value::Table(_)) => {
-            return Err(format!("--set {key}: it is a section; name one of its keys"));
-        }
-        Some(_) | None => toml::from_str::<toml::Table>(&format!("value = {value}"))
-            .ok()
-            .and_then(|mut parsed| parsed.remove("value"))
-            .unwrap_or_else(|| toml::Value::String(value.to_owned())),
-    };
-    place.insert(name.to_owned(), typed);
-    Ok(())
 }

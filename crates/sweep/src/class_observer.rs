@@ -10,8 +10,29 @@ use flashlab_plan::PlannedIo;
 use flashlab_samples::Lane;
 use flashlab_trace::TraceIo;
 
+/// Where the samples of one process go.
+pub trait SampleLane: Send {
+    /// Records one sample. `Break` means that samples cannot be recorded any more.
+    fn record(&mut self, sample: &Sample) -> ControlFlow<()>;
+}
+
+impl SampleLane for Lane {
+    #[inline]
+    fn record(&mut self, sample: &Sample) -> ControlFlow<()> {
+        Lane::record(self, sample)
+    }
+}
+
+impl SampleLane for Vec<Sample> {
+    #[inline]
+    fn record(&mut self, sample: &Sample) -> ControlFlow<()> {
+        self.push(*sample);
+        ControlFlow::Continue(())
+    }
+}
+
 /// An IO in the trace or the plan.
-pub struct Upcoming {
+pub(crate) struct Upcoming {
     operation: Operation,
     source: u32,
     offset: Bytes,
@@ -33,7 +54,7 @@ impl From<PlannedIo> for Upcoming {
 
 /// Classifies the IOs of one process. IOs complete in any order; `upcoming` yields them in the planned order,
 /// which decides what is sequential.
-pub struct ClassObserver<I> {
+pub(crate) struct ClassObserver<I, L> {
     upcoming: I,
     /// The operation and locality of the IOs from `first` on; none for one that was observed. It is as long as the IOs in flight are
     /// apart, and allocates no more once it is.
@@ -47,20 +68,20 @@ pub struct ClassObserver<I> {
     io_ignore: u64,
     /// The intended start of the first counted IO, by the device's clock.
     counted_from: Option<Nanos>,
-    lane: Option<Lane>,
+    lane: Option<L>,
 }
 
 /// The result of an observer.
-pub struct ClassifiedProcess {
+pub(crate) struct ClassifiedProcess<L> {
     pub classes: Classes,
     /// The intended start of the first counted IO, by the device's clock; `None` if none was counted.
     pub counted_from: Option<Nanos>,
-    pub lane: Option<Lane>,
+    pub lane: Option<L>,
 }
 
-impl<I: Iterator<Item = Upcoming>> ClassObserver<I> {
+impl<I: Iterator<Item = Upcoming>, L: SampleLane> ClassObserver<I, L> {
     /// `io_ignore` IOs at the start are recorded and not counted.
-    pub fn new(upcoming: I, io_ignore: u64, lane: Option<Lane>) -> ClassObserver<I> {
+    pub fn new(upcoming: I, io_ignore: u64, lane: Option<L>) -> ClassObserver<I, L> {
         ClassObserver {
             upcoming,
             known: VecDeque::new(),
@@ -74,7 +95,7 @@ impl<I: Iterator<Item = Upcoming>> ClassObserver<I> {
     }
 
     /// What it has seen.
-    pub fn finish(self) -> ClassifiedProcess {
+    pub fn finish(self) -> ClassifiedProcess<L> {
         ClassifiedProcess { classes: self.classes, counted_from: self.counted_from, lane: self.lane }
     }
 
@@ -103,7 +124,7 @@ impl<I: Iterator<Item = Upcoming>> ClassObserver<I> {
     }
 }
 
-impl<I: Iterator<Item = Upcoming> + Send> Observer for ClassObserver<I> {
+impl<I: Iterator<Item = Upcoming> + Send, L: SampleLane> Observer for ClassObserver<I, L> {
     fn observe(&mut self, sample: &Sample) -> ControlFlow<()> {
         let Some((operation, locality)) = self.take(sample.position) else {
             return ControlFlow::Continue(());

@@ -1,0 +1,35 @@
+//! `flashlab.evaluate`: a table of simulated experiments to a table of results.
+
+use std::sync::LazyLock;
+
+use flashlab_sweep::{Evaluator, StateCache};
+use pyo3::prelude::*;
+
+use crate::arrow_input;
+use crate::arrow_output::Table;
+use crate::errors::of_sweep;
+use crate::interruptible::interruptible;
+
+/// One for each process, so that batches that follow each other share states.
+static EVALUATOR: LazyLock<Evaluator> =
+    LazyLock::new(|| Evaluator::new(StateCache::USUAL, flashlab_host::available_memory()));
+
+/// Computes simulated experiments, one a row.
+///
+/// table: an Arrow table of any library, or a dictionary of lists. Its columns are profile and workload (a name, a file or TOML
+/// text), seed, state ("steady", "random", "sequential" or "none"), capacity, id, and keys of the profile, as
+/// flash.over_provisioning. Only profile and workload are needed.
+///
+/// threads: how many rows are computed at a time. The results do not depend on it.
+///
+/// Returns the table with the results of each row, and in the column error what was wrong with it. All results but wall_s follow
+/// from the row alone.
+///
+/// Raises InputError if the table lacks a column, or has one that means nothing.
+#[pyfunction]
+#[pyo3(signature = (table, *, threads = 1))]
+pub fn evaluate(py: Python<'_>, table: &Bound<'_, PyAny>, threads: usize) -> PyResult<Table> {
+    let trials = arrow_input::table(table)?;
+    let results = interruptible(py, |interrupt| EVALUATOR.evaluate(&trials, threads, interrupt, &|_| {}))?;
+    Ok(Table::new(results.map_err(of_sweep)?))
+}

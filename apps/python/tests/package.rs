@@ -1,0 +1,88 @@
+//! Runs the scripts of this folder with the package, laid out as in the wheel. Without a Python they are skipped.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use flashlab_skip::{Need, skip};
+
+/// The package in a folder of its own: the Python files, and the extension that Cargo built next to this test.
+fn package() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let package = folder.path().join("flashlab");
+    fs::create_dir(&package).unwrap();
+    for file in fs::read_dir(sources().join("python/flashlab")).unwrap().map(Result::unwrap) {
+        if file.path().is_file() {
+            fs::copy(file.path(), package.join(file.file_name())).unwrap();
+        }
+    }
+    let test = std::env::current_exe().unwrap();
+    let extension = test.with_file_name("libflashlab_python.so");
+    assert!(
+        extension.is_file(),
+        "Cargo builds the extension with its tests, but there is no {}",
+        extension.display()
+    );
+    fs::copy(extension, package.join("_flashlab.abi3.so")).unwrap();
+    folder
+}
+
+fn sources() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A Python of 3.10 or later that has these modules; `None` after a message if there is none.
+fn python(modules: &[&str]) -> Option<PathBuf> {
+    let python = std::env::var("FLASHLAB_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let imports: String = modules.iter().map(|module| format!("import {module}\n")).collect();
+    let script = format!("import sys\nassert sys.version_info >= (3, 10)\n{imports}");
+    match Command::new(&python).args(["-c", &script]).output() {
+        Ok(output) if output.status.success() => Some(python.into()),
+        _ => {
+            skip(Need::Python, format_args!("{python} is no Python of 3.10 or later with {modules:?}"));
+            None
+        }
+    }
+}
+
+fn run(python: &Path, package: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(python);
+    command.args(arguments).env("PYTHONPATH", package).current_dir(package);
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    command.output().unwrap()
+}
+
+/// Runs a script of this folder, which ends with an error if it finds one.
+fn script(name: &str, modules: &[&str]) {
+    let Some(python) = python(modules) else { return };
+    let package = package();
+    let file = sources().join("tests").join(name);
+    let output = run(&python, package.path(), &[file.to_str().unwrap()]);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{name}:\n{}\n{}", text(&output.stdout), text(&output.stderr));
+}
+
+#[test]
+fn simulators_tables_and_errors() {
+    script("basics.py", &[]);
+}
+
+#[test]
+fn other_libraries_take_samples_and_give_tables() {
+    script("libraries.py", &["polars", "duckdb", "pandas", "pyarrow"]);
+}
+
+#[test]
+fn the_types_are_right() {
+    let Some(python) = python(&["mypy"]) else { return };
+    let package = package();
+    fs::copy(sources().join("tests/typed.py"), package.path().join("typed.py")).unwrap();
+    for arguments in [
+        &["-m", "mypy", "--strict", "--no-incremental", "typed.py"][..],
+        &["-m", "mypy.stubtest", "flashlab", "--ignore-disjoint-bases"],
+    ] {
+        let output = run(&python, package.path(), arguments);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
