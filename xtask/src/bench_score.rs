@@ -14,7 +14,7 @@
 //!
 //! # Invariants
 //! - A drive follows from its seed alone, and so does its truth.
-//! - What `bench` withholds is counted (`withheld`) and is no error.
+//! - What `bench` withholds is counted (`withheld`) and is no error. So is what has no settled truth (`unsettled_truths`).
 
 mod drives;
 mod truth;
@@ -27,7 +27,7 @@ use std::thread;
 use anyhow::{Context, Result};
 use clap::Args;
 use flashlab_analysis::findings::{Findings, Hint, HintVerdict, Point, Regime, RunSummary};
-use flashlab_base::{Bytes, Identity, Prng, Seed};
+use flashlab_base::{Bytes, Identity, Prng, Seed, quantile};
 use flashlab_bench::{
     BenchManifest, Purpose, RunRecord, Settings, Silent, State, Thoroughness, bench, most_written, rebuild,
 };
@@ -102,6 +102,8 @@ struct Outcome {
     hints: (usize, usize),
     /// Points and baselines that `bench` withheld.
     withheld: usize,
+    /// Points and baselines whose truth did not settle.
+    unsettled_truths: usize,
     within_announced: bool,
     /// The drive, and what `bench` found of its regimes.
     facts: String,
@@ -165,6 +167,7 @@ fn outcome(seed: u64) -> Result<Outcome> {
         hints: judge.hints(),
         judged,
         withheld: judge.withheld(),
+        unsettled_truths: judge.unsettled_truths,
         within_announced: announced.is_none_or(|most| device.written() <= most),
         facts: facts(&profile, &findings),
     })
@@ -186,6 +189,7 @@ struct Judge<'a> {
     seed: Seed,
     /// The findings with true means.
     corrected: Findings,
+    unsettled_truths: usize,
 }
 
 impl<'a> Judge<'a> {
@@ -198,7 +202,7 @@ impl<'a> Judge<'a> {
         let random = findings.method.steady.as_ref().map_or(0, |steady| steady.written_bytes);
         let lab = TruthLab::new(profile, Bytes(random), findings.method.pause, seed)?;
         let space = Space { capacity: profile.capacity, block: lab.block() };
-        Ok(Judge { findings, records, lab, space, seed, corrected: findings.clone() })
+        Ok(Judge { findings, records, lab, space, seed, corrected: findings.clone(), unsettled_truths: 0 })
     }
 
     fn judged(&mut self) -> Result<Vec<Judged>> {
@@ -211,6 +215,10 @@ impl<'a> Judge<'a> {
             };
             let [sustained, burst] =
                 self.lab.both(&pattern, self.space, record.seed, baseline.run.response.count)?;
+            if !sustained.is_settled {
+                self.unsettled_truths += 1;
+                continue;
+            }
             let what = format!("baseline {}", baseline.pattern);
             let runs = [&baseline.run];
             all.push(judged(
@@ -233,6 +241,10 @@ impl<'a> Judge<'a> {
                     self.lab.both(&pattern, self.space, record.seed, first.response.count)?;
                 let (own, other) =
                     if regime == Regime::Sustained { (sustained, burst) } else { (burst, sustained) };
+                if !own.is_settled {
+                    self.unsettled_truths += 1;
+                    continue;
+                }
                 let what = format!(
                     "{} {} {}",
                     self.findings.micro_benchmarks[micro].name,
@@ -338,7 +350,7 @@ fn judged(
         what,
         measured,
         truth: own.mean_ns,
-        other_regime: Some(other.mean_ns),
+        other_regime: other.is_settled.then_some(other.mean_ns),
         p99: (own.p99_ns > 0.0).then_some((p99, own.p99_ns)),
         covers: covers.collect(),
         runs: runs.iter().map(|run| described(run)).collect(),
@@ -413,11 +425,9 @@ fn facts(profile: &Profile, findings: &Findings) -> String {
     text
 }
 
-/// The quantile of some figures; null if there are none.
-fn quantile(mut values: Vec<f64>, share: f64) -> Value {
-    values.sort_by(f64::total_cmp);
-    let place = (values.len() as f64 * share).ceil() as usize;
-    values.get(place.saturating_sub(1)).map_or(Value::Null, |value| json!((value * 1e4).round() / 1e4))
+/// The quantile of some errors; null if there are none.
+fn error_at(errors: &[f64], share: f64) -> Value {
+    quantile(errors, share).map_or(Value::Null, |value| json!((value * 1e4).round() / 1e4))
 }
 
 fn share(part: usize, all: usize) -> Value {
@@ -426,11 +436,12 @@ fn share(part: usize, all: usize) -> Value {
 
 fn score(outcomes: &[Outcome]) -> Value {
     let all: Vec<&Judged> = outcomes.iter().flat_map(|outcome| &outcome.judged).collect();
-    let errors = |regime: Regime| {
+    let errors = |regime: Regime| -> Vec<f64> {
         all.iter().filter(|found| found.regime == regime).map(|found| found.error()).collect()
     };
-    let p99 =
-        all.iter().filter_map(|found| found.p99).map(|(measured, truth)| (measured / truth - 1.0).abs());
+    let (sustained, burst) = (errors(Regime::Sustained), errors(Regime::Burst));
+    let p99s = all.iter().filter_map(|found| found.p99);
+    let p99: Vec<f64> = p99s.map(|(measured, truth)| (measured / truth - 1.0).abs()).collect();
     let covers: Vec<bool> = all.iter().flat_map(|found| found.covers.iter().copied()).collect();
     let (decided, equal) =
         outcomes.iter().fold((0, 0), |sum, outcome| (sum.0 + outcome.hints.0, sum.1 + outcome.hints.1));
@@ -438,11 +449,12 @@ fn score(outcomes: &[Outcome]) -> Value {
         "devices": outcomes.len(),
         "points": all.len(),
         "withheld": outcomes.iter().map(|outcome| outcome.withheld).sum::<usize>(),
-        "sustained_error_median": quantile(errors(Regime::Sustained), 0.5),
-        "sustained_error_p95": quantile(errors(Regime::Sustained), 0.95),
-        "burst_error_median": quantile(errors(Regime::Burst), 0.5),
-        "burst_error_p95": quantile(errors(Regime::Burst), 0.95),
-        "p99_error_median": quantile(p99.collect(), 0.5),
+        "unsettled_truths": outcomes.iter().map(|outcome| outcome.unsettled_truths).sum::<usize>(),
+        "sustained_error_median": error_at(&sustained, 0.5),
+        "sustained_error_p95": error_at(&sustained, 0.95),
+        "burst_error_median": error_at(&burst, 0.5),
+        "burst_error_p95": error_at(&burst, 0.95),
+        "p99_error_median": error_at(&p99, 0.5),
         "wrong_regime_share": share(all.iter().filter(|found| found.is_of_the_wrong_regime()).count(), all.len()),
         "hint_agreement": share(equal, decided),
         "coverage": share(covers.iter().filter(|&&covers| covers).count(), covers.len()),
