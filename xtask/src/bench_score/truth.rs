@@ -6,9 +6,9 @@
 //!    is kept, and every figure begins from it.
 //! 2. Sustained: random writes of twice the longest stage, and at least of a quarter of the capacity, because deferred collection takes writes faster
 //!    as well, and no profile says how many. Without a pause the pattern. Its first IOs, of one longest stage, do not count;
-//!    those of the next twenty do, if both halves of them agree to within [`HALVES_WITHIN`]. If not, the figure would be of the truth's own transient: on
-//!    one drive, random writes within 2 MiB took 193 us over twenty stages and 57.6 us over their end, as long as the cache still folded what was random
-//!    before. Then the pattern goes on for twice as long, and only that counts. A truth that does not settle judges nothing.
+//!    those of the next twenty do, if both halves of them agree to within [`HALVES_WITHIN`]. Otherwise the figure may be of the truth's
+//!    own transient, as long as the cache folds what was written before. Then the pattern goes on for twice as long, and only
+//!    that counts. A truth that does not settle judges nothing.
 //!
 //!    It is no longer than that: two capacities of sequential writes leave nothing of the random state, and are another measurement (527 us in place
 //!    of 3.4 ms on another drive).

@@ -124,7 +124,7 @@ fn a_run_goes_on_where_it_was() {
     let directory = with_profile();
     let only = ["infer", "sim:./small.toml", "--read-only", "--only", "read_cost_per_io", "--output", "run"];
     directory.succeeds(&only);
-    // As if it had been interrupted after the first group.
+    // As if it had been interrupted after the first probe.
     let mut manifest = read_json(&directory, "run/manifest.json");
     manifest["settings"]["only"] = Value::Array(Vec::new());
     directory.write("run/manifest.json", manifest.to_string());
@@ -148,7 +148,7 @@ fn a_run_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_part_of_a_group_is_found_again_with_the_rest() {
+fn a_part_of_a_probe_is_found_again_with_the_rest() {
     let directory = with_profile();
     directory.succeeds(&["infer", "sim:./small.toml", "--output", "run"]);
     let whole = read_json(&directory, "run/inference.json");
@@ -383,8 +383,8 @@ fn what_to_do_about_a_damaged_file_is_told() {
     insta::assert_snapshot!([finished, unfinished].concat().join("\n"), @r"
     flashlab: run/manifest.json: write_budget is 15 EiB, and no more than twice the capacity, 128 MiB, is ever written: the file is damaged; begin a new run
     flashlab: run/inference.json: EOF while parsing an object at line 1 column 1: the file is damaged; begin a new run
-    flashlab: run/under-way.json: EOF while parsing an object at line 1 column 1: the file is damaged; begin a new run: what the group under way wrote is not known without it
-    flashlab: run/under-way.json: has version 9, and this program reads version 5; begin a new run: what the group under way wrote is not known without it
+    flashlab: run/under-way.json: EOF while parsing an object at line 1 column 1: the file is damaged; begin a new run: what the probe under way wrote is not known without it
+    flashlab: run/under-way.json: has version 9, and this program reads version 5; begin a new run: what the probe under way wrote is not known without it
     ");
 }
 

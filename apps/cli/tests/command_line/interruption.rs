@@ -312,7 +312,7 @@ fn a_killed_sweep_is_continued_by_the_same_command() {
 #[test]
 fn a_killed_inference_and_killed_recordings_say_so() {
     let directory = folders::directory();
-    directory.start(&["infer", "sim:./small.toml", "--output", "inferred"]).until("group 4").signal("KILL");
+    directory.start(&["infer", "sim:./small.toml", "--output", "inferred"]).until("probe 4").signal("KILL");
     says_unfinished(&directory, &["report", "inferred"], 0);
     says_unfinished(&directory, &["infer", "--replay", "inferred", "--output", "made"], 2);
     says_unfinished(&directory, &["model", "fit", "inferred", "--output", "made"], 2);
