@@ -13,9 +13,9 @@ use std::fs;
 use crate::sources::{collect, test_modules, without_texts, workspace};
 
 /// The constants of `infer` that are left.
-const CONSTANTS_MOST: usize = 557;
+const CONSTANTS_MOST: usize = 549;
 /// Those of them that lack one of the three sentences.
-const UNEXPLAINED_MOST: usize = 39;
+const UNEXPLAINED_MOST: usize = 31;
 
 /// Types that are a unit.
 const UNITS: &[&str] = &["Bytes", "Nanos"];
