@@ -14,7 +14,7 @@ use flashlab_device::Device;
 use flashlab_engine::{Control, INTERRUPT_CHECK, RunOutcome, StopReason, run};
 use flashlab_plan::{Pattern, Plan, Space};
 
-use crate::area::{Areas, baseline_area, writes_sequentially};
+use crate::area::{Areas, baseline_area, sequential_baseline_bound, writes_sequentially};
 use crate::error::BenchError;
 use crate::estimate::DeviceKnowledge;
 use crate::examine::{baselines, lingering_effect, write_stages};
@@ -226,18 +226,22 @@ impl<'a> Conduct<'a> {
         let mut pattern = Pattern::baseline(name).expect("a baseline's name");
         pattern.io_count = Some(lengths.baseline_ios_most);
         let looks_for_stages = pattern.writes() && !self.settings.one_regime;
+        let mut long_ios = u64::MAX;
         if writes_sequentially(&pattern.first) {
             let size = baseline_area(self.space, lengths);
             let offset = self.area(size, done)?;
             pattern = pattern.on_target(offset, size);
-            pattern.io_count = Some(lengths.baseline_ios_most.min(size.0 / IO_SIZE.0));
+            // Once is long enough, if what lasts is known by then.
+            long_ios = size.0 / IO_SIZE.0;
+            let most = sequential_baseline_bound(size, self.settings).0 / IO_SIZE.0;
+            pattern.io_count = Some(lengths.baseline_ios_most.min(most));
         }
         if done {
             return Ok(());
         }
         self.progress.step(&format!("baseline {name}: start-up phase and period"));
         let until = || {
-            let long = UntilLong::new(lengths.baseline_ios, lengths.baseline);
+            let long = UntilLong::new(lengths.baseline_ios, lengths.baseline).or_ios(long_ios);
             if looks_for_stages { long.and_settled(lengths.baseline_longest) } else { long }
         };
         let pause = self.pause;
@@ -262,9 +266,13 @@ impl<'a> Conduct<'a> {
     /// How many bytes of the stages come back after idle times: a lead-in, the idle time, and random writes until they are
     /// sustained once more.
     fn recovery(&mut self, regimes: &Regimes) -> Result<(), BenchError> {
-        for idle in recovery_times(self.settings.lengths().recovery, self.pause) {
+        let lengths = self.settings.lengths();
+        let times = recovery_times(lengths.recovery, self.pause);
+        let tries =
+            (0..lengths.recovery_tries).flat_map(|tried| times.iter().map(move |&idle| (tried, idle)));
+        for (tried, idle) in tries {
             let purpose = Purpose::Recovery { idle_ns: idle.0 };
-            if self.store.has(&purpose) {
+            if self.store.finished(&purpose).count() > tried {
                 continue;
             }
             self.progress.step(&format!("stages of writes: what comes back after {idle}"));

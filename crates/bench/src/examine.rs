@@ -115,12 +115,18 @@ pub(crate) fn write_stages(
                     continue;
                 };
                 let returned = returned_bytes(&responses(source, record)?, IO_SIZE.0, sustained);
-                found.recovery.push(BufferRecovery {
+                let tried = BufferRecovery {
                     run: record.run,
                     idle: Nanos(*idle_ns),
                     bytes: returned.map_or(0, |(bytes, _)| bytes),
                     response_ns_mean: returned.map(|(_, mean)| mean),
-                });
+                };
+                // The least of all tries: a burst has to fit into it.
+                match found.recovery.iter_mut().find(|least| least.idle == tried.idle) {
+                    Some(least) if least.bytes <= tried.bytes => {}
+                    Some(least) => *least = tried,
+                    None => found.recovery.push(tried),
+                }
             }
             _ => {}
         }

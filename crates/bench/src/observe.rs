@@ -146,6 +146,8 @@ impl EndingObserver for UntilPrecise {
 pub(crate) struct UntilLong {
     ios: u64,
     time: Nanos,
+    /// This number of IOs is long enough, whatever time they took.
+    enough_ios: u64,
     begin: Option<Nanos>,
     stages: Option<Settling>,
 }
@@ -162,7 +164,12 @@ struct Settling {
 
 impl UntilLong {
     pub fn new(ios: u64, time: Nanos) -> UntilLong {
-        UntilLong { ios, time, begin: None, stages: None }
+        UntilLong { ios, time, enough_ios: u64::MAX, begin: None, stages: None }
+    }
+
+    /// This number of IOs is long enough as well, whatever time they take.
+    pub fn or_ios(self, enough_ios: u64) -> UntilLong {
+        UntilLong { enough_ios, ..self }
     }
 
     /// Goes on until the sustained stage is settled.
@@ -190,7 +197,7 @@ impl Observer for UntilLong {
     fn observe(&mut self, sample: &Sample) -> ControlFlow<()> {
         let begin = *self.begin.get_or_insert(sample.submitted);
         let (ios, elapsed) = (sample.position + 1, sample.completed.since(begin));
-        let is_long = ios >= self.ios && elapsed >= self.time;
+        let is_long = ios >= self.enough_ios || (ios >= self.ios && elapsed >= self.time);
         let is_enough = match &mut self.stages {
             None => is_long,
             Some(stages) => {

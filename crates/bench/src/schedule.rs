@@ -20,7 +20,7 @@ use flashlab_analysis::findings::Warning;
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_plan::{Plan, Space};
 
-use crate::area::{Areas, baseline_area, state_size};
+use crate::area::{Areas, baseline_area, sequential_baseline_bound, state_size};
 use crate::estimate::DeviceKnowledge;
 use crate::length::{Allowance, Run};
 use crate::plain::plain_schedule;
@@ -70,9 +70,10 @@ pub fn most_written(plans: &[Plan], settings: &Settings, block: Bytes) -> Option
     // The writes of the lingering experiment, and the baseline of random writes.
     let random = IO_SIZE * lengths.baseline_ios_most * 2;
     // A lead-in and what follows each idle time.
-    let recovery = lead_in * 2 * (lengths.recovery.len() as u64 + 1);
+    let recovery = lead_in * 2 * ((lengths.recovery.len() + 1) * lengths.recovery_tries) as u64;
     let restores = Bytes(state_size(space).0.saturating_mul(u64::from(RESTORES_MOST)));
-    let parts = [state, baseline, random, recovery, written, restores];
+    let sequential = sequential_baseline_bound(baseline, settings);
+    let parts = [state, sequential, random, recovery, written, restores];
     Some(Bytes(parts.iter().map(|bytes| bytes.0).fold(0, u64::saturating_add)))
 }
 

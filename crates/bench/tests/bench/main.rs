@@ -5,6 +5,7 @@ mod damage;
 mod failures;
 mod lab;
 mod methodology;
+mod regime_limits;
 mod resume;
 mod schedule;
 mod small_targets;
