@@ -29,6 +29,7 @@
 //! - the device is idle before it is filled, and not meanwhile.
 
 mod answers;
+mod fold_rate;
 mod refill;
 
 use std::mem;
@@ -49,7 +50,8 @@ use crate::patterns::flushes;
 use crate::patterns::{ios, responses};
 use crate::probe::Probe;
 use crate::session::Session;
-use answers::{Filled, conclude, conclude_buffer, conclude_none, hand_in_buffer};
+use answers::{Filled, RISE_LEAST, Rise, conclude, conclude_buffer, conclude_none, hand_in_buffer};
+use fold_rate::{may_fold_at_pace, refilled_at_pace};
 use refill::{Full, Refill, affordable, first_spike, refilled};
 
 pub(crate) const PROBE: Probe = Probe {
@@ -60,8 +62,6 @@ pub(crate) const PROBE: Probe = Probe {
     write_share: 0.4625,
 };
 
-/// A smaller rise is no end of a SLC cache.
-const RISE_LEAST: f64 = 1.1;
 /// What a write buffer may take of the fill's beginning, at least, in writes.
 const EVEN_LEAST: usize = 64;
 /// This many times as much as it holds may come before a write buffer is full: some of it goes to the flash meanwhile.
@@ -120,36 +120,44 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
         None => {
             let later = Filled { begin: begin + size * memory as u64, size, costs: &costs[memory..] };
             conclude_none(session, &later, &Full::after(&costs, 0, 0));
-            Ok(())
+            Ok(false)
         }
     };
-    if let Some(step) = of_memory.or(step).filter(|_| !session.known().has_slc_cache()) {
+    let of_buffer = step.filter(|_| matches!(looked, Ok(true)));
+    if let Some(step) = of_memory.or(of_buffer).filter(|_| !session.known().has_slc_cache()) {
         hand_in_buffer(session, &filled, &step);
     }
-    looked
+    looked.map(drop)
 }
 
-/// The cost rises once: at the end of an SLC cache or of a write buffer, or for another reason.
+/// The cost rises once: at the end of an SLC cache or of a write buffer, or for another reason. Whether a write buffer may be full there.
 fn look_at_rise(
     session: &mut Session<'_, '_>,
     filled: &Filled<'_>,
     step: CostRise,
     read: f64,
-) -> Result<(), Halt> {
+) -> Result<bool, Halt> {
     let Filled { begin, size, costs } = *filled;
     let place = first_spike(costs, step.place.estimate as usize);
     let full = Full::after(costs, place, (begin.0 / size.0) as usize);
-    let again = if full.moves_blocks() { refilled(session, size, &full)? } else { None };
-    let may_be_buffer = again.as_ref().filter(|again| again.is_clear(&full) && needs_no_flash(&step, read));
+    let is_early = step.place.estimate < priors::MEMORY_SHARE_MOST * costs.len() as f64;
+    let at_pace = may_fold_at_pace(&step, &full, place);
+    let again = if at_pace {
+        refilled_at_pace(session, size, &full, &step, (costs, place))?
+    } else if full.moves_blocks() {
+        refilled(session, size, &full)?
+    } else {
+        None
+    };
+    let may_be_buffer = again.as_ref().filter(|again| again.is_clear() && needs_no_flash(&step, read));
     let of_buffer = may_be_buffer.map_or(Ok(None), |again| flush_of_buffer(session, size, &step, again));
     if let Ok(Some(took)) = of_buffer {
         conclude_buffer(session, filled, &step, place, took);
-        return Ok(());
+        return Ok(true);
     }
-    let is_early = step.place.estimate < priors::MEMORY_SHARE_MOST * costs.len() as f64;
-    conclude(session, filled, &full, (step, place, is_early), again.as_ref());
+    conclude(session, filled, &full, Rise { step, place, is_early, at_pace }, again.as_ref());
     // What is known is known before it is said that the device failed.
-    if_affordable(of_buffer).map(drop)
+    if_affordable(of_buffer).map(|_| is_early)
 }
 
 /// How long a flush takes behind half of what idle times make fast again, if that is as long as the flash takes for it beyond what the

@@ -74,6 +74,18 @@ fn noise_hides_no_slc_cache() {
 }
 
 #[test]
+fn an_slc_cache_is_found_where_no_write_stalls_for_long() {
+    // A block of 64 KiB is folded in less than 15 times what a write of 32 KiB takes.
+    let fast = "[flash.slc_cache]\nsize = \"12MiB\"\nread = \"25us\"\nprogram = \"150us\"\nerase = \"1ms\"\n";
+    let known = inferred("96MiB", &format!("{}{fast}{LINK}[translation.page_map]\n", flash(16, 1, "900us")));
+    for parameter in [Parameter::SlcCacheSize, Parameter::SlcCacheRefill] {
+        let finding = known.get(parameter).unwrap();
+        let told = finding.number().unwrap_or(0.0) / Bytes::mib(12).0 as f64;
+        assert!((0.97..1.03).contains(&told), "{}: {}", finding.value_in_words(), finding.evidence);
+    }
+}
+
+#[test]
 fn a_large_buffer_is_no_slc_cache_and_shows_no_size_of_writes() {
     let buffer = "[controller.write_buffer]\nsize = \"8MiB\"\nflush = \"when-full\"\n";
     let known =

@@ -8,27 +8,26 @@ use flashlab_analysis::decide::ranks::mann_whitney;
 use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos};
 
-use super::refill::{Full, Refill, first_spike};
+use super::fold_rate::WRITES_OF_A_WINDOW;
+use super::refill::{DISTANCES_LEAST, Full, Refill, first_spike};
 use crate::answers::slc_cache::{REGION, no_region};
 use crate::rule::Rule;
 use crate::session::Session;
 use crate::words::duration;
 
-/// The beginning of a fill is faster if its windows cost this many times less than the others.
-const RISE_LEAST: f64 = 1.1;
+/// A smaller rise is no end of a SLC cache, and no faster beginning.
+pub(super) const RISE_LEAST: f64 = 1.1;
 /// What is made free, if it is more than this part, is all: the block that is open stays, and a cache of fifteen blocks or more counts as
 /// reclaimed wholly. Higher: smaller caches only; lower: one of which a block in ten stays seems to be reclaimed wholly.
 const WHOLE: f64 = 0.93;
-/// This many blocks that are moved are shown.
-const MOVED_SHOWN: usize = 8;
-/// Fewer writes do not show that there is no region.
-const WRITES_LEAST: usize = 512;
-/// Windows in which a faster beginning would be seen, and the p from which there may be one.
+/// Windows in which a faster beginning would be seen: fewer writes do not show that there is no region. And the p from which there may be one.
 const EVEN_WINDOWS: usize = 128;
 /// The rule that what a region moves at a time are the blocks of all dies.
 const MOVED: Rule = Rule::likely("SLC relocation");
 /// The rules of a region, and of a rise that does not come down.
 const FOUND: Rule = Rule::likely("rise and idle time");
+/// What limits the rule of a cache that folds at the host's pace.
+const FALLS: Rule = Rule::weak("fold rate");
 const EVEN_P: f64 = 0.01;
 /// The size of a write buffer by the rise of the cost of filling the device.
 const OF_RISE: Rule = Rule::likely("rise of the fill");
@@ -132,7 +131,7 @@ pub(super) fn conclude_none(session: &mut Session<'_, '_>, filled: &Filled<'_>, 
     let (even, picture) = (even(costs), picture(filled));
     // Of few great stalls nobody sees where they begin.
     let may_hide_a_region = full.moves_blocks() && !(even && full.has_spikes());
-    if costs.len() < WRITES_LEAST || may_hide_a_region {
+    if costs.len() < EVEN_WINDOWS * WRITES_OF_A_WINDOW || may_hide_a_region {
         let refill = "It is unknown whether there is an SLC cache.";
         session.hand_in(Finding::undetermined(Parameter::SlcCacheSize, evidence).with(picture));
         session.hand_in(Finding::undetermined(Parameter::SlcCacheRefill, refill));
@@ -147,26 +146,33 @@ fn conclude_region(
     session: &mut Session<'_, '_>,
     filled: &Filled<'_>,
     evidence: &str,
-    place: usize,
+    rise: Rise,
     full: &Full,
     again: &Refill,
     picture: Picture,
 ) {
     let Filled { begin, size, .. } = *filled;
+    let Rise { place, at_pace, .. } = rise;
     // What the write buffer takes at first is not in the region yet; between two latency spikes it makes no difference.
     let buffer = session.known().number(Parameter::WriteBufferSize).unwrap_or(0.0);
     let bytes = |ios: usize| ios as f64 * size.0 as f64;
     let before = bytes(place) - buffer;
     let (region, refill, held) = held_by_region(full, again, (begin.0 as f64, before), bytes);
     let all = bytes(again.wait);
-    let evidence = format!(
-        "{evidence} With idle time in between, the slow writes are {} apart (p = {:.1e}). {held}",
-        Bytes(all as u64),
-        again.p
-    );
+    let shown = if at_pace {
+        format!("After idle time {} are fast again (p = {:.1e}).", Bytes(all as u64), again.p)
+    } else {
+        let apart = Bytes(all as u64);
+        format!("With idle time in between, the slow writes are {apart} apart (p = {:.1e}).", again.p)
+    };
+    let evidence = format!("{evidence} {shown} {held}");
+    let basis = if at_pace { FOUND.min(FALLS) } else { FOUND };
     for (parameter, value) in REGION.into_iter().zip([region, refill]) {
-        let found = Rule::found(parameter, Bytes(value.max(0.0) as u64), FOUND, evidence.clone());
+        let found = Rule::found(parameter, Bytes(value.max(0.0) as u64), basis, evidence.clone());
         session.hand_in(found.with(picture.clone()));
+    }
+    if at_pace {
+        return;
     }
     let unit = Bytes(bytes(full.distance) as u64);
     let evidence = format!(
@@ -200,7 +206,7 @@ fn held_by_region(
 fn moving(filled: &Filled<'_>, place: usize, full: &Full) -> Picture {
     let Filled { size, costs, .. } = *filled;
     let begin = first_spike(costs, place).min(costs.len());
-    let end = (begin + MOVED_SHOWN * full.distance).min(costs.len());
+    let end = (begin + DISTANCES_LEAST * full.distance).min(costs.len());
     let unit = (size * full.distance as u64).0 as f64;
     let picture = Picture::new(
         "Sequential writes when the SLC cache is full: at a regular distance one write waits until a block is relocated.",
@@ -226,19 +232,32 @@ fn first_words(filled: &Filled<'_>, step: &CostRise, place: usize) -> String {
     )
 }
 
-/// Concludes what a rise means. `is_early`: it may be one of memory.
+/// A rise that is no write buffer's.
+#[derive(Clone, Copy)]
+pub(super) struct Rise {
+    pub(super) step: CostRise,
+    /// The first slow write.
+    pub(super) place: usize,
+    /// It may be one of memory.
+    pub(super) is_early: bool,
+    /// No write waits for a whole block.
+    pub(super) at_pace: bool,
+}
+
+/// Concludes what a rise means.
 pub(super) fn conclude(
     session: &mut Session<'_, '_>,
     filled: &Filled<'_>,
     full: &Full,
-    (step, place, is_early): (CostRise, usize, bool),
+    rise: Rise,
     again: Option<&Refill>,
 ) {
+    let Rise { step, place, is_early, at_pace } = rise;
     let picture = picture_of_rise(filled, place);
     let first = first_words(filled, &step, place);
     match again {
-        Some(again) if again.is_clear(full) => {
-            conclude_region(session, filled, &first, place, full, again, picture);
+        Some(again) if again.is_clear() => {
+            conclude_region(session, filled, &first, rise, full, again, picture);
         }
         Some(_) => {
             let evidence = format!(
@@ -248,9 +267,10 @@ pub(super) fn conclude(
             no_region(session, NO_CACHE, evidence, Some(picture));
         }
         None if is_early => conclude_none(session, filled, full),
-        None if !full.moves_blocks() => {
-            let evidence =
-                format!("{first} No later write takes as long as relocating a block: it is no cache.");
+        None if !at_pace && !full.moves_blocks() => {
+            let evidence = format!(
+                "{first} That is less than folding costs, and no later write takes as long as relocating a block: it is no cache."
+            );
             no_region(session, NO_CACHE, evidence, Some(picture));
         }
         None => {

@@ -22,13 +22,15 @@ use crate::session::Session;
 
 /// Pieces of the distance between two latency spikes, after each of which it is looked whether the region is full.
 const PIECES: usize = 8;
-/// Rests at the most, until the chance that latency spikes are so far apart without them is as small as this;
-const RESTS: usize = 3;
+/// Idle times at most. Unit: idle times. Source: choice: before the first one nobody knows how much of the open block was used, and the median
+/// of two is none. Too many: writes are spent that other probes need; too few: chance decides.
+pub(super) const IDLE_TIMES: usize = 3;
+/// They end when the chance that latency spikes are so far apart without them is as small as this;
 const CLEAR_P: f64 = 0.02;
 /// and a chance as large as this shows that idle times make nothing free.
 const USUAL_P: f64 = 0.4;
-/// Where nothing shows when latency spikes begin, there are at least this number of distances between them.
-const DISTANCES_LEAST: usize = 8;
+/// Where nothing shows when latency spikes begin, there are at least this number of distances between them. So many are drawn, too.
+pub(super) const DISTANCES_LEAST: usize = 8;
 /// Moving a block costs this many times as much as other writes, and this number of nanoseconds, at least: sixteen pages and an erase.
 const SPIKE_LEAST: f64 = 15.0;
 /// The first latency spike may be smaller, by this factor, and this number of writes off.
@@ -43,6 +45,8 @@ pub(super) struct Full {
     pub(super) spike: Spike,
     /// Writes from one latency spike to the next, typically, and all of them.
     pub(super) distance: usize,
+    /// Writes from one stall to the next, however few.
+    pub(super) stalls: usize,
     distances: Vec<usize>,
     /// How much they scatter.
     scatter: f64,
@@ -55,14 +59,15 @@ impl Full {
     pub(super) fn after(costs: &[f64], place: usize, before: usize) -> Full {
         let (cheap, costs) = costs.split_at(place.min(costs.len()));
         let spike = spike_behind(cheap, costs);
-        let distance = distance(costs, spike).max(PIECES);
+        let stalls = distance(costs, spike);
+        let distance = stalls.max(PIECES);
         let places: Vec<usize> = (0..costs.len()).filter(|&index| spike.is(costs[index])).collect();
         let far = |pair: &[usize]| Some(pair[1] - pair[0]).filter(|far| 2 * far > distance);
         let distances: Vec<usize> = places.windows(2).filter_map(far).collect();
         let far: Vec<f64> = distances.iter().map(|&far| far as f64).collect();
         let scatter = deviation(&far, distance as f64).max(SCATTER_LEAST * distance as f64);
         let held = before + place;
-        Full { spike, distance, distances, scatter, most: held + held / 4 + 2 * distance }
+        Full { spike, distance, stalls, distances, scatter, most: held + held / 4 + 2 * distance }
     }
 
     /// Whether latency spikes may be blocks that are moved.
@@ -107,12 +112,14 @@ pub(super) struct Refill {
     pub(super) until_any: usize,
     /// The chance of this number without idle time.
     pub(super) p: f64,
+    /// Fewer writes are no block that became free.
+    pub(super) least: usize,
 }
 
 impl Refill {
     /// Whether idle times make a block free at least, and that is no chance.
-    pub(super) fn is_clear(&self, full: &Full) -> bool {
-        self.p <= CLEAR_P && 4 * self.wait >= 7 * full.distance
+    pub(super) fn is_clear(&self) -> bool {
+        self.p <= CLEAR_P && self.wait >= self.least
     }
 }
 
@@ -151,7 +158,7 @@ pub(super) fn refilled(
     let (first, mut written) = until_full(session, size, full, Bytes::ZERO, 4 * full.distance)?;
     let mut last = first.map(|[spike, _]| spike);
     let (mut waits, mut until_any, mut p) = (Vec::new(), Vec::new(), 1.0);
-    for _ in 0..RESTS {
+    for _ in 0..IDLE_TIMES {
         let most = full.most.min((affordable(session).0 / size.0) as usize);
         let enough = waits.last().is_some_and(|&wait: &f64| p <= CLEAR_P || (most as f64) < 2.0 * wait);
         if enough {
@@ -175,7 +182,7 @@ pub(super) fn refilled(
         return Ok(None);
     }
     let (wait, until_any) = (upper_median(&waits) as usize, upper_median(&until_any) as usize);
-    Ok(Some(Refill { wait, until_any, p }))
+    Ok(Some(Refill { wait, until_any, p, least: (7 * full.distance).div_ceil(4) }))
 }
 
 /// Writes sequentially from `begin` on until there are latency spikes; how many writes were before the first one, if there is
