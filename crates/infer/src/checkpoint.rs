@@ -12,6 +12,8 @@ use flashlab_analysis::inference::{Finding, Inference, TimedIo, check_findings};
 use flashlab_base::{Bytes, Identity, Nanos};
 use serde::{Deserialize, Serialize};
 
+use crate::virtual_disk::of_a_host;
+
 /// The version of the file of a [`Checkpoint`]. Unit: version. Source: derivation: the first one. Too high:
 /// files of this program are refused; too low: files of another format are misread.
 pub const CHECKPOINT_VERSION: u32 = 1;
@@ -52,7 +54,9 @@ impl Known {
 
     /// Nothing.
     pub fn begun(target: &str, identity: Identity, capacity: Bytes) -> Known {
-        Known { document: Inference::begun(target, identity, capacity), checkpoint: Checkpoint::default() }
+        let not_flash = of_a_host(&identity);
+        let document = Inference { not_flash, ..Inference::begun(target, identity, capacity) };
+        Known { document, checkpoint: Checkpoint::default() }
     }
 }
 
@@ -88,9 +92,6 @@ pub struct Checkpoint {
     /// and dies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub row_writes: Vec<Vec<TimedIo>>,
-    /// The median time of random reads one at a time, if it is that of a head that moves: the device is a hard disk.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seek: Option<Nanos>,
 }
 
 impl Default for Checkpoint {
@@ -101,7 +102,6 @@ impl Default for Checkpoint {
             fill: Fill::default(),
             reading_used: Nanos::ZERO,
             row_writes: Vec::new(),
-            seek: None,
         }
     }
 }
@@ -195,7 +195,6 @@ impl Checkpoint {
         }
         check_findings(&self.provisional, capacity)?;
         at_most("reading_used", self.reading_used.0, NUMBER_MOST)?;
-        at_most("seek", self.seek.unwrap_or_default().0, NUMBER_MOST)?;
         self.fill.check(capacity)?;
         if self.row_writes.iter().map(Vec::len).sum::<usize>() > WRITES_MOST {
             return Err(format!("row_writes holds more than {WRITES_MOST} writes: the file is damaged"));

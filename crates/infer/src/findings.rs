@@ -17,7 +17,7 @@ use flashlab_base::{Bytes, Nanos};
 use crate::checkpoint::{Checkpoint, Fill, Known, WritesBefore};
 use crate::knowledge::Knowledge;
 use crate::session::allowance::Allowance;
-use crate::virtual_disk::without_its_host;
+use crate::virtual_disk::{of_a_head, without_its_host};
 
 /// The document of an inference, and which of its findings are new.
 pub(crate) struct Findings<'d> {
@@ -55,19 +55,16 @@ impl<'d> Findings<'d> {
         let rule = finding.rule.clone().filter(|_| finding.verdict != Verdict::Undetermined);
         let finding = without_figures(Finding { bytes_written, rule, ..finding }, allowance);
         let finding = if was_provisional { finding } else { allowance.doubt(finding) };
-        self.inference.findings.push(without_its_host(
-            finding,
-            &self.inference.identity,
-            self.checkpoint.seek,
-        ));
+        let finding = without_its_host(finding, self.inference);
+        self.inference.findings.push(finding);
     }
 
     /// A head moves between reads: the device is not flash, and what earlier probes took for flash is not.
     pub(crate) fn is_hard_disk(&mut self, seek: Nanos) {
-        self.checkpoint.seek = Some(seek);
-        for finding in &mut self.inference.findings {
-            *finding = without_its_host(finding.clone(), &self.inference.identity, Some(seek));
-        }
+        self.inference.not_flash.get_or_insert_with(|| of_a_head(seek));
+        let before = mem::take(&mut self.inference.findings);
+        self.inference.findings =
+            before.into_iter().map(|finding| without_its_host(finding, self.inference)).collect();
     }
 
     /// Takes a finding for the answer until a later probe has looked again.

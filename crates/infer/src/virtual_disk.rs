@@ -6,7 +6,7 @@
 //! estimator says: a host's cache has pages, too.
 
 use crate::signals::statistics::quantile;
-use flashlab_analysis::inference::{Finding, Parameter, Verdict};
+use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Identity, Nanos};
 
 use crate::caps;
@@ -33,11 +33,24 @@ const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 const TRANSPORTS: [&str; 6] = ["virtio", "virtio scsi", "xen", "iscsi", "tcp", "rdma"];
 const MEMORY: &str = "memory";
 /// What is in the names of their models.
-const MODELS: [&str; 6] =
-    ["QEMU", "VBOX", "VMware", "Virtual", "Elastic Block Store", "Google PersistentDisk"];
+/// The last is that of the zoo.
+const MODELS: [&str; 7] =
+    ["QEMU", "VBOX", "VMware", "Virtual", "Elastic Block Store", "Google PersistentDisk", "Cloud volume"];
+
+/// What a user reads of a virtual disk ([`Inference::not_flash`]), if it is one.
+pub(crate) fn of_a_host(identity: &Identity) -> Option<String> {
+    made_up_by(identity).map(|reason| {
+        format!("The disk is virtual ({reason}): probes may measure its host in place of flash")
+    })
+}
+
+/// The same of a hard disk.
+pub(crate) fn of_a_head(seek: Nanos) -> String {
+    format!("The disk is not flash: random reads take {seek}, the time of a head that moves")
+}
 
 /// Why a disk is taken for a virtual one, if it is.
-fn reason(identity: &Identity) -> Option<String> {
+fn made_up_by(identity: &Identity) -> Option<String> {
     let is_file_in_memory = identity.file_system.as_deref().is_some_and(|name| IN_MEMORY.contains(&name));
     // As in `loop over virtio`: what lies beneath.
     let beneath = identity.transport.as_deref().and_then(|name| name.rsplit(" over ").next());
@@ -46,8 +59,9 @@ fn reason(identity: &Identity) -> Option<String> {
     }
     let transport =
         identity.transport.as_deref().filter(|_| beneath.is_some_and(|name| TRANSPORTS.contains(&name)));
-    let model = identity.model.as_deref().filter(|model| MODELS.iter().any(|part| model.contains(part)));
-    transport.map(|name| format!("attached by {name}")).or(model.map(|name| format!("a {name}")))
+    let model =
+        identity.model.as_deref().and_then(|model| MODELS.into_iter().find(|part| model.contains(part)));
+    transport.map(|name| format!("attached by {name}")).or(model.map(|part| format!("its model says {part}")))
 }
 
 /// Random reads whose times scatter by more move a head: a disk of 15,000 rpm takes half a revolution, 2 ms,
@@ -64,20 +78,13 @@ pub(crate) fn seek_of(times: &[f64]) -> Option<Nanos> {
 }
 
 /// What remains of a finding if the disk is virtual, or a hard disk.
-///
-/// `seek` is the time of random reads one at a time, if a head moves between them.
-pub(crate) fn without_its_host(finding: Finding, identity: &Identity, seek: Option<Nanos>) -> Finding {
-    if finding.verdict == Verdict::Undetermined || BEHAVIOUR.contains(&finding.parameter) {
-        return capped_by_loop(finding, identity);
-    }
-    match (reason(identity), seek) {
-        (Some(reason), _) => undetermined(finding, |seen| {
-            format!("The disk is virtual ({reason}), so that the probes may have measured its host{seen}.")
-        }),
-        (None, Some(seek)) => undetermined(finding, |seen| {
-            format!("The disk is not flash: random reads take {seek}, the time of a head that moves{seen}.")
-        }),
-        (None, None) => capped_by_loop(finding, identity),
+pub(crate) fn without_its_host(finding: Finding, of: &Inference) -> Finding {
+    match &of.not_flash {
+        _ if finding.verdict == Verdict::Undetermined || BEHAVIOUR.contains(&finding.parameter) => {
+            capped_by_loop(finding, &of.identity)
+        }
+        Some(reason) => undetermined(finding, |seen| format!("{reason}{seen}.")),
+        None => capped_by_loop(finding, &of.identity),
     }
 }
 
@@ -106,7 +113,10 @@ fn is_loop(identity: &Identity) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use flashlab_base::Bytes;
+
     use super::*;
+    use crate::checkpoint::Known;
 
     #[test]
     fn a_head_is_seen_where_reads_are_slow_and_wait_for_the_revolution() {
@@ -122,8 +132,10 @@ mod tests {
     #[test]
     fn what_is_in_memory_or_a_hypervisors_has_no_inside() {
         let chunk = || Finding::found(Parameter::ChunkSize, 32_768, 0.98, "Seen in reads.".to_owned());
-        let remains =
-            |identity: &Identity| without_its_host(chunk(), identity, None).verdict == Verdict::Found;
+        let remains = |identity: &Identity| {
+            let known = Known::begun("test", identity.clone(), Bytes::gib(1));
+            without_its_host(chunk(), &known).verdict == Verdict::Found
+        };
         let named = |name: &str| Some(name.to_owned());
         assert!(remains(&Identity {
             transport: named("nvme"),
@@ -135,8 +147,10 @@ mod tests {
         assert!(!remains(&Identity { transport: named("loop over virtio"), ..Identity::default() }));
         assert!(!remains(&Identity { transport: named("loop over memory"), ..Identity::default() }));
         assert!(remains(&Identity { transport: named("loop"), ..Identity::default() }));
-        let seek = Some(Nanos::from_millis(8));
-        let of_a_disk = without_its_host(chunk(), &Identity::default(), seek);
+        assert!(!remains(&Identity { model: named("Cloud volume (of 2 TB)"), ..Identity::default() }));
+        let mut disk = Known::begun("test", Identity::default(), Bytes::gib(1));
+        disk.not_flash = Some(of_a_head(Nanos::from_millis(8)));
+        let of_a_disk = without_its_host(chunk(), &disk);
         assert_eq!(of_a_disk.verdict, Verdict::Undetermined);
         assert!(
             of_a_disk.evidence.starts_with("The disk is not flash: random reads take 8 ms,"),

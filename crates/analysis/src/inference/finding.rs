@@ -197,6 +197,9 @@ pub struct Inference {
     pub written: Bytes,
     /// Up to which address the device was filled sequentially: its capacity if it holds data everywhere.
     pub filled: Bytes,
+    /// Why no probe sees flash here, as a sentence without its full stop: a head moves, or a host makes the disk up. `None`: nothing says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_flash: Option<String>,
 }
 
 /// An IO that was done.
@@ -245,6 +248,7 @@ impl Inference {
             findings: Vec::new(),
             written: Bytes::ZERO,
             filled: Bytes::ZERO,
+            not_flash: None,
         }
     }
 
@@ -293,6 +297,7 @@ mod tests {
                 findings: Vec::new(),
                 written: Bytes::ZERO,
                 filled: Bytes::ZERO,
+                not_flash: None,
             };
             let refused =
                 format!("has version {version}, and this program reads version {INFERENCE_VERSION}");

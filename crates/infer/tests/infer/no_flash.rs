@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::made_up::MadeUp;
 use flashlab_analysis::inference::{Finding, Parameter, Verdict};
-use flashlab_base::{Bytes, Nanos, Prng, Seed};
+use flashlab_base::{Bytes, Identity, Nanos, Prng, Seed};
 use flashlab_device::{Device, Operation, Request};
 use flashlab_infer::{
     InferenceEnd, InferenceSettings, Known, infer, infer_probes, nothing_known, probes_for,
@@ -23,8 +23,8 @@ fn inferred_by_transport(device: &mut dyn Device, seed: u64, transport: Option<&
         writing_time: Nanos::from_secs(4 * 3600),
         interrupt: &AtomicBool::new(false),
     };
-    let mut known = nothing_known(device, "no flash");
-    known.identity.transport = transport.map(str::to_owned);
+    let identity = Identity { transport: transport.map(str::to_owned), ..device.identity() };
+    let mut known = Known::begun("no flash", identity, device.geometry().capacity);
     assert_eq!(infer(device, &settings, &mut known, &mut ()), InferenceEnd::Done);
     known
 }
@@ -99,7 +99,7 @@ fn what_is_inside_a_virtual_disk_is_not_told() {
     assert_eq!(of_its_own.verdict, Verdict::Found);
     assert_eq!(of_a_host.verdict, Verdict::Undetermined);
     assert!(
-        of_a_host.evidence.contains("The disk is virtual (attached by virtio), so that the probes may have measured its host (the value would be 0 B)")
+        of_a_host.evidence.contains("The disk is virtual (attached by virtio): probes may measure its host in place of flash (the value would be 0 B)")
     );
     assert!(of_a_host.evidence.ends_with(&of_its_own.evidence));
 }

@@ -21,6 +21,9 @@ const ORDER: [&str; 7] = [
 
 /// What kind of device it is, in a sentence.
 pub fn kind(inference: &Inference) -> String {
+    if let Some(reason) = &inference.not_flash {
+        return format!("{reason}.");
+    }
     let block = inference
         .get(Parameter::EraseBlockSize)
         .filter(|finding| finding.confidence >= LEAST_CONFIDENCE && finding.value.is_some())
