@@ -51,6 +51,16 @@ pub struct SweepPoint {
 const WRITE_AMPLIFICATION: &str = "WA is what the flash programmed during a run over what was written in it: work left by earlier writes \
     counts, and what is still in a write buffer does not. Runs that are longer than the buffer say more.";
 
+/// More combinations than a table or a picture can usefully show. `sweep.json` and CSV have all of them.
+const SHOWN_MOST: usize = 1000;
+
+/// What a table leaves out, if it does.
+fn left_out(sweep: &Sweep) -> Option<String> {
+    let count = sweep.points.len();
+    (count > SHOWN_MOST)
+        .then(|| format!("The table has the first {SHOWN_MOST} of {count} combinations; sweep.json and --csv have all, and there are no pictures of so many."))
+}
+
 /// The table for a terminal.
 pub fn sweep_terminal(sweep: &Sweep, layout: &Layout) -> String {
     let mut out = Writer::new(layout);
@@ -78,6 +88,9 @@ pub fn sweep_terminal(sweep: &Sweep, layout: &Layout) -> String {
     out.line(&line(&keys), DIM);
     rows.iter().for_each(|row| out.line(&line(row), ""));
     out.blank();
+    if let Some(sentence) = left_out(sweep) {
+        out.wrapped("", &sentence, "");
+    }
     out.wrapped("", WRITE_AMPLIFICATION, DIM);
     for sentence in regime_notes(sweep) {
         out.wrapped("", sentence, DIM);
@@ -88,7 +101,7 @@ pub fn sweep_terminal(sweep: &Sweep, layout: &Layout) -> String {
 
 /// The page with its pictures.
 pub fn sweep_html(sweep: &Sweep) -> String {
-    let charts = charts(sweep);
+    let charts = if left_out(sweep).is_none() { charts(sweep) } else { Vec::new() };
     let (headings, rows) = table(sweep);
     let table = html! {
         div.scroll tabindex="0" role="region" aria-label="All figures" {
@@ -113,6 +126,7 @@ pub fn sweep_html(sweep: &Sweep) -> String {
             heading: "All figures",
             body: html! {
                 (table)
+                @if let Some(sentence) = left_out(sweep) { p.note { (sentence) } }
                 p.note { (WRITE_AMPLIFICATION) }
                 @for sentence in regime_notes(sweep) { p.note { (sentence) } }
             },
@@ -147,7 +161,7 @@ fn regime_notes(sweep: &Sweep) -> Vec<&'static str> {
 
 /// A sentence for each point that did not reach the state of the sweep.
 fn other_states(sweep: &Sweep) -> Vec<String> {
-    let others = sweep.points.iter().filter(|point| point.state != sweep.state);
+    let others = sweep.points.iter().take(SHOWN_MOST).filter(|point| point.state != sweep.state);
     let sentence = |point: &SweepPoint| {
         let pairs =
             sweep.keys.iter().zip(&point.values).map(|(key, value)| format!("{} = {value}", short(key)));
@@ -167,7 +181,7 @@ fn table(sweep: &Sweep) -> (Vec<String>, Vec<Vec<String>>) {
     let keys = sweep.keys.iter().map(|key| short(key).to_owned());
     let headings = keys.chain(figures.map(str::to_owned)).collect();
     let mut rows = Vec::new();
-    for point in &sweep.points {
+    for point in sweep.points.iter().take(SHOWN_MOST) {
         for row in &point.rows {
             let response = &row.response;
             let figures = [

@@ -6,9 +6,15 @@
 //! changes a figure.
 //!
 //! A sweep that was interrupted is continued by the same command with the same folder: finished points are kept, others run again.
+//!
+//! A shard is a sweep of its own, with every Nth combination. `merge` makes one table of all shards.
 
 // The comments on options are help texts, in which [ ] marks what may be left out.
 #![allow(rustdoc::broken_intra_doc_links)]
+
+mod merge;
+mod result;
+mod shard;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,42 +22,64 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::Args;
+use clap::{Args, Subcommand};
 use flashlab_base::{Identity, ProfileName, Seed, SimulatedTarget, Target};
 use flashlab_bench::{BenchManifest, Settings, Silent, Thoroughness};
-use flashlab_report::{Sweep as SweepDocument, SweepPoint};
+use flashlab_report::SweepPoint;
 use flashlab_samples::seal::PROFILE;
 use flashlab_samples::{FolderKind, Manifest, RunFolder};
 use flashlab_sim::Profile;
 use flashlab_sweep::{Grid, Setting, override_key};
-use serde::{Deserialize, Serialize};
 
 use crate::arguments::{self, CapacityOption, TableOptions};
 use crate::exit::Usage;
+use crate::files;
 use crate::interrupt::interrupt;
 use crate::run_folder::{self, Content};
 use crate::selection::Selection;
 use crate::target::{self, OpenDevice, new_device};
 use crate::verbs::bench::StateChoice;
-use crate::{csv_table, files, output};
-
-/// More combinations than a table can usefully show.
-const MOST_POINTS: u64 = 1000;
-const DOCUMENT: &str = "sweep.json";
-const PAGE: &str = "sweep.html";
+use crate::verbs::sweep::result::{SweepSettings, UNNEEDED, finish, measured_point, point_folder};
+use crate::verbs::sweep::shard::Shard;
 
 /// Run a plan on a simulated device with other values of its profile's keys, on all cores
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Sweep {
+    #[command(subcommand)]
+    action: Option<SweepAction>,
+    #[command(flatten)]
+    asked: AskedSweep,
+}
+
+#[derive(Subcommand)]
+enum SweepAction {
+    /// Make one table and one page of all shards of a sweep
+    Merge(merge::Merge),
+}
+
+impl Sweep {
+    /// Runs all combinations, or merges shards.
+    pub fn run(self) -> Result<()> {
+        match self.action {
+            Some(SweepAction::Merge(merge)) => merge.run(),
+            None => self.asked.run(),
+        }
+    }
+}
+
+#[derive(Args)]
+pub struct AskedSweep {
     /// sim:NAME or sim:./profile.toml
-    target: Target,
+    #[arg(required = true)]
+    target: Option<Target>,
     /// A key of the profile and its values, as flash.over_provisioning=0.07,0.15,0.28; with more than one --set, all
     /// combinations
     #[arg(long = "set", required = true, value_name = "KEY=VALUE,...")]
     sets: Vec<Setting>,
     /// A plan's file, or the name of one that comes with flashlab (see flashlab plan list)
-    #[arg(long)]
-    plan: String,
+    #[arg(long, required = true)]
+    plan: Option<String>,
     /// Take the plan's quick_values instead of all its values
     #[arg(long)]
     quick: bool,
@@ -66,22 +94,15 @@ pub struct Sweep {
     /// The seed of everything random
     #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = arguments::seed)]
     seed: Seed,
+    /// Run this part of the combinations alone, as 3/64 for the third of 64 (Slurm's job arrays, indexed jobs of Kubernetes). Its folder is
+    /// in that of --output; flashlab sweep merge makes one table of all parts
+    #[arg(long, value_name = "PART/PARTS", requires = "output")]
+    shard: Option<Shard>,
     /// The sweep's folder; flashlab-runs/TIME-TARGET if not given
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
     table: TableOptions,
-}
-
-/// What a sweep is: only one with the same is continued.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct SweepSettings {
-    /// Those of each run; the target and its size are those of the profile that is varied.
-    run: Settings,
-    /// The profile that is varied, as TOML.
-    profile: String,
-    /// The keys and their values.
-    sets: Vec<Setting>,
 }
 
 /// One combination of values, ready to run.
@@ -92,28 +113,23 @@ struct Point {
     folder: String,
 }
 
-/// A row of the CSV table.
-#[derive(Serialize)]
-struct CsvRow<'a> {
-    #[serde(flatten)]
-    values: serde_json::Map<String, serde_json::Value>,
-    /// The state that the device had.
-    state: &'a str,
-    #[serde(flatten)]
-    row: &'a flashlab_report::RunRow,
-}
-
-impl Sweep {
+impl AskedSweep {
     /// Runs all combinations, writes the page and prints the table.
-    pub fn run(self) -> Result<()> {
-        let begun = self.output.as_deref().filter(|path| RunFolder::any_manifest(path).is_ok());
+    fn run(self) -> Result<()> {
+        let output = match (&self.output, self.shard) {
+            (Some(all), Some(shard)) => Some(all.join(shard.folder())),
+            (output, _) => output.clone(),
+        };
+        let begun = output.as_deref().filter(|path| RunFolder::any_manifest(path).is_ok());
         if begun.is_none() {
-            run_folder::check_output(self.output.as_deref())?;
+            run_folder::check_output(output.as_deref())?;
         }
-        let Target::Simulated(SimulatedTarget { profile: name, state: None }) = &self.target else {
+        let (Some(target), Some(plan)) = (&self.target, &self.plan) else {
+            bail!(Usage("give a simulated device, as sim:tlc-sata, and --plan".to_owned()))
+        };
+        let Target::Simulated(SimulatedTarget { profile: name, state: None }) = target else {
             bail!(Usage(format!(
-                "{} is not swept: give a simulated device without a saved state, as sim:tlc-sata",
-                self.target
+                "{target} is not swept: give a simulated device without a saved state, as sim:tlc-sata"
             )))
         };
         let profile = target::profile_named(name)?;
@@ -124,11 +140,11 @@ impl Sweep {
             state: self.state.into(),
             seed: self.seed,
             repetitions: self.repetitions,
-            target: self.target.to_string(),
+            target: target.to_string(),
             target_size: profile.capacity,
             ..Settings::new(thoroughness)
         };
-        let selection = Selection::named(&self.plan)?;
+        let selection = Selection::named(plan)?;
         for point in &points {
             selection.check(&settings(&point.profile), &point.profile.identity())?;
         }
@@ -136,6 +152,7 @@ impl Sweep {
             run: settings(&profile),
             profile: self.varied(&profile)?,
             sets: self.sets.clone(),
+            shard: self.shard,
         };
         let manifest = Manifest {
             plans: selection.texts.clone(),
@@ -143,58 +160,24 @@ impl Sweep {
         };
         let folder = match begun {
             Some(path) => continued(path, &manifest)?,
-            None => run_folder::create(
-                self.output.as_deref(),
-                &manifest,
-                &self.target.to_string(),
-                Content::Documents,
-            )?,
+            None => {
+                run_folder::create(output.as_deref(), &manifest, &target.to_string(), Content::Documents)?
+            }
         };
         tell!(
-            "{} runs of {} on {}, of which up to {} at a time",
+            "{} runs{} of {plan} on {target}, of which up to {} at a time",
             points.len(),
-            self.plan,
-            self.target,
+            self.shard.map_or(String::new(), |shard| format!(" (part {shard})")),
             cores()
         );
-        let rows = self.run_all(&folder, &points, &settings)?;
-        let document = SweepDocument {
-            device: profile.name.clone(),
-            plan: selection.plans.first().map_or(String::new(), |plan| plan.name.clone()),
-            state: flashlab_bench::State::from(self.state).to_string(),
-            flashlab: env!("CARGO_PKG_VERSION").to_owned(),
-            keys: self.sets.iter().map(|set| set.key.clone()).collect(),
-            points: rows,
-        };
-        folder.write_json(DOCUMENT, &document)?;
-        folder.write_text(PAGE, &flashlab_report::sweep_html(&document))?;
-        folder.finish::<SweepSettings>()?;
-        self.print(&document, &folder.path().join(PAGE))
-    }
-
-    fn print(&self, document: &SweepDocument, page: &Path) -> Result<()> {
-        let page = page.display().to_string();
-        if !self.table.is_for_a_program() {
-            return output::text(&flashlab_report::sweep_terminal(document, &output::layout(Some(page))));
-        }
-        tell!("report: {page}");
-        if self.table.json {
-            return output::json(document);
-        }
-        let rows = document.points.iter().flat_map(|point| {
-            let values = document.keys.iter().cloned().zip(point.values.iter().cloned().map(Into::into));
-            let values: serde_json::Map<_, _> = values.collect();
-            point.rows.iter().map(move |row| CsvRow { values: values.clone(), state: &point.state, row })
-        });
-        csv_table::print(&rows.collect::<Vec<_>>())
+        let rows = self.run_all(&folder, &points, &selection.texts, &settings)?;
+        let document = manifest.settings.document(&profile.name, &manifest.plans, rows)?;
+        finish(&folder, &document, &self.table)
     }
 
     /// Every combination. The values of the last key change first.
     fn points(&self, profile: &Profile) -> Result<Vec<Point>> {
         let grid = Grid::new(self.sets.clone())?;
-        if grid.count() > MOST_POINTS {
-            bail!(Usage(format!("more than {MOST_POINTS} combinations: give fewer values")));
-        }
         let text = self.varied(profile)?;
         let point = |index: u64| {
             let values = grid.combination(index);
@@ -205,9 +188,10 @@ impl Sweep {
             let pairs = self.sets.iter().zip(&values).map(|(set, value)| format!("{}={value}", set.key));
             let name = pairs.collect::<Vec<_>>().join(" ");
             let profile = Profile::parse(&toml::to_string(&table)?, &format!("--set {name}"))?;
-            Ok(Point { values, profile, folder: format!("point-{:03}", index + 1) })
+            Ok(Point { values, profile, folder: point_folder(index) })
         };
-        (0..grid.count()).map(point).collect()
+        let indices = Shard::indices(self.shard, &grid)?;
+        indices.map(point).collect()
     }
 
     /// The profile whose keys are varied, as TOML.
@@ -223,6 +207,7 @@ impl Sweep {
         &self,
         folder: &RunFolder,
         points: &[Point],
+        plans: &[String],
         settings: &(impl Fn(&Profile) -> Settings + Sync),
     ) -> Result<Vec<SweepPoint>> {
         let interrupt = interrupt()?;
@@ -235,7 +220,7 @@ impl Sweep {
                 if failed.load(Ordering::Relaxed) || interrupt.load(Ordering::Relaxed) {
                     return;
                 }
-                let result = self.run_point(folder, point, settings(&point.profile), &interrupt);
+                let result = run_point(folder, point, plans, settings(&point.profile), &interrupt);
                 failed.fetch_or(result.is_err(), Ordering::Relaxed);
                 let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 done.push((index, result));
@@ -259,61 +244,55 @@ impl Sweep {
         Ok(rows)
     }
 
-    fn run_point(
-        &self,
-        folder: &RunFolder,
-        point: &Point,
-        settings: Settings,
-        interrupt: &AtomicBool,
-    ) -> Result<SweepPoint> {
-        let path = folder.path().join(&point.folder);
-        let file = folder.path().join(format!("{}.toml", point.folder));
-        folder.write_text(&format!("{}.toml", point.folder), &PROFILE.sealed(&point.profile.to_toml()))?;
-        let named = ProfileName::File(file.display().to_string());
-        let named = Target::Simulated(SimulatedTarget { profile: named, state: None });
-        let name = target::absolute(&named)?.to_string();
-        let mut device = OpenDevice::Simulated(Box::new(new_device(&point.profile)?));
-        let identity = Identity { target: name.clone(), ..point.profile.identity() };
-        let settings = Settings { target: name, ..settings };
-        let selection = Selection::named(&self.plan)?;
-        let manifest = BenchManifest {
-            plans: selection.texts,
-            ..run_folder::manifest(FolderKind::Bench, settings, identity, UNNEEDED.to_owned())
-        };
-        let run = match finished_point(&path, &manifest) {
-            Some(run) => run,
-            None => {
-                // A part of a point that was interrupted: a new device measures it from the start.
-                if path.symlink_metadata().is_ok() {
-                    fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
-                }
-                let run = RunFolder::create(&path, &manifest)?;
-                flashlab_bench::bench(device.as_mut(), &run, &manifest, interrupt, &Silent)?;
-                run
-            }
-        };
-        let (findings, traces) = flashlab_bench::rebuild(&path)?;
-        run.write_json("summary.json", &findings)?;
-        run.write_json("traces.json", &traces)?;
-        files::write_output(
-            &path.join("report.html"),
-            files::Output::Page,
-            flashlab_report::html(&findings, &traces),
-        )?;
-        let rows = flashlab_report::middle_rows(&findings);
-        let doubts = flashlab_report::doubts(&findings);
-        let state = findings.method.state;
-        Ok(SweepPoint { values: point.values.clone(), run: point.folder.clone(), state, doubts, rows })
-    }
-
     fn in_words(&self, values: &[String]) -> String {
         let pairs = self.sets.iter().zip(values).map(|(set, value)| format!("{} = {value}", set.key));
         pairs.collect::<Vec<_>>().join(", ")
     }
 }
 
-/// The consent in the manifests.
-const UNNEEDED: &str = "none needed: simulated";
+/// Measures a combination, or keeps its run if it is finished.
+fn run_point(
+    folder: &RunFolder,
+    point: &Point,
+    plans: &[String],
+    settings: Settings,
+    interrupt: &AtomicBool,
+) -> Result<SweepPoint> {
+    let path = folder.path().join(&point.folder);
+    let file = folder.path().join(format!("{}.toml", point.folder));
+    folder.write_text(&format!("{}.toml", point.folder), &PROFILE.sealed(&point.profile.to_toml()))?;
+    let named = ProfileName::File(file.display().to_string());
+    let named = Target::Simulated(SimulatedTarget { profile: named, state: None });
+    let name = target::absolute(&named)?.to_string();
+    let mut device = OpenDevice::Simulated(Box::new(new_device(&point.profile)?));
+    let identity = Identity { target: name.clone(), ..point.profile.identity() };
+    let settings = Settings { target: name, ..settings };
+    let manifest = BenchManifest {
+        plans: plans.to_vec(),
+        ..run_folder::manifest(FolderKind::Bench, settings, identity, UNNEEDED.to_owned())
+    };
+    let run = match finished_point(&path, &manifest) {
+        Some(run) => run,
+        None => {
+            // A part of a point that was interrupted: a new device measures it from the start.
+            if path.symlink_metadata().is_ok() {
+                fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+            }
+            let run = RunFolder::create(&path, &manifest)?;
+            flashlab_bench::bench(device.as_mut(), &run, &manifest, interrupt, &Silent)?;
+            run
+        }
+    };
+    let (findings, traces) = flashlab_bench::rebuild(&path)?;
+    run.write_json("summary.json", &findings)?;
+    run.write_json("traces.json", &traces)?;
+    files::write_output(
+        &path.join("report.html"),
+        files::Output::Page,
+        flashlab_report::html(&findings, &traces),
+    )?;
+    Ok(measured_point(point.values.clone(), point.folder.clone(), findings))
+}
 
 /// Opens the folder of a sweep that was interrupted, if it is the same sweep.
 fn continued(path: &Path, manifest: &Manifest<SweepSettings>) -> Result<RunFolder> {

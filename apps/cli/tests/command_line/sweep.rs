@@ -127,3 +127,52 @@ fn the_writes_of_the_baselines_are_sustained_and_bursts_in_a_named_column() {
     );
     assert!(mean(1, "sustained") > 5.0 * mean(1, "burst"));
 }
+
+/// The shards of a sweep, each run by itself as on hosts of their own, make the table of the whole sweep.
+#[test]
+fn shards_make_the_table_of_the_whole_sweep() {
+    let directory = Directory::new();
+    directory.write("rw.toml", PLAN);
+    let sweep: Vec<&str> =
+        "sweep sim:tlc-sata --size 64MiB --set flash.over_provisioning=0.1,0.4 --set flash.channels=1,2,4 --plan rw.toml --state none --csv"
+            .split(' ')
+            .collect();
+    let whole = directory.succeeds(&[&sweep[..], &["--output", "whole"]].concat());
+    let shard = |number: &'static str| [&sweep[..], &["--shard", number, "--output", "all"]].concat();
+    directory.succeeds(&shard("2/2"));
+    let incomplete = directory.flashlab(&["sweep", "merge", "all"]);
+    assert!(incomplete.code == Some(2) && incomplete.err.contains("shards are missing: 1/2"), "{incomplete}");
+    let unfinished = directory.start(&shard("1/2")).until("1 of 3 are done").signal("KILL");
+    drop(unfinished);
+    let merged = directory.flashlab(&["sweep", "merge", "all"]);
+    assert!(merged.code == Some(2) && merged.err.contains("shard 1/2 is unfinished: run `"), "{merged}");
+    directory.succeeds(&shard("1/2"));
+    let merged = directory.succeeds(&["sweep", "merge", "all", "--csv"]);
+    assert_eq!(merged.out, whole.out);
+    let again = directory.flashlab(&shard("1/2"));
+    assert_eq!(again.code, Some(2), "a finished shard is not run again: {again}");
+    let parts = directory.flashlab(&shard("9/9"));
+    assert!(parts.code == Some(2) && parts.err.contains("there are 6 combinations"), "{parts}");
+}
+
+#[test]
+fn what_is_no_shard_is_not_merged() {
+    let directory = Directory::new();
+    directory.write("rw.toml", PLAN);
+    let sweep = |set: &str, shard: &str| {
+        let words = format!(
+            "sweep sim:tlc-sata --size 64MiB --set {set} --plan rw.toml --state none --shard {shard} --output all"
+        );
+        directory.succeeds(&words.split(' ').collect::<Vec<_>>());
+    };
+    let refused = |expected: &str| {
+        let merged = directory.flashlab(&["sweep", "merge", "all"]);
+        assert!(merged.code == Some(2) && merged.err.contains(expected), "{merged}");
+    };
+    refused("all is no folder");
+    std::fs::create_dir(directory.path("all")).unwrap();
+    refused("all has no shards: give the folder that flashlab sweep --shard had as --output");
+    sweep("flash.channels=1,2", "1/2");
+    sweep("flash.channels=2,4", "2/2");
+    refused("the shards are of two sweeps");
+}
