@@ -88,13 +88,13 @@ pub(crate) fn without_its_host(finding: Finding, of: &Inference) -> Finding {
     }
 }
 
-/// The finding without its value, and the reason before its evidence; the reason is given what the value would be.
+/// The finding without its value, and the reason before its evidence, which speaks of flash; the reason is given what the value would be.
 pub(crate) fn undetermined(finding: Finding, reason: impl FnOnce(&str) -> String) -> Finding {
     let seen = match finding.value_in_words() {
         value if value.is_empty() => String::new(),
         value => format!(" (the value would be {value})"),
     };
-    let evidence = format!("{} {}", reason(&seen), finding.evidence);
+    let evidence = format!("{} As flash it would look like this: {}", reason(&seen), finding.evidence);
     Finding { value: None, confidence: 0.0, verdict: Verdict::Undetermined, evidence, ..finding }
 }
 

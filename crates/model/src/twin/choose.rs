@@ -89,8 +89,7 @@ pub fn fit_twin(
 ) -> Result<TwinFit, ModelError> {
     let budget = Budget::new(progress);
     let too_little = || {
-        let advice =
-            "a twin needs reads and writes of several sizes: measure with `flashlab bench`, without --only";
+        let advice = "a twin needs reads and writes of several sizes: measure with `flashlab bench`, without --only and --quick";
         ModelError::Input(format!("{}: {advice}", measured.target))
     };
     let typical = Typical::of(measured).ok_or_else(too_little)?;

@@ -45,7 +45,7 @@ pub const GROUPS: [ParameterGroup; 5] = [
             Parameter::OverProvisioning,
         ],
         conclusions: geometry,
-        nothing_found: "The layout of the flash is not known.",
+        nothing_found: "No layout of flash is known.",
     },
     ParameterGroup {
         id: "translation",
@@ -58,7 +58,7 @@ pub const GROUPS: [ParameterGroup; 5] = [
             Parameter::MisalignmentPenalty,
         ],
         conclusions: translation,
-        nothing_found: "The translation layer is not known.",
+        nothing_found: "No translation layer is known.",
     },
     ParameterGroup {
         id: "buffers",

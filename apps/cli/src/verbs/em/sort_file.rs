@@ -297,7 +297,7 @@ impl SortFile {
             format!("{records} records ({}) are sorted in {}, and verified\n", files.length, kept.display());
         if let Some(Sorted { plan, sorting, verifying, bytes, .. }) = sorted {
             text += &format!(
-                "{runs} runs, {passes} merge passes, blocks of {}, {bytes} read and written; {time}: sorting {sorting}, \
+                "{runs} runs, merge passes: {passes}, blocks of {}, {bytes} read and written; {time}: sorting {sorting}, \
                  verifying {verifying}\n",
                 plan.block
             );
