@@ -31,6 +31,7 @@ mod synthetic;
 mod trace;
 mod transient;
 mod twin;
+mod unsettled;
 
 pub use characteristics::characteristics;
 pub use classes::{ClassRow, ClassTable, Classes, Done, Locality};
@@ -46,7 +47,7 @@ pub use expect::{
 pub use hints::{DOUBLING_GAIN, hints};
 pub use lingering::lingering;
 pub use phases::{common_period, io_ignore_and_count, phases};
-pub use point::{SPREAD_LIMIT, point, spread_warnings, without_unsettled_points};
+pub use point::{SPREAD_LIMIT, point, spread_warnings};
 pub use precision::Precision;
 pub use stages::{pattern_stages, returned_bytes};
 pub use startup::STARTUP_IOS_MIN;
@@ -57,3 +58,4 @@ pub use transient::{Transient, transient};
 pub use twin::{
     PooledPoint, TwinDifference, TwinFigures, TwinKind, TwinMicroBenchmark, TwinPoint, TwinRegime,
 };
+pub use unsettled::{UnsettledRuns, without_unsettled_points};

@@ -47,44 +47,6 @@ pub fn spread_warnings(micro_benchmarks: &[MicroBenchmark], is_simulated: bool) 
     warnings
 }
 
-/// Points of one of two regimes count only if their repetitions agree to this part of their mean: SNIA's limit for the excursion of a steady
-/// state. Repetitions that are further apart saw different regimes, or parts of one.
-const REGIME_WITHIN: f64 = 0.20;
-
-/// Takes out the points in a regime whose repetitions disagree, and says so.
-pub fn without_unsettled_points(micro_benchmarks: &mut Vec<MicroBenchmark>) -> Option<Warning> {
-    let (mut count, mut worst) = (0, (0.0, String::new()));
-    for micro in &mut *micro_benchmarks {
-        for experiment in &mut micro.experiments {
-            if experiment.regime.is_none() {
-                continue;
-            }
-            let name = experiment.name();
-            experiment.points.retain(|point| {
-                let Some(spread) = point.spread.filter(|&spread| spread > REGIME_WITHIN) else { return true };
-                count += 1;
-                if spread > worst.0 {
-                    worst = (spread, format!("{} {name} {}", micro.name, point.label));
-                }
-                false
-            });
-        }
-        micro.experiments.retain(|experiment| !experiment.points.is_empty());
-    }
-    micro_benchmarks.retain(|micro| !micro.experiments.is_empty());
-    (count > 0).then(|| Warning {
-        kind: "points_unsettled".to_owned(),
-        run: None,
-        message: format!(
-            "{count} points are withheld, because their repetitions differ by more than {:.0} %, the worst {} by {:.0} %: they did not stay \
-             in one regime; `flashlab run` with an IOCount of several times the stages settles such a point",
-            100.0 * REGIME_WITHIN,
-            worst.1,
-            100.0 * worst.0
-        ),
-    })
-}
-
 fn spread_warning(
     micro: &MicroBenchmark,
     experiment: &ExperimentFindings,

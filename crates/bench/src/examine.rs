@@ -12,8 +12,8 @@ use flashlab_analysis::findings::{
     SteadyRound, SteadyState, Traces, WriteStages,
 };
 use flashlab_analysis::{
-    Precision, Summary, io_ignore_and_count, lingering, pattern_stages, phases, point, returned_bytes,
-    steady_state, trace,
+    Precision, Summary, UnsettledRuns, io_ignore_and_count, lingering, pattern_stages, phases, point,
+    returned_bytes, steady_state, trace,
 };
 use flashlab_base::{Bytes, Mode, Nanos, Sample, Target};
 use flashlab_plan::Plan;
@@ -347,10 +347,11 @@ pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Fin
         micro_benchmarks.extend(micro_benchmarks_of(source, plan, records, &shown, &mut undecided)?);
     }
     // What a plan of the user's own measured is shown, and warned of.
-    let unsettled = settings
-        .methodology
-        .then(|| flashlab_analysis::without_unsettled_points(&mut micro_benchmarks))
-        .flatten();
+    let unsettled = if settings.methodology {
+        flashlab_analysis::without_unsettled_points(&mut micro_benchmarks, &unsettled_runs(records))
+    } else {
+        Vec::new()
+    };
     let characteristics =
         flashlab_analysis::characteristics(&manifest.identity, &baselines, &micro_benchmarks);
     let hints = flashlab_analysis::hints(&baselines, &micro_benchmarks);
@@ -437,6 +438,19 @@ fn micro_benchmarks_of(
         }
     }
     Ok(found)
+}
+
+/// The sustained runs that are in no figure, by their points.
+fn unsettled_runs(records: &[RunRecord]) -> UnsettledRuns {
+    let mut all = UnsettledRuns::new();
+    for record in records.iter().filter(|record| record.ended.is_some() && record.is_undecided()) {
+        let Purpose::Point { plan, experiment, regime: Some(Regime::Sustained), label, .. } = &record.purpose
+        else {
+            continue;
+        };
+        *all.entry((plan.clone(), experiment.clone(), label.clone())).or_default() += 1;
+    }
+    all
 }
 
 /// A run of an experiment, or a part of one, in a regime.

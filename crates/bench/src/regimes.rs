@@ -16,6 +16,7 @@ use flashlab_analysis::findings::{Baseline, PatternStages, WriteStages};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_plan::Pattern;
 
+use crate::area::writes_sequentially;
 use crate::settings::{IO_SIZE, Lengths, Settings, Thoroughness};
 use crate::shares::bytes_written_each;
 
@@ -110,6 +111,9 @@ pub(crate) fn outlasts(stages: &PatternStages, startup_ios: u64) -> bool {
 pub(crate) struct Regimes {
     /// The stages of random writes, with which a lead-in is done.
     pub stages: PatternStages,
+    /// The bytes that random writes find buffered, or sequential writes if these are more: a cache takes more of them, because they leave whole
+    /// blocks to collect.
+    buffered: Bytes,
     /// The mean response time of what lasts.
     pub sustained_ns: f64,
     /// The bytes that each idle time brings back at least, in the order of the times: no more than a longer one brought back. A collection under
@@ -132,8 +136,10 @@ impl Regimes {
             *bytes = least;
         }
         let stages = found.of("RW").filter(|stages| stages.is_settled)?.clone();
+        let buffered = found.of("SW").map_or(0, |stages| stages.volatile_bytes);
         Some(Regimes {
             sustained_ns: stages.sustained_ns_mean?,
+            buffered: Bytes(buffered.max(stages.volatile_bytes)),
             stages,
             returned,
             goal: settings.precision_goal,
@@ -172,7 +178,10 @@ impl Regimes {
     /// The IOs at the begin of a sustained run that may still see what the lead-in left in the buffers, which drain at the sustained
     /// rate.
     pub fn ignored_ios(&self, pattern: &Pattern, per_io_ns: f64) -> u64 {
-        let volatile = self.stages.volatile_bytes as f64;
+        let volatile = match writes_sequentially(&pattern.first) {
+            true => self.buffered.0 as f64,
+            false => self.stages.volatile_bytes as f64,
+        };
         let part = (volatile / self.stages.window_bytes.max(1) as f64).min(1.0);
         let in_time = part * self.window_ns() / per_io_ns;
         // Small writes may be faster than estimated, as long as the buffer takes them: only their bytes fill it.
