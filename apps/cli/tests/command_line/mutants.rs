@@ -109,6 +109,8 @@ const KINDS: &[(&str, &[&str])] = &[
     ("sim run --plan", &["plan.toml"]),
     ("sweep TARGET", &["profile.toml"]),
     ("sweep --plan", &["plan.toml"]),
+    // The manifests and the runs in it are read as those of other folders.
+    ("sweep merge DIR", &[]),
     ("replay TRACE", &["trace.log"]),
     ("serve TARGET", &["profile.toml", "flash.toml", "state"]),
     ("repair create --from", &["inference"]),

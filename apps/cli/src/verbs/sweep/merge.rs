@@ -34,9 +34,9 @@ pub struct Merge {
 impl Merge {
     /// Writes the table and the page into a new folder beside the shards, and prints the table.
     pub fn run(&self) -> Result<()> {
+        let shards = self.shards()?;
         let output = self.folder.join(MERGED);
         run_folder::check_output(Some(&output))?;
-        let shards = self.shards()?;
         let settings = SweepSettings { shard: None, ..shards[0].settings.clone() };
         let profile = Profile::parse(&settings.profile, "the profile of the sweep")?;
         let grid = Grid::new(settings.sets.clone())?;
