@@ -122,6 +122,8 @@ def errors():
 
 
 def signals():
+    # A shell starts what it puts in the background with this signal ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sim = flashlab.Simulator("tlc-sata", capacity="16GiB")
     sent = []
 
