@@ -13,22 +13,12 @@ use std::error::Error;
 use std::path::Path;
 use std::process::Command;
 
+use flashlab_reproduce::REAL_DRIVES;
 use serde_json::Value;
 
 /// Of these, 2 GiB are measured: conditioning them whole takes minutes.
 const LARGE: [&str; 7] =
     ["hama", "emmc", "tlc-sata", "nvme-consumer", "nvme-enterprise", "cloud-gp", "cloud-local"];
-/// The drives of SSD-iq, which `flashlab reproduce ssd-iq` judges.
-const SSD_IQ: [&str; 7] = [
-    "sk-hynix-pe8110",
-    "samsung-pm9a3",
-    "solidigm-p5520",
-    "micron-7450-pro",
-    "micron-7450-max",
-    "kioxia-cm7-r",
-    "wd-dc-pcie3",
-];
-
 /// The kinds of requests of a class: how many are within, how many there are, and what the others are off by.
 #[derive(Default)]
 struct Coverage {
@@ -48,7 +38,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let all = flashlab_sim::zoo().into_iter().map(|profile| profile.name);
-    let all: Vec<String> = all.filter(|name| !SSD_IQ.contains(&name.as_str())).collect();
+    // `flashlab reproduce ssd-iq` judges those.
+    let is_real = |name: &String| REAL_DRIVES.iter().any(|drive| drive.zoo == name);
+    let all: Vec<String> = all.filter(|name| !is_real(name)).collect();
     let mut coverage: BTreeMap<String, Coverage> = BTreeMap::new();
     for name in if named.is_empty() { &all } else { &named } {
         eprintln!("{name}");

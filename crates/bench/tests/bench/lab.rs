@@ -9,7 +9,7 @@ use flashlab_base::{Bytes, Nanos, Sample, Seed};
 use flashlab_bench::{
     BenchError, BenchManifest, Progress, Purpose, RunRecord, Schedule, Settings, Thoroughness, bench, rebuild,
 };
-use flashlab_device::Device;
+use flashlab_device::{Device, Request};
 use flashlab_plan::Plan;
 use flashlab_samples::{FolderKind, Manifest, RunFolder};
 use flashlab_sim::Profile;
@@ -23,6 +23,34 @@ pub fn zeus(capacity: Bytes, more: &str) -> Profile {
     let mut text = flashlab_sim::zoo().into_iter().find(|profile| profile.name == "zeus").unwrap().to_toml();
     text = text.lines().filter(|line| !line.starts_with("capacity")).collect::<Vec<_>>().join("\n");
     Profile::parse(&format!("capacity = \"{}\"\n{text}\n{more}", capacity.exact()), "the test").unwrap()
+}
+
+/// Sets the flag with the n-th IO, as Ctrl-C in the middle of a run does.
+pub struct InterruptedDevice<'a, D> {
+    pub inner: D,
+    /// How many IOs come before it.
+    pub left: u64,
+    pub interrupt: &'a AtomicBool,
+}
+
+impl<D: Device> flashlab_device::Wrapper for InterruptedDevice<'_, D> {
+    type Inner = D;
+
+    fn inner(&self) -> &D {
+        &self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut D {
+        &mut self.inner
+    }
+
+    fn submit(&mut self, request: Request) {
+        if self.left == 0 {
+            self.interrupt.store(true, Ordering::Relaxed);
+        }
+        self.left = self.left.saturating_sub(1);
+        self.inner.submit(request);
+    }
 }
 
 /// Where and how a bench run is done.

@@ -1,13 +1,12 @@
 //! Drives and targets on which the regime of writes is hard to know: no figure of the wrong regime is given.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use flashlab_analysis::findings::{ExperimentFindings, Point, Regime, RunEnd};
 use flashlab_base::{Bytes, Nanos};
 use flashlab_bench::{BenchError, Purpose, RunRecord, State, Thoroughness};
-use flashlab_device::{Device, Request};
 
-use crate::lab::{Lab, Measured, Watch};
+use crate::lab::{InterruptedDevice, Lab, Measured, Watch};
 use crate::stages::{BUFFER, CACHE, CONTROLLER, drive};
 
 /// A bench of a part of the drive, as of a scratch file.
@@ -48,33 +47,6 @@ fn a_cache_that_is_larger_than_the_target_gives_no_sustained_figure_without_its_
     assert!(is_said, "{stages:?}");
 }
 
-/// Sets the flag with an IO, as Ctrl-C in the middle of a run does.
-struct Interrupting<'a, D> {
-    inner: D,
-    left: u64,
-    interrupt: &'a AtomicBool,
-}
-
-impl<D: Device> flashlab_device::Wrapper for Interrupting<'_, D> {
-    type Inner = D;
-
-    fn inner(&self) -> &D {
-        &self.inner
-    }
-
-    fn inner_mut(&mut self) -> &mut D {
-        &mut self.inner
-    }
-
-    fn submit(&mut self, request: Request) {
-        if self.left == 0 {
-            self.interrupt.store(true, Ordering::Relaxed);
-        }
-        self.left = self.left.saturating_sub(1);
-        self.inner.submit(request);
-    }
-}
-
 /// The IOs of the plan `order`.
 const IO_SIZE: Bytes = Bytes::kib(32);
 
@@ -103,8 +75,11 @@ fn a_group_of_sustained_runs_that_is_resumed_in_its_middle_begins_with_a_lead_in
     };
     let uninterrupted = lab();
     let never = AtomicBool::new(false);
-    let mut device =
-        Interrupting { inner: uninterrupted.profile.device().unwrap(), left: u64::MAX, interrupt: &never };
+    let mut device = InterruptedDevice {
+        inner: uninterrupted.profile.device().unwrap(),
+        left: u64::MAX,
+        interrupt: &never,
+    };
     let watch = Watch::new();
     uninterrupted.measure_on(&mut device, &watch).unwrap();
     let all = u64::MAX - device.left;
@@ -118,7 +93,7 @@ fn a_group_of_sustained_runs_that_is_resumed_in_its_middle_begins_with_a_lead_in
     let resumed = lab();
     let watch = Watch::new();
     let mut device =
-        Interrupting { inner: resumed.profile.device().unwrap(), left, interrupt: &watch.interrupt };
+        InterruptedDevice { inner: resumed.profile.device().unwrap(), left, interrupt: &watch.interrupt };
     let error = resumed.measure_on(&mut device, &watch).unwrap_err();
     assert!(matches!(error, BenchError::Interrupted), "{error}");
     let interrupted = resumed.records();

@@ -2,14 +2,13 @@
 //! uninterrupted one.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use flashlab_analysis::findings::Findings;
 use flashlab_base::{Bytes, Nanos};
 use flashlab_bench::{BenchError, Purpose, RunRecord, Thoroughness};
-use flashlab_device::{Device, Request};
 
-use crate::lab::{Lab, Watch, zeus};
+use crate::lab::{InterruptedDevice, Lab, Watch, zeus};
 
 const PLANS: &[&str] = &["order", "mix"];
 const NOISE: &str = "[noise]\nsigma = 0.2\nseed = 11\n";
@@ -63,33 +62,6 @@ fn repetitions_have_other_addresses_and_the_same_figures() {
     assert_eq!(distinct.len(), seeds.len());
     for point in measured.points("order", "SW") {
         assert!(point.spread.unwrap() < 1e-3, "{}", point.label);
-    }
-}
-
-/// Sets the flag with the n-th IO, as Ctrl-C in the middle of a run does.
-struct InterruptedDevice<'a, D> {
-    inner: D,
-    left: u64,
-    interrupt: &'a AtomicBool,
-}
-
-impl<D: Device> flashlab_device::Wrapper for InterruptedDevice<'_, D> {
-    type Inner = D;
-
-    fn inner(&self) -> &D {
-        &self.inner
-    }
-
-    fn inner_mut(&mut self) -> &mut D {
-        &mut self.inner
-    }
-
-    fn submit(&mut self, request: Request) {
-        if self.left == 0 {
-            self.interrupt.store(true, Ordering::Relaxed);
-        }
-        self.left = self.left.saturating_sub(1);
-        self.inner.submit(request);
     }
 }
 

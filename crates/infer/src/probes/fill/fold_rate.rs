@@ -49,7 +49,7 @@ struct UntilSlow {
     written: usize,
 }
 
-/// How the two rates are told from each other.
+/// What separates the rate of the cache from the fold rate.
 struct Rates {
     window: usize,
     middle: f64,
