@@ -52,8 +52,8 @@ pub use search::{
 };
 pub use sequence::{SequenceReader, SequenceWriter};
 pub use sort::{
-    SortMethod, SortOutcome, SortPlan, SortRates, SortTask, TemporarySpace, sort, verify_sorted,
-    work_on_this_thread,
+    ReplayedTimes, SortMethod, SortOutcome, SortPlan, SortRates, SortTask, TemporarySpace, sort,
+    verify_sorted, work_on_this_thread,
 };
 pub use tuning::{
     BandwidthCurve, DEPTH_MAX, DepthChoice, DepthRates, ProbeOrder, SEQUENTIAL_IO, Saturation, Tuning,

@@ -19,6 +19,7 @@ mod heap;
 mod merge;
 mod parallel;
 mod plan;
+mod replay;
 mod slices;
 mod tree;
 
@@ -27,6 +28,8 @@ use flashlab_base::{Bytes, Mode};
 pub use parallel::work_on_this_thread;
 pub(crate) use plan::COPIES_MAX;
 pub use plan::{SortMethod, SortPlan, SortRates, SortTask};
+pub use replay::ReplayedTimes;
+pub(crate) use replay::replay;
 
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Region, Spread};
@@ -105,26 +108,31 @@ pub(crate) fn sort_and(
         merge_passes += 1;
         between(machine)?;
         machine.begin_phase(&format!("merge {merge_passes}"));
-        runs = pass(machine, task, plan, runs, output, temporary, &mut regions)?;
+        let mut merge = |machine: &mut Machine<'_>, group: &[Run], target: &Region, from| {
+            merge::merge_runs(machine, task, plan, group, target, from)
+        };
+        runs = pass(machine, (task, plan), runs, output, (temporary, &mut regions), &mut merge)?;
         is_sorted = runs.len() == 1;
     }
     regions.iter().for_each(|region| temporary.free.release(region));
     Ok(SortOutcome { input: checksum, runs: formed, merge_passes })
 }
 
+/// Merges runs to a region, from an offset on.
+type Merge<'m> = dyn FnMut(&mut Machine<'_>, &[Run], &Region, Bytes) -> Result<Run, EmError> + 'm;
+
 /// One pass over the runs; the last one writes the output.
 fn pass(
     machine: &mut Machine<'_>,
-    task: &SortTask,
-    plan: &SortPlan,
+    (task, plan): (&SortTask, &SortPlan),
     runs: Vec<Run>,
     output: &Region,
-    temporary: &mut TemporarySpace<'_>,
-    regions: &mut Vec<Region>,
+    (temporary, regions): (&mut TemporarySpace<'_>, &mut Vec<Region>),
+    merge: &mut Merge<'_>,
 ) -> Result<Vec<Run>, EmError> {
     let groups = plan::groups(runs.len(), plan.fan_in as usize);
     if let [_] = groups[..] {
-        return Ok(vec![merge::merge_runs(machine, task, plan, &runs, output, Bytes(0))?]);
+        return Ok(vec![merge(machine, &runs, output, Bytes(0))?]);
     }
     let (mut next, mut at) = (Vec::with_capacity(groups.len()), 0);
     let merged: u64 =
@@ -138,7 +146,7 @@ fn pass(
             next.push(run.clone());
             continue;
         }
-        let run = merge::merge_runs(machine, task, plan, group, &target, from)?;
+        let run = merge(machine, group, &target, from)?;
         from = (from + run.length).round_up(plan.block);
         next.push(run);
     }

@@ -231,6 +231,8 @@ pub struct Tuning {
     pub read_window: Bytes,
     /// For writing.
     pub write_window: Bytes,
+    /// Whether others used the device meanwhile, so that the next measurement may be off by a factor.
+    pub is_noisy: bool,
 }
 
 impl Tuning {
@@ -276,7 +278,7 @@ impl Tuning {
         };
         let read_window = window(read, Mode::Read)?;
         let write_window = write.map_or(Ok(read_window), |region| window(region, Mode::Write))?;
-        Ok(Tuning { read_window, write_window })
+        Ok(Tuning { read_window, write_window, is_noisy: !machine.is_virtual() })
     }
 
     /// How many blocks a reader requests in advance.

@@ -54,7 +54,7 @@ fn taken(method: SortMethod, threads: usize, memory: Bytes, record: u64, stripe:
     }
     writer.finish(&mut machine).unwrap();
     let format = RecordFormat::new(Bytes(record), 0..8).unwrap();
-    let tuning = Tuning { read_window: Bytes::kib(256), write_window: Bytes::kib(256) };
+    let tuning = Tuning { read_window: Bytes::kib(256), write_window: Bytes::kib(256), is_noisy: false };
     let unit = machine.unit();
     let temporary = Bytes(u64::MAX);
     let task = SortTask { format, length, method, threads, unit, memory, tuning, stripe, temporary };

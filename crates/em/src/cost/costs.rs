@@ -86,7 +86,8 @@ pub struct Parallelism {
 }
 
 /// What reads and writes at the same time cost each other, as the share of the shorter direction's time that is added to the
-/// longer one's: 0 where both directions go on as if alone, 1 where one waits for the other, more where switching costs.
+/// longer one's: 0 where both directions go on as if alone, 1 where one waits for the other, more where switching costs. Less than 0
+/// where both together take less time than the longer one alone: a merge reads closer to where it read before than random reads do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mixing {
     /// Of reads that continue each other.

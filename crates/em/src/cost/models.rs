@@ -95,14 +95,32 @@ impl CostModel {
 
     fn phase(self, phase: &[IoClass], devices: &[DeviceCosts]) -> f64 {
         let busy = devices.iter().enumerate().map(|(device, costs)| {
-            let on = || phase.iter().filter(|class| class.device == device);
-            let time = |mode| {
-                on().filter(|class| class.mode == mode).map(|class| self.class(class, costs)).sum::<f64>()
-            };
-            let (reads, writes) = (time(Mode::Read), time(Mode::Write));
+            let on = || phase.iter().filter(move |class| class.device == device);
+            let (reads, writes) = self.directions(on(), costs);
             reads.max(writes) + self.mixing(on(), costs) * reads.min(writes)
         });
         busy.fold(0.0, f64::max)
+    }
+
+    /// The times of the reads and of the writes, each alone, in nanoseconds.
+    fn directions<'c>(
+        self,
+        ios: impl Iterator<Item = &'c IoClass> + Clone,
+        costs: &DeviceCosts,
+    ) -> (f64, f64) {
+        let time = |mode| {
+            let alike = ios.clone().filter(|class| class.mode == mode);
+            alike.map(|class| self.class(class, costs)).sum::<f64>()
+        };
+        (time(Mode::Read), time(Mode::Write))
+    }
+
+    /// What reads and writes of a phase on one device cost each other if the phase takes this long, in nanoseconds; none where it has one
+    /// direction.
+    pub(crate) fn mixing_of(self, phase: &[IoClass], costs: &DeviceCosts, time: f64) -> Option<f64> {
+        let (reads, writes) = self.directions(phase.iter(), costs);
+        let shorter = reads.min(writes);
+        (shorter > 0.0).then(|| (time - reads.max(writes)) / shorter)
     }
 
     /// The share of the shorter direction's time that counts. Only the PDAM sees IOs at the same time; alternating IOs were

@@ -3,14 +3,14 @@
 use flashlab_base::{Bytes, Mode, Nanos, Seed};
 
 use super::prediction::CostSource;
-use super::{MEASURED_MAX, SearchGraph, generate, ranking};
+use super::{MEASURED_MAX, SearchGraph, SequencePlacement, generate, ranking, sorting};
 use crate::bfs::{SearchIos, SearchTask, measure_levels};
 use crate::cost::{CostSizes, DeviceCosts};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Region, Spread};
 use crate::machine::Machine;
 use crate::record_format::{RecordFormat, RecordGenerator};
-use crate::sort::SortRates;
+use crate::sort::{COPIES_MAX, ReplayedTimes, SortPlan, SortRates, SortTask};
 use crate::tuning::{BandwidthCurve, ProbeOrder, Saturation, Tuning};
 
 /// What devices charge, measured on a part of them: at most 256 MiB of each kind.
@@ -18,6 +18,10 @@ pub struct MeasuredCosts<'m, 'a> {
     machine: &'m mut Machine<'a>,
     written: Region,
     scratch: Region,
+    /// What is free beside them.
+    free: ExtentAllocator,
+    /// Whether the algorithm would run on these devices, and not on larger ones of their kind.
+    is_final: bool,
     seed: Seed,
 }
 
@@ -33,12 +37,19 @@ impl<'m, 'a> MeasuredCosts<'m, 'a> {
         seed: Seed,
     ) -> Result<MeasuredCosts<'m, 'a>, EmError> {
         let mut free = ExtentAllocator::new(machine);
-        let size = length.round_up(Bytes::kib(128)).clamp(Bytes::mib(1), MEASURED_MAX);
+        let size = length.clamp(Bytes::mib(1), MEASURED_MAX);
         let (written, scratch) = (free.allocate(size, data)?, free.allocate(size, data)?);
         let mut generator = RecordGenerator::new(seed.derive("records", 0));
         let format = RecordFormat::new(Bytes(16), 0..8)?;
         generate(machine, &format, &written, size.0 / 16, |_, record| generator.fill(record))?;
-        Ok(MeasuredCosts { machine, written, scratch, seed })
+        Ok(MeasuredCosts { machine, written, scratch, free, is_final: false, seed })
+    }
+
+    /// The algorithm would run on these devices: what they have no space for is refused.
+    #[must_use]
+    pub fn on_these(mut self) -> MeasuredCosts<'m, 'a> {
+        self.is_final = true;
+        self
     }
 }
 
@@ -94,5 +105,20 @@ impl CostSource for MeasuredCosts<'_, '_> {
 
     fn rates(&mut self) -> Result<Option<SortRates>, EmError> {
         SortRates::measure(self.machine, &self.written, &self.scratch, self.seed).map(Some)
+    }
+
+    fn space_for_runs(&self, length: Bytes, placement: SequencePlacement) -> Result<Bytes, EmError> {
+        if !self.is_final {
+            return Ok(Bytes(u64::MAX));
+        }
+        let mut free = ExtentAllocator::new(self.machine);
+        free.allocate(length, placement.data)?;
+        free.allocate(length, placement.data)?;
+        Ok(free.largest(placement.temporary, u64::from(COPIES_MAX)))
+    }
+
+    fn replay(&mut self, sort: (&SortTask, &SortPlan)) -> Result<Option<ReplayedTimes>, EmError> {
+        let regions = (&self.written, &self.scratch);
+        sorting::replayed(self.machine, &mut self.free, sort, regions, self.seed)
     }
 }

@@ -121,6 +121,7 @@ pub(super) fn tuning_of(
     Ok(Tuning {
         read_window: data.read_window.max(temporary.read_window),
         write_window: data.write_window.max(temporary.write_window),
+        is_noisy: data.is_noisy,
     })
 }
 

@@ -16,7 +16,7 @@ use crate::bfs::{SearchIos, SearchTask};
 use crate::cost::{AlgorithmIos, CostSizes, DeviceCosts, InFlight};
 use crate::error::EmError;
 use crate::extent::Spread;
-use crate::sort::SortRates;
+use crate::sort::{ReplayedTimes, SortPlan, SortRates, SortTask};
 use crate::tuning::{BandwidthCurve, Tuning};
 
 /// What is known of the devices that an algorithm would run on.
@@ -80,6 +80,18 @@ pub trait CostSource {
     /// # Errors
     /// As [`CostSource::costs`].
     fn rates(&mut self) -> Result<Option<SortRates>, EmError>;
+
+    /// The space for the runs of a sort beside its input and output, each of this length.
+    ///
+    /// # Errors
+    /// [`EmError::Space`] where there is none for the input and the output, as a run would say.
+    fn space_for_runs(&self, length: Bytes, placement: SequencePlacement) -> Result<Bytes, EmError>;
+
+    /// How long the IOs of a sort take, where they can be issued.
+    ///
+    /// # Errors
+    /// As [`CostSource::costs`].
+    fn replay(&mut self, sort: (&SortTask, &SortPlan)) -> Result<Option<ReplayedTimes>, EmError>;
 }
 
 /// What an algorithm would do on devices.

@@ -8,13 +8,14 @@ use super::placement::{
 };
 use super::prediction::{AlgorithmPrediction, CostSource, costs};
 use super::{ExperimentOutcome, costs_extent, generate};
-use crate::cost::{AccessPattern, AlgorithmIos, InFlight, IoClass};
+use crate::cost::{AccessPattern, AlgorithmIos, CostModel, DeviceCosts, InFlight, IoClass};
 use crate::error::EmError;
 use crate::extent::{ExtentAllocator, Region, Spread};
 use crate::machine::Machine;
 use crate::record_format::{RecordFormat, RecordGenerator};
 use crate::sort::{
-    COPIES_MAX, SortMethod, SortPlan, SortRates, SortTask, TemporarySpace, sort_and, verify_sorted,
+    COPIES_MAX, ReplayedTimes, SortMethod, SortPlan, SortRates, SortTask, TemporarySpace, replay, sort_and,
+    verify_sorted,
 };
 use crate::stopwatch::{AlgorithmRun, Stopwatch};
 use crate::tuning::Tuning;
@@ -66,7 +67,7 @@ impl Algorithm for SortOptions {
 
     /// Input and output, and the runs or what costs are measured on. Whatever is measured, the plan that follows from it fits.
     fn space(&self, memory: Bytes) -> Result<Bytes, EmError> {
-        let least = Tuning { read_window: Bytes::ZERO, write_window: Bytes::ZERO };
+        let least = Tuning { read_window: Bytes::ZERO, write_window: Bytes::ZERO, is_noisy: false };
         let task = self.task(SECTOR, memory, least)?;
         task.plan(None)?;
         let measured = |plan: &SortPlan| costs_extent((memory, PAGE), task.length, plan.block).1;
@@ -217,9 +218,18 @@ fn run(machine: &mut Machine<'_>, options: &SortOptions) -> Result<ExperimentOut
     let regions = (&input, Some(&output));
     // Nobody else uses a simulated device, and what is measured before or in between would change its state: writes fill an SLC cache.
     let (is_shared, is_alone) = (!machine.is_virtual(), machine.device_count() == 1);
-    let before = is_shared.then(|| costs_of_all(machine, &mut free, on, sizes, options.seed)).transpose()?;
+    let sort_ios = ios((&task, &plan), options.placement, machine.device_count(), machine.declared_cost());
+    let measure = |machine: &mut Machine<'_>, free: &mut ExtentAllocator| {
+        let times = replayed(machine, free, (&task, &plan), (&input, &output), options.seed)?;
+        let mut costs = costs_of_all(machine, free, on, sizes, options.seed)?;
+        if let Some(times) = times {
+            set_mixing(&mut costs[0], &sort_ios, plan.block, times);
+        }
+        Ok::<_, EmError>(costs)
+    };
+    let before = is_shared.then(|| measure(machine, &mut free)).transpose()?;
     let mut times = Vec::new();
-    for _ in 0..if is_shared { BOUNDS } else { 1 } {
+    for _ in 0..if is_shared { BOUNDS } else { 0 } {
         times.push(SequenceTimes::measure(machine, &mut free, &task.tuning, regions)?);
     }
     let mut temporary = TemporarySpace { free: &mut free, spread: temporary };
@@ -242,7 +252,7 @@ fn run(machine: &mut Machine<'_>, options: &SortOptions) -> Result<ExperimentOut
     for _ in 0..if is_shared { BOUNDS } else { 1 } {
         times.push(SequenceTimes::measure(machine, &mut free, &task.tuning, regions)?);
     }
-    let after = costs_of_all(machine, &mut free, on, sizes, options.seed)?;
+    let after = measure(machine, &mut free)?;
     let costs = before.map_or(after.clone(), |before| mean_costs(&before, &after));
     Ok(ExperimentOutcome {
         algorithm: "sort",
@@ -253,23 +263,65 @@ fn run(machine: &mut Machine<'_>, options: &SortOptions) -> Result<ExperimentOut
         time: run.time,
         // Forming runs, and all passes of merging.
         host: vec![run.host_by_phase[0], run.host.since(run.host_by_phase[0])],
-        ios: ios((&task, &plan), options.placement, machine.device_count(), machine.declared_cost()),
+        ios: sort_ios,
         block: plan.block,
         costs,
         choices: choices(&task, &plan),
     })
 }
 
+/// The most of a sort that is replayed. On a real device 64 MiB take a second on a hard disk; a simulated one has the time.
+const REPLAYED_MAX: Bytes = Bytes::mib(128);
+const REAL_REPLAYED_MAX: Bytes = Bytes::mib(64);
+
+/// How long the IOs of a sort take; none on several devices, where each would have a part of the order, and where there is no space.
+pub(super) fn replayed(
+    machine: &mut Machine<'_>,
+    free: &mut ExtentAllocator,
+    sort: (&SortTask, &SortPlan),
+    regions: (&Region, &Region),
+    seed: Seed,
+) -> Result<Option<ReplayedTimes>, EmError> {
+    if machine.device_count() > 1 {
+        return Ok(None);
+    }
+    machine.begin_phase("measure costs");
+    let most = if machine.is_virtual() { REPLAYED_MAX } else { REAL_REPLAYED_MAX };
+    let left = free.clone();
+    let mut temporary = TemporarySpace { free, spread: Spread::On(0) };
+    match replay(machine, sort, regions, &mut temporary, (most, seed)) {
+        Err(EmError::Space { .. }) => {
+            *free = left;
+            Ok(None)
+        }
+        times => times,
+    }
+}
+
+/// Puts in place what reads and writes at the same time cost each other, so that the PDAM predicts what the IOs of the sort took.
+fn set_mixing(costs: &mut DeviceCosts, ios: &AlgorithmIos, block: Bytes, times: ReplayedTimes) {
+    let of = |phase: usize, time: f64| CostModel::Pdam(block).mixing_of(&ios.phases[phase], costs, time);
+    let (formation, merging) = (of(0, times.formation), of(1, times.merging));
+    costs.mixing.sequential_reads = formation.unwrap_or(costs.mixing.sequential_reads);
+    costs.mixing.random_reads = merging.unwrap_or(costs.mixing.random_reads);
+}
+
 fn predict(source: &mut dyn CostSource, options: &SortOptions) -> Result<AlgorithmPrediction, EmError> {
     let tuning = source.tuning()?;
     let (unit, memory) = (source.unit(), source.memory());
-    let task = options.task(unit, memory, tuning)?;
+    let mut task = options.task(unit, memory, tuning)?;
+    task.temporary = source.space_for_runs(task.length, options.placement)?;
     let mut plan = task.plan(None)?;
     if !is_plain(&plan) {
         let rates = source.rates()?;
         plan = task.plan(rates.as_ref())?;
     }
-    let costs = costs(source, options.placement, (plan.block, in_flight(&task, &plan)))?;
+    // First, so that the device is as it is when a sort begins.
+    let times = source.replay((&task, &plan))?;
+    let mut costs = costs(source, options.placement, (plan.block, in_flight(&task, &plan)))?;
     let ios = ios((&task, &plan), options.placement, source.device_count(), source.host_cost());
+    if let Some(times) = times {
+        set_mixing(&mut costs[0], &ios, plan.block, times);
+    }
     Ok(AlgorithmPrediction { ios, block: plan.block, costs, choices: choices(&task, &plan) })
 }

@@ -219,28 +219,36 @@ impl SortTask {
         Ok(best)
     }
 
-    /// All plans that the memory allows, by the block.
+    /// All plans that the memory allows, by the block: up to one that holds all data. On a device that others use, too, the block of
+    /// several passes is a power of two times the smallest: its choice follows bandwidths, which noise moves by a step or two of
+    /// [`STEP`].
     pub(crate) fn plans(&self) -> Vec<SortPlan> {
         let base = self.base();
-        let mut plans = Vec::new();
-        let mut factor = 1.0f64;
-        loop {
-            let block = base * factor as u64;
-            if self.stripe.is_none_or(|stripe| stripe.0.is_multiple_of(block)) {
-                plans.extend(self.candidates(Bytes(block)));
-            }
-            factor = (factor * STEP).max(factor.floor() + 1.0);
-            if base * factor as u64 > BLOCK_MAX.max(base) || base * factor as u64 > self.memory.0 {
-                return plans;
-            }
+        let most = BLOCK_MAX.min(self.length.0.next_multiple_of(base)).max(base).min(self.memory.0.max(base));
+        let with = |factor: u64| {
+            let block = base * factor;
+            let is_unit = self.stripe.is_none_or(|stripe| stripe.0.is_multiple_of(block));
+            if is_unit { self.candidates(Bytes(block)) } else { Vec::new() }
+        };
+        let next = |factor: &f64| Some((factor * STEP).max(factor.floor() + 1.0));
+        let factors = std::iter::successors(Some(1.0), next).map(|factor| factor as u64);
+        let fine = factors.take_while(|factor| base * factor <= most).flat_map(with);
+        if !self.tuning.is_noisy {
+            return fine.collect();
         }
+        let powers = std::iter::successors(Some(1u64), |factor| factor.checked_mul(2));
+        let coarse = powers.take_while(|factor| base * factor <= most).flat_map(with);
+        let mut plans: Vec<SortPlan> = fine.filter(|plan| plan.merge_passes < 2).collect();
+        plans.extend(coarse.filter(|plan| plan.merge_passes >= 2));
+        plans.sort_by_key(|plan| plan.block);
+        plans
     }
 
     /// The space that is enough for the runs of any plan, whatever has to be in flight.
     pub fn temporary_most(&self) -> Bytes {
         // More blocks in flight leave less memory to runs and merges, so that no other windows need more passes.
         let window = Bytes(self.memory.0);
-        let tuning = Tuning { read_window: window, write_window: window };
+        let tuning = Tuning { read_window: window, write_window: window, is_noisy: false };
         let task = SortTask { tuning, ..self.clone() };
         task.plans().iter().map(|plan| task.temporary_of(plan)).max().unwrap_or_default()
     }
@@ -317,7 +325,9 @@ impl SortTask {
         let most = (self.memory.0 / WINDOW_SHARE / buffer).max(1) as usize;
         let behind = self.tuning.behind(block).min(most) + 2;
         let ahead = self.tuning.ahead(block).min(most);
-        let writer = (behind as u64 + 1) * buffer + begun;
+        // What is in flight is decided by the device, and what the memory is for by the memory: noise changes no plan.
+        let kept = if self.tuning.is_noisy { most + 2 } else { behind };
+        let writer = (kept as u64 + 1) * buffer + begun;
         let fan_in = self.memory.0.checked_sub(writer)? / (2 * buffer + begun + self.tables(1).0);
         let blocks = self.length.0.div_ceil(block.0).max(1);
         let (load, run) = match self.method {
@@ -446,7 +456,7 @@ mod tests {
 
     fn task(length: Bytes, memory: Bytes, method: SortMethod) -> SortTask {
         let format = RecordFormat::new(Bytes(16), 0..8).unwrap();
-        let tuning = Tuning { read_window: Bytes::kib(128), write_window: Bytes::kib(128) };
+        let tuning = Tuning { read_window: Bytes::kib(128), write_window: Bytes::kib(128), is_noisy: false };
         let temporary = Bytes(u64::MAX);
         SortTask {
             format,
@@ -484,6 +494,30 @@ mod tests {
         let many = Bytes::mib(180);
         let (plain, saved) = (cost(SortMethod::Sorting, many), cost(saving, many));
         assert!(saved < 0.85 * plain, "{saved} {plain}");
+    }
+
+    /// On a device that others use, the windows that saturate it differ from one measurement to the next.
+    #[test]
+    fn what_is_measured_to_be_in_flight_changes_no_plan_of_a_noisy_device() {
+        let with = |length, window: u64, is_noisy| {
+            let mut task = task(length, Bytes::mib(4), SortMethod::Sorting);
+            task.tuning =
+                Tuning { read_window: Bytes::kib(window), write_window: Bytes::kib(window), is_noisy };
+            task.plan(None).unwrap()
+        };
+        for (length, passes) in [(Bytes::mib(24), 1), (Bytes::gib(1), 2)] {
+            let plans = [128, 256, 512].map(|window| with(length, window, true));
+            assert!(plans.iter().all(|plan| plan.merge_passes == passes), "{plans:?}");
+            assert!(plans.iter().all(|plan| plan.block == plans[0].block && plan.run == plans[0].run));
+            assert!(passes == 1 || plans[0].block.0.is_power_of_two(), "{plans:?}");
+        }
+        assert!(with(Bytes::mib(24), 128, false).block > with(Bytes::mib(24), 512, false).block);
+    }
+
+    #[test]
+    fn a_block_is_no_larger_than_the_data() {
+        let plan = task(Bytes(16_000), Bytes::mib(16), SortMethod::Sorting).plan(None).unwrap();
+        assert_eq!((plan.block, plan.merge_passes), (Bytes::kib(16), 0));
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub fn generate(
 }
 
 fn task(machine: &Machine<'_>, format: RecordFormat, length: Bytes, method: SortMethod) -> SortTask {
-    let tuning = Tuning { read_window: Bytes::kib(64), write_window: Bytes::kib(64) };
+    let tuning = Tuning { read_window: Bytes::kib(64), write_window: Bytes::kib(64), is_noisy: false };
     let (unit, memory) = (machine.unit(), machine.budget().left());
     let temporary = Bytes(u64::MAX);
     SortTask { format, length, method, threads: 2, unit, memory, tuning, stripe: None, temporary }
@@ -226,7 +226,7 @@ fn the_sort_is_as_fast_as_reading_and_writing_twice_in_order() {
     drop(reader);
     let reading = machine.now().since(begin);
     let mut task = task(&machine, RecordFormat::new(Bytes(16), 0..8).unwrap(), length, SortMethod::Sorting);
-    task.tuning = Tuning { read_window: Bytes::mib(1), write_window: Bytes::kib(256) };
+    task.tuning = Tuning { read_window: Bytes::mib(1), write_window: Bytes::kib(256), is_noisy: false };
     let plan = task.plan(None).unwrap();
     let output = free.allocate(length, Spread::On(0)).unwrap();
     let mut temporary = TemporarySpace { free: &mut free, spread: Spread::On(0) };
@@ -256,7 +256,8 @@ fn what_probes_find_hardly_changes_the_time_of_a_sort() {
             let input = generate(&mut machine, &mut free, length, 16, 256, Seed(43));
             let format = RecordFormat::new(Bytes(16), 0..8).unwrap();
             let mut task = task(&machine, format, length, SortMethod::Sorting);
-            task.tuning = Tuning { read_window: Bytes::kib(window), write_window: Bytes::kib(window) };
+            task.tuning =
+                Tuning { read_window: Bytes::kib(window), write_window: Bytes::kib(window), is_noisy: false };
             let plan = task.plan(None).unwrap();
             let output = free.allocate(length, Spread::On(0)).unwrap();
             let mut temporary = TemporarySpace { free: &mut free, spread: Spread::On(0) };

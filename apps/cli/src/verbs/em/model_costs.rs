@@ -9,12 +9,16 @@
 use flashlab_base::{Bytes, Nanos};
 use flashlab_em::bfs::{SearchIos, SearchTask};
 use flashlab_em::cost::{CostSizes, DeviceCosts, LinearCost, Mixing, Parallelism};
-use flashlab_em::experiment::{CostSource, SearchGraph};
+use flashlab_em::experiment::{CostSource, SearchGraph, SequencePlacement};
 use flashlab_em::{
-    BandwidthCurve, DEPTH_MAX, EmError, SEQUENTIAL_IO, SortRates, Spread, Tuning, saturating_rate,
+    BandwidthCurve, DEPTH_MAX, EmError, ReplayedTimes, SEQUENTIAL_IO, SortPlan, SortRates, SortTask, Spread,
+    Tuning, saturating_rate,
 };
 use flashlab_model::{DeviceModel, WorkloadRequest};
 use flashlab_sim::profile::ThroughputClass;
+
+/// Sizes of whole pages are known of every device.
+const PAGE: Bytes = Bytes::kib(4);
 
 /// A model of one device.
 pub struct ModelCosts {
@@ -32,9 +36,19 @@ impl ModelCosts {
         })
     }
 
+    /// The line through the times of both sizes. Beyond the largest size that was measured, bytes cost what they cost up to there.
     fn line(&self, class: ThroughputClass, sizes: CostSizes) -> Result<LinearCost, EmError> {
         let time = |size| Ok::<_, EmError>((size, 1e9 / self.rate(class, size, 1)?));
-        Ok(LinearCost::through(time(sizes.small)?, time(sizes.large)?))
+        let known = |most: Bytes| {
+            let halves = std::iter::successors(Some(most), |size| Some(Bytes(size.0 / 2).round_down(PAGE)));
+            halves.take_while(|size| *size >= PAGE).find_map(|size| time(size).ok())
+        };
+        let Some(large) = known(sizes.large) else { return time(sizes.large).map(|_| LinearCost::FREE) };
+        let small = match sizes.small < large.0 {
+            true => time(sizes.small)?,
+            false => known(Bytes(large.0.0 / 2).round_down(PAGE)).unwrap_or((Bytes::ZERO, 0.0)),
+        };
+        Ok(LinearCost::through(small, large))
     }
 
     /// How many times the rate of one in flight, at the nearest size and depth that were measured with a queue; 1 where the model has
@@ -108,6 +122,7 @@ impl CostSource for ModelCosts {
         Ok(Tuning {
             read_window: window(ThroughputClass::SequentialRead)?,
             write_window: window(ThroughputClass::SequentialWrite)?,
+            is_noisy: false,
         })
     }
 
@@ -140,6 +155,14 @@ impl CostSource for ModelCosts {
     }
 
     fn rates(&mut self) -> Result<Option<SortRates>, EmError> {
+        Ok(None)
+    }
+
+    fn space_for_runs(&self, _length: Bytes, _placement: SequencePlacement) -> Result<Bytes, EmError> {
+        Ok(Bytes(u64::MAX))
+    }
+
+    fn replay(&mut self, _sort: (&SortTask, &SortPlan)) -> Result<Option<ReplayedTimes>, EmError> {
         Ok(None)
     }
 }

@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use flashlab_base::{Bytes, Target};
 use flashlab_em::experiment::{Algorithm, AlgorithmPrediction, CostPrediction, MeasuredCosts};
-use flashlab_em::{EmError, Machine};
+use flashlab_em::{EmError, ExtentAllocator, Machine};
 use serde_json::json;
 
 use super::model_costs::ModelCosts;
@@ -79,13 +79,21 @@ impl Predict {
         let (opened, layout) = self.options.open(self.algorithm, targets, space, &interrupt)?;
         let name = opened.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(" and ");
         // A scratch file has to live until the machine has ended.
-        let (devices, _scratch): (Vec<_>, Vec<_>) =
+        let (devices, scratch): (Vec<_>, Vec<_>) =
             opened.into_iter().map(|one| (one.device, one.scratch)).unzip();
         let mut em = Machine::new(devices, machine.memory, machine.host_time())?.with_interrupt(&interrupt);
         let (is_real, devices) = (!em.is_virtual(), em.device_count());
         algorithm.place(&em, layout);
         let (length, spread) = algorithm.data();
+        // A scratch file is as large as what is measured; a run would make a larger one.
+        let is_scratch = scratch.iter().any(Option::is_some);
+        if !is_scratch {
+            ExtentAllocator::new(&em).allocate(length, spread)?;
+        }
         let mut source = MeasuredCosts::new(&mut em, length, spread, machine.seed)?;
+        if !is_scratch {
+            source = source.on_these();
+        }
         let mut prediction = algorithm.predict(&mut source)?;
         if is_real {
             let rehearsal =

@@ -43,7 +43,7 @@ fn noisy(curve: &BandwidthCurve, scatter: f64, random: &mut Prng) -> BandwidthCu
 #[test]
 fn noise_costs_little_on_devices_that_the_rule_was_not_made_with() {
     let format = RecordFormat::new(Bytes(16), 0..8).unwrap();
-    let tuning = Tuning { read_window: Bytes::mib(1), write_window: Bytes::mib(1) };
+    let tuning = Tuning { read_window: Bytes::mib(1), write_window: Bytes::mib(1), is_noisy: false };
     let mut random = Prng::new(Seed(50));
     for device in ["cloud-local", "qlc-sata", "emmc", "zeus", "deskstar"] {
         let truth = measured(device);
