@@ -20,6 +20,7 @@ mod drives;
 mod truth;
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -55,6 +56,9 @@ pub struct BenchScore {
     /// The score as JSON
     #[arg(long)]
     json: bool,
+    /// Keep the run of each drive in this folder
+    #[arg(long)]
+    keep: Option<PathBuf>,
     /// How many drives at once
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -75,8 +79,10 @@ struct Judged {
     truth: f64,
     other_regime: Option<f64>,
     p99: Option<(f64, f64)>,
-    /// For each repetition, whether its interval contains the truth.
-    covers: Vec<bool>,
+    /// The half width of the interval of the mean.
+    precision: Option<f64>,
+    /// ... and that of the truth.
+    true_precision: f64,
     /// The repetitions, for [`BenchScore::explain`].
     runs: String,
 }
@@ -84,6 +90,14 @@ struct Judged {
 impl Judged {
     fn error(&self) -> f64 {
         (self.measured / self.truth - 1.0).abs()
+    }
+
+    /// Whether the interval contains the truth, which has an error of its own; `None` without an interval.
+    fn is_covered(&self, true_error: bool) -> Option<bool> {
+        let width = self.precision? * self.measured;
+        let error = if true_error { self.true_precision * self.truth } else { 0.0 };
+        // An interval of 0 is one of a response time that is always the same; the mean is known to less than a nanosecond.
+        Some((self.measured - self.truth).abs() <= width.hypot(error) + 1.0)
     }
 
     fn is_of_the_wrong_regime(&self) -> bool {
@@ -117,7 +131,8 @@ pub fn bench_score(arguments: &BenchScore) -> Result<()> {
         for _ in 0..arguments.threads.clamp(1, seeds.len().max(1)) {
             scope.spawn(|| {
                 while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let outcome = outcome(seed).with_context(|| format!("seed {seed}"));
+                    let outcome =
+                        outcome(seed, arguments.keep.as_deref()).with_context(|| format!("seed {seed}"));
                     if let Ok(outcome) = &outcome {
                         eprint!("{}", lines(outcome, arguments.explain));
                     }
@@ -140,10 +155,10 @@ pub fn bench_score(arguments: &BenchScore) -> Result<()> {
     Ok(())
 }
 
-fn outcome(seed: u64) -> Result<Outcome> {
+fn outcome(seed: u64, keep: Option<&Path>) -> Result<Outcome> {
     let profile = drives::drive(seed);
     let directory = tempfile::tempdir()?;
-    let path = directory.path().join("run");
+    let path = keep.unwrap_or(directory.path()).join(seed.to_string());
     let settings = Settings {
         target: "hidden".to_owned(),
         target_size: profile.capacity,
@@ -224,7 +239,7 @@ impl<'a> Judge<'a> {
             all.push(judged(
                 Regime::Sustained,
                 what,
-                baseline.run.response.mean_ns,
+                (baseline.run.response.mean_ns, baseline.run.precision),
                 &runs,
                 &sustained,
                 &burst,
@@ -252,7 +267,14 @@ impl<'a> Judge<'a> {
                     measured.label
                 );
                 let runs: Vec<&RunSummary> = measured.runs.iter().collect();
-                all.push(judged(regime, what, measured.response_ns_mean, &runs, &own, &other));
+                all.push(judged(
+                    regime,
+                    what,
+                    (measured.response_ns_mean, measured.precision),
+                    &runs,
+                    &own,
+                    &other,
+                ));
                 let corrected =
                     &mut self.corrected.micro_benchmarks[micro].experiments[experiment].points[point];
                 correct(corrected, own.mean_ns);
@@ -334,15 +356,11 @@ impl<'a> Judge<'a> {
 fn judged(
     regime: Regime,
     what: String,
-    measured: f64,
+    (measured, precision): (f64, Option<f64>),
     runs: &[&RunSummary],
     own: &TrueFigures,
     other: &TrueFigures,
 ) -> Judged {
-    let covers = runs.iter().filter_map(|run| {
-        let half = run.precision? * run.response.mean_ns;
-        Some((run.response.mean_ns - own.mean_ns).abs() <= half)
-    });
     let p99s: Vec<f64> = runs.iter().map(|run| run.response.p99_ns as f64).collect();
     let p99 = p99s.iter().sum::<f64>() / p99s.len().max(1) as f64;
     Judged {
@@ -352,7 +370,8 @@ fn judged(
         truth: own.mean_ns,
         other_regime: other.is_settled.then_some(other.mean_ns),
         p99: (own.p99_ns > 0.0).then_some((p99, own.p99_ns)),
-        covers: covers.collect(),
+        precision,
+        true_precision: own.precision,
         runs: runs.iter().map(|run| described(run)).collect(),
     }
 }
@@ -385,11 +404,13 @@ fn lines(outcome: &Outcome, explains: bool) -> String {
     for found in &outcome.judged {
         let mark = if found.is_of_the_wrong_regime() { " WRONG REGIME" } else { "" };
         text += &format!(
-            "  {:?} {}: {:.1} us, truth {:.1} us ({:.1} %){mark}\n",
+            "  {:?} {}: {:.1} us +- {:.1} %, truth {:.1} us +- {:.1} % ({:.1} %){mark}\n",
             found.regime,
             found.what,
             found.measured / 1e3,
+            100.0 * found.precision.unwrap_or(f64::NAN),
             found.truth / 1e3,
+            100.0 * found.true_precision,
             100.0 * found.error()
         );
         if explains {
@@ -442,7 +463,10 @@ fn score(outcomes: &[Outcome]) -> Value {
     let (sustained, burst) = (errors(Regime::Sustained), errors(Regime::Burst));
     let p99s = all.iter().filter_map(|found| found.p99);
     let p99: Vec<f64> = p99s.map(|(measured, truth)| (measured / truth - 1.0).abs()).collect();
-    let covers: Vec<bool> = all.iter().flat_map(|found| found.covers.iter().copied()).collect();
+    let covered = |true_error: bool| {
+        let covers: Vec<bool> = all.iter().filter_map(|found| found.is_covered(true_error)).collect();
+        share(covers.iter().filter(|&&covers| covers).count(), covers.len())
+    };
     let (decided, equal) =
         outcomes.iter().fold((0, 0), |sum, outcome| (sum.0 + outcome.hints.0, sum.1 + outcome.hints.1));
     json!({
@@ -457,7 +481,8 @@ fn score(outcomes: &[Outcome]) -> Value {
         "p99_error_median": error_at(&p99, 0.5),
         "wrong_regime_share": share(all.iter().filter(|found| found.is_of_the_wrong_regime()).count(), all.len()),
         "hint_agreement": share(equal, decided),
-        "coverage": share(covers.iter().filter(|&&covers| covers).count(), covers.len()),
+        "coverage": covered(true),
+        "coverage_of_exact_truths": covered(false),
         "within_announced": share(outcomes.iter().filter(|outcome| outcome.within_announced).count(), outcomes.len()),
     })
 }

@@ -191,7 +191,7 @@ pub struct WriteStage {
 }
 
 /// What an idle time brings back.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BufferRecovery {
     /// The run after the idle time.
     pub run: u32,
@@ -201,6 +201,12 @@ pub struct BufferRecovery {
     pub bytes: u64,
     /// Their mean response time; null if there were none.
     pub response_ns_mean: Option<f64>,
+    /// The bytes at their begin that have one rate, so that a burst within them has it, too: a write buffer in front of a cache is faster.
+    #[serde(default)]
+    pub burst_bytes: u64,
+    /// The mean response time of most of these; null if there were none.
+    #[serde(default)]
+    pub burst_ns_mean: Option<f64>,
 }
 
 impl WriteStages {
@@ -384,6 +390,9 @@ pub struct Point {
     pub response_ns_mean: f64,
     /// (largest - smallest) / mean over the repetitions' means; null for one repetition.
     pub spread: Option<f64>,
+    /// The half width of the 95 % interval of the mean, relative to it; null if neither the repetitions nor their runs have one.
+    #[serde(default)]
+    pub precision: Option<f64>,
     /// Each repetition.
     pub runs: Vec<RunSummary>,
 }

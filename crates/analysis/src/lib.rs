@@ -49,7 +49,7 @@ pub use lingering::lingering;
 pub use phases::{common_period, io_ignore_and_count, phases};
 pub use point::{SPREAD_LIMIT, point, spread_warnings};
 pub use precision::Precision;
-pub use stages::{pattern_stages, returned_bytes};
+pub use stages::{Returned, pattern_stages, pattern_stages_behind, returned};
 pub use startup::STARTUP_IOS_MIN;
 pub use steady::{CAPACITIES_BEFORE, CONFIDENCE_LEAST as STEADY_CONFIDENCE_LEAST, WINDOW, steady_state};
 pub use summary::Summary;
@@ -58,4 +58,4 @@ pub use transient::{Transient, transient};
 pub use twin::{
     PooledPoint, TwinDifference, TwinFigures, TwinKind, TwinMicroBenchmark, TwinPoint, TwinRegime,
 };
-pub use unsettled::{UnsettledRuns, without_unsettled_points};
+pub use unsettled::{KNOWN_WITHIN, UnsettledRuns, without_unsettled_points};

@@ -2,6 +2,7 @@
 //! section 5.1: three runs each, differences typically within 5 %).
 
 use crate::findings::{ExperimentFindings, MicroBenchmark, Point, RunSummary, Warning};
+use crate::student::quantile_95;
 
 /// Repetitions further apart than this share of their mean are warned of (uFLIP section 5.1).
 pub const SPREAD_LIMIT: f64 = 0.05;
@@ -13,7 +14,26 @@ pub fn point(value: f64, label: impl Into<String>, runs: Vec<RunSummary>) -> Poi
     let means: Vec<f64> =
         runs.iter().filter(|run| run.response.count > 0).map(|run| run.response.mean_ns).collect();
     let response_ns_mean = mean(&means).unwrap_or(0.0);
-    Point { value, label: label.into(), response_ns_mean, spread: spread(&means), runs }
+    let precision = precision(&means, &runs);
+    Point { value, label: label.into(), response_ns_mean, spread: spread(&means), precision, runs }
+}
+
+/// The relative half width of the 95 % interval of the mean: that of the repetitions' scatter (Student's t), because each saw another part of the
+/// device's state, or that of the runs' own intervals if it is wider. Repetitions that agree to the nanosecond say nothing.
+fn precision(means: &[f64], runs: &[RunSummary]) -> Option<f64> {
+    let count = means.len() as f64;
+    let level = mean(means).filter(|&level| level > 0.0)?;
+    let squares: f64 = means.iter().map(|mean| (mean - level).powi(2)).sum();
+    let between = (means.len() > 1 && squares > 0.0)
+        .then(|| quantile_95(count - 1.0) * (squares / (count - 1.0) / count).sqrt() / level);
+    between.into_iter().chain(within(runs)).reduce(f64::max)
+}
+
+/// The relative half width from the intervals of the runs; `None` if one has none.
+pub(crate) fn within(runs: &[RunSummary]) -> Option<f64> {
+    let widths: Option<Vec<f64>> = runs.iter().map(|run| run.precision).collect();
+    let widths = widths.filter(|widths| !widths.is_empty())?;
+    Some(widths.iter().map(|width| width * width).sum::<f64>().sqrt() / widths.len() as f64)
 }
 
 /// The arithmetic mean; none of nothing.
@@ -84,6 +104,15 @@ mod tests {
         assert_eq!(got.response_ns_mean, 100.0);
         assert!((got.spread.unwrap() - 0.2).abs() < 1e-12);
         assert_eq!(point(1.0, "1", vec![run(5.0)]).spread, None);
+        // Student's t of two degrees, 4.303, times 10 / sqrt(3).
+        assert!((got.precision.unwrap() - 0.2484).abs() < 1e-4, "{:?}", got.precision);
+        let mut equal = vec![run(5.0), run(5.0)];
+        equal.iter_mut().for_each(|run| run.precision = None);
+        assert_eq!(point(1.0, "1", equal).precision, None, "nothing is known of the next one");
+        let mut wide = vec![run(99.0), run(100.0), run(101.0)];
+        wide.iter_mut().for_each(|run| run.precision = Some(0.3));
+        let found = point(1.0, "1", wide).precision.unwrap();
+        assert!((found - 0.3 / 3f64.sqrt()).abs() < 1e-9, "{found}");
         assert_eq!(point(1.0, "1", vec![]).response_ns_mean, 0.0);
     }
 

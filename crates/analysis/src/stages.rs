@@ -48,6 +48,10 @@ const WINDOWS_MIN: usize = 8;
 /// The sustained stage is settled if the 95 % interval of its mean, and the difference of its halves, are within this part of
 /// the mean: SNIA's limit for the excursion of a steady state.
 const SETTLED_WITHIN: f64 = 0.20;
+/// Two levels differ by chance with at most this probability: a single stall in one of four stretches is no level.
+const LEVELS_P: f64 = 0.05;
+/// A burst uses at most this part of what came back.
+const BURST_PART: f64 = 0.9;
 /// Of fewer IOs than these, no rate can be said to change: eight windows with eight times the least IOs of a stage.
 const ERRATIC_IOS_MIN: usize = 512;
 /// A cycle is looked for in the means of this number of stretches: 8 cycles of 128 stretches each.
@@ -96,10 +100,23 @@ struct Prefix {
 /// The stages of a baseline pattern of writes, from its response times in the order of the IOs, each of `io_bytes`, from the
 /// first one after an idle time.
 pub fn pattern_stages(pattern: &str, responses: &[u64], io_bytes: u64) -> PatternStages {
+    pattern_stages_behind(pattern, responses, io_bytes, 0)
+}
+
+/// As [`pattern_stages`], of a pattern that may not write long enough to show its stages by itself: another pattern found `known_bytes` buffered.
+pub fn pattern_stages_behind(
+    pattern: &str,
+    responses: &[u64],
+    io_bytes: u64,
+    known_bytes: u64,
+) -> PatternStages {
     let sums = Sums::of(responses);
     let ios = sums.len();
     let (mut ends, mut p) = (Vec::new(), 0.0);
     divide(&sums, 0..ios, &mut ends, &mut p);
+    if ends.is_empty() {
+        ends.extend(known_stage(&sums, (known_bytes / io_bytes.max(1)) as usize));
+    }
     let volatile = ends.last().copied().unwrap_or(0);
     let cycle = cycle(&sums, volatile);
     let (window, scatter) = window(&sums, volatile, cycle);
@@ -131,13 +148,59 @@ pub fn pattern_stages(pattern: &str, responses: &[u64], io_bytes: u64) -> Patter
     }
 }
 
-/// The bytes after an idle time that were faster than `sustained_ns`, and their mean response time; `None` if there were none. The
-/// stage ends where the time saved is largest.
-pub fn returned_bytes(responses: &[u64], io_bytes: u64, sustained_ns: f64) -> Option<(u64, f64)> {
+/// What an idle time brought back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Returned {
+    /// The bytes that were faster than what lasts.
+    pub bytes: u64,
+    /// Their mean response time.
+    pub mean_ns: f64,
+    /// The bytes at the begin that have one rate.
+    pub burst_bytes: u64,
+    /// The mean response time of the part of them that a burst uses.
+    pub burst_ns: f64,
+}
+
+/// What came back after an idle time: writes faster than `sustained_ns`; `None` if there were none. The stage ends where the time saved is largest.
+pub fn returned(responses: &[u64], io_bytes: u64, sustained_ns: f64) -> Option<Returned> {
     let sums = Sums::of(responses);
     let ios = most_likely_end(&sums, 0, sums.len(), sustained_ns);
     let mean = sums.mean(0, ios);
-    (ios >= STAGE_IOS_MIN && mean <= STAGE_FACTOR * sustained_ns).then_some((ios as u64 * io_bytes, mean))
+    if ios < STAGE_IOS_MIN || mean > STAGE_FACTOR * sustained_ns {
+        return None;
+    }
+    let mut first = ios;
+    while let Some(end) = first_level(&sums, first) {
+        first = end;
+    }
+    let used = (first as f64 * BURST_PART) as usize;
+    Some(Returned {
+        bytes: ios as u64 * io_bytes,
+        mean_ns: mean,
+        burst_bytes: first as u64 * io_bytes,
+        burst_ns: sums.mean(0, used.max(1)),
+    })
+}
+
+/// The end of a faster level at the begin of the first `ios`, if they have two levels: where two means leave the smallest squares, and stretches on
+/// both sides differ by more than chance.
+fn first_level(sums: &Sums, ios: usize) -> Option<usize> {
+    let squares = |end: usize| {
+        let apart = sums.mean(end, ios) - sums.mean(0, end);
+        apart.max(0.0).powi(2) * end as f64 * (ios - end) as f64
+    };
+    let ends = STAGE_IOS_MIN..ios.saturating_sub(STAGE_IOS_MIN);
+    let end = ends.max_by(|&a, &b| squares(a).total_cmp(&squares(b)))?;
+    if sums.mean(0, end) > STAGE_FACTOR * sums.mean(end, ios) {
+        return None;
+    }
+    let length = end.min(ios - end) / STRETCHES_MIN;
+    let (before, after) = (sums.stretches(0, end, length.max(1)), sums.stretches(end, ios, length.max(1)));
+    let ((a, scatter_a), (b, scatter_b)) = (mean_and_deviation(&before), mean_and_deviation(&after));
+    let part = |scatter: f64, count: usize| scatter.max(ROUNDING * a).powi(2) / count as f64;
+    let error = (part(scatter_a, before.len()) + part(scatter_b, after.len())).sqrt();
+    let degrees = before.len().min(after.len()) as f64 - 1.0;
+    (two_sided_p((b - a) / error, degrees) < LEVELS_P).then_some(end)
 }
 
 fn rate(io_bytes: u64, response_ns: f64) -> f64 {
@@ -186,6 +249,16 @@ fn prefix(sums: &Sums, ios: Range<usize>) -> Option<Prefix> {
     let end = most_likely_end(sums, from, (from + 2 * length).min(to), sums.mean(from + length, to));
     let is_stage = end - from >= STAGE_IOS_MIN && sums.mean(from, end) <= STAGE_FACTOR * sums.mean(end, to);
     is_stage.then_some(Prefix { end, p })
+}
+
+/// The end of the stage at the begin whose length is about this, if what follows is as long and slower.
+fn known_stage(sums: &Sums, length: usize) -> Option<usize> {
+    if length < STAGE_IOS_MIN || 2 * length > sums.len() {
+        return None;
+    }
+    let end = most_likely_end(sums, 0, 2 * length, sums.mean(length, sums.len()));
+    let is_stage = end >= STAGE_IOS_MIN && sums.mean(0, end) <= STAGE_FACTOR * sums.mean(end, sums.len());
+    is_stage.then_some(end)
 }
 
 /// The probability that a stretch of `length` IOs is as fast as the first of these IOs.
@@ -430,10 +503,52 @@ mod tests {
     #[test]
     fn what_comes_back_is_counted_up_to_the_first_slow_writes() {
         let truth = |bytes: u64| {
-            returned_bytes(&buffered((bytes / IO) as usize, 6000), IO, 34_400.0).map(|found| found.0)
+            returned(&buffered((bytes / IO) as usize, 6000), IO, 34_400.0).map(|found| found.bytes)
         };
         assert!(truth(1024 * IO).unwrap().abs_diff(1024 * IO) <= 8 * IO);
         let slow = responses(4000, |i| if i % 1800 < 200 { 230.0 } else { 10.0 });
-        assert_eq!(returned_bytes(&slow[..200], IO, 34_400.0), None);
+        assert_eq!(returned(&slow[..200], IO, 34_400.0), None);
+    }
+
+    #[test]
+    fn a_run_too_short_to_show_its_buffer_shows_the_one_that_another_pattern_found() {
+        let all = buffered(9000, 40_000);
+        assert!(pattern_stages("SW", &all, IO).stages.is_empty(), "a stage of more than a fifth of the run");
+        let found = pattern_stages_behind("SW", &all, IO, 8500 * IO);
+        assert!((found.volatile_bytes / IO).abs_diff(9000) <= 8, "{}", found.evidence);
+        assert!(found.is_settled, "{}", found.evidence);
+        let level = buffered(0, 40_000);
+        assert!(
+            pattern_stages_behind("SW", &level, IO, 8500 * IO).stages.is_empty(),
+            "what is not faster is no stage"
+        );
+    }
+
+    #[test]
+    fn a_burst_ends_where_the_first_of_two_rates_does() {
+        // A buffer of 700 IOs, and a cache behind it.
+        let two = |stall: Option<usize>| {
+            let mut source = Source::new(5);
+            responses(4000, |i| {
+                let level = if i < 700 {
+                    10.0
+                } else if i < 2000 {
+                    60.0
+                } else {
+                    900.0
+                };
+                level * source.log_normal(0.1) + if Some(i) == stall { 5000.0 } else { 0.0 }
+            })
+        };
+        for stall in [None, Some(500)] {
+            let found = returned(&two(stall), IO, 900_000.0).unwrap();
+            assert!((found.bytes / IO).abs_diff(2000) <= 8, "{found:?}");
+            assert!((found.burst_bytes / IO).abs_diff(700) <= 8, "{found:?}");
+        }
+        let clean = returned(&two(None), IO, 900_000.0).unwrap();
+        assert!((clean.burst_ns / 10_000.0 - 1.0).abs() < 0.05, "{clean:?}");
+        // One rate has no end before its own.
+        let one = returned(&buffered(1024, 6000), IO, 34_400.0).unwrap();
+        assert_eq!(one.burst_bytes, one.bytes);
     }
 }

@@ -11,8 +11,10 @@
 //! 1. Each number d of means that may be left out is tried, up to three quarters of the run.
 //! 2. The d counts at which the mean of what is left has the smallest standard error: leaving out more loses data, and less keeps the
 //!    transient.
-//! 3. If that is more than half of the run, it was still changing: it has not settled.
-//! 4. What is left is shortened to whole windows.
+//! 3. If that is more than half of the run, it was still changing: it has not settled. Unless the halves of the whole run agree to [`EQUAL_WITHIN`]:
+//!    among few means the last ones have the smallest scatter by chance, and nothing has to be left out.
+//! 4. What is left is shortened to whole windows. If its halves differ by more than [`HALVES_WITHIN`], and by more than windows scatter by chance, the
+//!    run is still changing as well: it has not settled.
 //!
 //! # Invariant
 //! What is left has at least two windows, or the run has not settled.
@@ -23,6 +25,13 @@ const MEANS_PER_WINDOW: usize = 4;
 const ROUNDING: f64 = 1e-6;
 /// A settled run has at least this number of windows after its transient.
 const WINDOWS_MIN: usize = 2;
+
+/// The halves of a settled run differ by at most this part: half of the interval within which a point has to be known.
+const HALVES_WITHIN: f64 = 0.10;
+/// Halves that agree to this part are of one level: what MSER would leave out changes the mean by half of it at most (half of the precision goal).
+const EQUAL_WITHIN: f64 = 0.05;
+/// ... or by at most this number of standard errors.
+const ERRORS_WITHIN: f64 = 2.0;
 
 /// What was found of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +52,48 @@ pub fn transient(responses: &[u64], window: usize) -> Transient {
     let ios = (left_out * step).min(responses.len());
     let windows = (responses.len() - ios) / window;
     if left_out > means.len() / 2 || windows < WINDOWS_MIN {
-        return Transient { ios, is_settled: false };
+        let rest = responses.len() % window;
+        let whole: Vec<f64> = responses[rest..].chunks_exact(window).map(mean).collect();
+        let is_level = Halves::of(&whole).is_some_and(|halves| halves.apart() <= EQUAL_WITHIN);
+        return Transient { ios: if is_level { rest } else { ios }, is_settled: is_level };
     }
-    Transient { ios: responses.len() - windows * window, is_settled: true }
+    let ios = responses.len() - windows * window;
+    let settled: Vec<f64> = responses[ios..].chunks_exact(window).map(mean).collect();
+    let is_changing = Halves::of(&settled).is_some_and(|halves| halves.differ());
+    Transient { ios, is_settled: !is_changing }
+}
+
+/// The halves of some windows: their means, and the standard error of the difference.
+struct Halves {
+    first: f64,
+    second: f64,
+    error: f64,
+}
+
+impl Halves {
+    /// Of fewer than four windows nobody knows their scatter.
+    fn of(windows: &[f64]) -> Option<Halves> {
+        let half = windows.len() / 2;
+        if half < 2 {
+            return None;
+        }
+        let level = |part: &[f64]| {
+            let mean = part.iter().sum::<f64>() / half as f64;
+            let squares: f64 = part.iter().map(|value| (value - mean).powi(2)).sum();
+            (mean, squares / (half * (half - 1)) as f64)
+        };
+        let ((first, a), (second, b)) = (level(&windows[..half]), level(&windows[windows.len() - half..]));
+        Some(Halves { first, second, error: (a + b).sqrt() })
+    }
+
+    /// By which part of the first they differ.
+    fn apart(&self) -> f64 {
+        (self.second - self.first).abs() / self.first.max(f64::MIN_POSITIVE)
+    }
+
+    fn differ(&self) -> bool {
+        self.apart() > HALVES_WITHIN && (self.second - self.first).abs() > ERRORS_WITHIN * self.error
+    }
 }
 
 /// The number of means at the begin, up to `most`, without which the standard error of the mean is smallest.
@@ -105,6 +153,24 @@ mod tests {
         assert!(!transient(&late, 200).is_settled);
         assert!(!transient(&[], 200).is_settled);
         assert!(!transient(&[100; 399], 200).is_settled, "less than two windows");
+    }
+
+    #[test]
+    fn a_level_run_whose_last_windows_agree_by_chance_has_settled() {
+        // Windows of 100 IOs between 221 and 255 us; the last two are equal.
+        let levels = [222.0, 252.0, 223.0, 225.0, 251.0, 222.0, 254.0, 223.0, 221.0, 252.0, 223.0, 223.0];
+        let all = responses(1200, |i| levels[i / 100]);
+        let found = transient(&all, 100);
+        assert_eq!(found, Transient { ios: 0, is_settled: true });
+        let sinking = responses(1200, |i| levels[i / 100] - 8.0 * (i / 100) as f64);
+        assert!(!transient(&sinking, 100).is_settled);
+    }
+
+    #[test]
+    fn halves_that_differ_show_a_run_that_still_becomes_faster() {
+        // Each window is faster than the one before; MSER leaves out none of the last half.
+        let all = responses(6000, |i| 1000.0 * 0.97f64.powi((i / 200) as i32));
+        assert!(!transient(&all, 200).is_settled);
     }
 
     #[test]

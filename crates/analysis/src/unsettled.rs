@@ -2,21 +2,21 @@
 //!
 //! # Method
 //! 1. Bursts: each run is one more try of what the pause brings back. A run is slow if it took longer than the fastest repetition of its point by
-//!    more than [`WITHIN`]. If more than [`SLOW_MOST`] of all bursts are slow, the pause sometimes brings back less than a burst needs: no
+//!    more than [`KNOWN_WITHIN`]. If more than [`SLOW_MOST`] of all bursts are slow, the pause sometimes brings back less than a burst needs: no
 //!    burst is given, because a point whose repetitions were all fast was so by chance.
-//! 2. A point is withheld if its repetitions are further apart than [`WITHIN`].
+//! 2. A point is withheld if its repetitions are further apart than [`KNOWN_WITHIN`].
 //! 3. A sustained point is withheld if most of its repetitions did not settle: the others may have seemed settled by chance.
-//! 4. A sustained point is withheld if its mean is not known to [`WITHIN`]: from the intervals of its runs or, if they are too short for
+//! 4. A sustained point is withheld if its mean is not known to [`KNOWN_WITHIN`]: from the intervals of its runs or, if they are too short for
 //!    intervals, from at least three repetitions.
 
 use std::collections::BTreeMap;
 
 use crate::findings::{ExperimentFindings, MicroBenchmark, Point, Regime, Warning};
-use crate::student::quantile_95;
+use crate::point::within;
 
 /// Points of one of two regimes count only if their repetitions agree to this part of their mean, and their mean is known to it: SNIA's limit
 /// for the excursion of a steady state. Repetitions that are further apart saw different regimes, or parts of one.
-const WITHIN: f64 = 0.20;
+pub const KNOWN_WITHIN: f64 = 0.20;
 /// The share of bursts that may be slow: with more, the 95th percentile of their errors would be that of a slow one. Of the drives of
 /// `xtask bench-score --seed 611`, 10 % of the bursts were slow where wrong ones were given (611), and 2 to 3 % where none was (613, 614, 619).
 const SLOW_MOST: f64 = 0.05;
@@ -64,7 +64,7 @@ pub fn without_unsettled_points(
 }
 
 fn points_warning(counts: &BTreeMap<Reason, usize>, worst: &(f64, String)) -> Option<Warning> {
-    let limit = 100.0 * WITHIN;
+    let limit = 100.0 * KNOWN_WITHIN;
     let because = |(reason, count): (&Reason, &usize)| match reason {
         Reason::Apart => format!(
             "the repetitions of {count} differ by more than {limit:.0} %, the worst {} by {:.0} %",
@@ -87,7 +87,7 @@ fn points_warning(counts: &BTreeMap<Reason, usize>, worst: &(f64, String)) -> Op
 }
 
 fn reason(point: &Point, regime: Regime, left_out: usize) -> Option<Reason> {
-    if point.spread.is_some_and(|spread| spread > WITHIN) {
+    if point.spread.is_some_and(|spread| spread > KNOWN_WITHIN) {
         return Some(Reason::Apart);
     }
     if regime != Regime::Sustained {
@@ -96,23 +96,13 @@ fn reason(point: &Point, regime: Regime, left_out: usize) -> Option<Reason> {
     if left_out >= point.runs.len() {
         return Some(Reason::MostlyUnsettled);
     }
-    half_width(point).is_none_or(|width| width > WITHIN).then_some(Reason::Imprecise)
+    half_width(point).is_none_or(|width| width > KNOWN_WITHIN).then_some(Reason::Imprecise)
 }
 
-/// The half width of the 95 % interval of the point's mean, relative to it.
+/// The half width of the 95 % interval of the point's mean, relative to it: that of its runs, or of at least three repetitions (0 if they agree to
+/// the nanosecond).
 fn half_width(point: &Point) -> Option<f64> {
-    let count = point.runs.len() as f64;
-    let widths: Option<Vec<f64>> = point.runs.iter().map(|run| run.precision).collect();
-    if let Some(widths) = widths {
-        return Some(widths.iter().map(|width| width * width).sum::<f64>().sqrt() / count);
-    }
-    let means: Vec<f64> = point.runs.iter().map(|run| run.response.mean_ns).collect();
-    if means.len() < 3 {
-        return None;
-    }
-    let squares: f64 = means.iter().map(|mean| (mean - point.response_ns_mean).powi(2)).sum();
-    let error = (squares / (count - 1.0) / count).sqrt();
-    Some(quantile_95(count - 1.0) * error / point.response_ns_mean.max(f64::MIN_POSITIVE))
+    within(&point.runs).or_else(|| (point.runs.len() >= 3).then(|| point.precision.unwrap_or(0.0)))
 }
 
 /// Takes out all bursts if their runs show that the pause does not always bring back what a burst needs.
@@ -130,7 +120,7 @@ fn without_unreliable_bursts(micro_benchmarks: &mut Vec<MicroBenchmark>) -> Opti
         "all {} bursts are withheld: {slow} of their {runs} runs were slower than a repetition of theirs by more than {:.0} % (at most {:.0} % of the runs \
          may be). The pause between runs does not always bring back what a burst needs; `flashlab run` with a longer pause settles it",
         points.len(),
-        100.0 * WITHIN,
+        100.0 * KNOWN_WITHIN,
         100.0 * SLOW_MOST
     );
     for micro in &mut *micro_benchmarks {
@@ -144,7 +134,7 @@ fn without_unreliable_bursts(micro_benchmarks: &mut Vec<MicroBenchmark>) -> Opti
 fn slow_runs(point: &Point) -> usize {
     let means = || point.runs.iter().map(|run| run.response.mean_ns);
     let fastest = means().fold(f64::INFINITY, f64::min);
-    means().filter(|&mean| mean > (1.0 + WITHIN) * fastest).count()
+    means().filter(|&mean| mean > (1.0 + KNOWN_WITHIN) * fastest).count()
 }
 
 fn retain_measured(micro_benchmarks: &mut Vec<MicroBenchmark>) {

@@ -6,7 +6,7 @@
 use flashlab_base::{Bytes, Mode};
 use flashlab_plan::{Basic, Location, ModeRule, Space};
 
-use crate::settings::{IO_SIZE, Lengths, Settings};
+use crate::settings::{IO_SIZE, Lengths};
 
 /// Assigns areas of a target, without overlap until the next reset.
 #[derive(Clone, Debug)]
@@ -55,16 +55,6 @@ pub(crate) fn writes_sequentially(basic: &Basic) -> bool {
 pub(crate) fn state_size(space: Space) -> Bytes {
     const LARGEST_IO: Bytes = Bytes::mib(1);
     space.capacity + LARGEST_IO
-}
-
-/// How often the baseline of sequential writes covers its area at most, if it looks for stages: a stage is shorter than each of four later
-/// stretches of its length, so that a buffer of half of the area still shows.
-const PASSES_MOST: u64 = 4;
-
-/// What the baseline of sequential writes writes at most: its area once, or repeatedly until what lasts is known.
-pub(crate) fn sequential_baseline_bound(area: Bytes, settings: &Settings) -> Bytes {
-    let passes = if settings.one_regime { 1 } else { PASSES_MOST };
-    (area * passes).min((IO_SIZE * settings.lengths().baseline_ios_most).max(area))
 }
 
 /// The area of the baseline of sequential writes: long enough for its phases, but a part of the target.

@@ -7,14 +7,14 @@ mod state;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use flashlab_analysis::Transient;
 use flashlab_analysis::findings::{Baseline, Regime, RunEnd};
+use flashlab_analysis::{KNOWN_WITHIN, Transient};
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::Device;
 use flashlab_engine::{Control, INTERRUPT_CHECK, RunOutcome, StopReason, run};
 use flashlab_plan::{Pattern, Plan, Space};
 
-use crate::area::{Areas, baseline_area, sequential_baseline_bound, writes_sequentially};
+use crate::area::{Areas, baseline_area, writes_sequentially};
 use crate::error::BenchError;
 use crate::estimate::DeviceKnowledge;
 use crate::examine::{baselines, lingering_effect, write_stages};
@@ -226,22 +226,19 @@ impl<'a> Conduct<'a> {
         let mut pattern = Pattern::baseline(name).expect("a baseline's name");
         pattern.io_count = Some(lengths.baseline_ios_most);
         let looks_for_stages = pattern.writes() && !self.settings.one_regime;
-        let mut long_ios = u64::MAX;
         if writes_sequentially(&pattern.first) {
             let size = baseline_area(self.space, lengths);
             let offset = self.area(size, done)?;
             pattern = pattern.on_target(offset, size);
-            // Once is long enough, if what lasts is known by then.
-            long_ios = size.0 / IO_SIZE.0;
-            let most = sequential_baseline_bound(size, self.settings).0 / IO_SIZE.0;
-            pattern.io_count = Some(lengths.baseline_ios_most.min(most));
+            // Once: what was written in order before is no longer in the random state.
+            pattern.io_count = Some(lengths.baseline_ios_most.min(size.0 / IO_SIZE.0));
         }
         if done {
             return Ok(());
         }
         self.progress.step(&format!("baseline {name}: start-up phase and period"));
         let until = || {
-            let long = UntilLong::new(lengths.baseline_ios, lengths.baseline).or_ios(long_ios);
+            let long = UntilLong::new(lengths.baseline_ios, lengths.baseline);
             if looks_for_stages { long.and_settled(lengths.baseline_longest) } else { long }
         };
         let pause = self.pause;
@@ -267,21 +264,29 @@ impl<'a> Conduct<'a> {
     /// sustained once more.
     fn recovery(&mut self, regimes: &Regimes) -> Result<(), BenchError> {
         let lengths = self.settings.lengths();
-        let times = recovery_times(lengths.recovery, self.pause);
-        let tries =
-            (0..lengths.recovery_tries).flat_map(|tried| times.iter().map(move |&idle| (tried, idle)));
-        for (tried, idle) in tries {
-            let purpose = Purpose::Recovery { idle_ns: idle.0 };
-            if self.store.finished(&purpose).count() > tried {
-                continue;
+        for idle in recovery_times(lengths.recovery, self.pause) {
+            self.recovery_after(idle, regimes)?;
+        }
+        for &idle in lengths.recovery_longer {
+            let found = write_stages(&*self.store, self.store.records())?.unwrap_or_default();
+            if !Regimes::new(&found, self.settings).is_some_and(|regimes| regimes.still_returns_more()) {
+                break;
             }
+            self.recovery_after(idle, regimes)?;
+        }
+        Ok(())
+    }
+
+    fn recovery_after(&mut self, idle: Nanos, regimes: &Regimes) -> Result<(), BenchError> {
+        let purpose = Purpose::Recovery { idle_ns: idle.0 };
+        for _ in self.store.finished(&purpose).count()..self.settings.lengths().recovery_tries {
             self.progress.step(&format!("stages of writes: what comes back after {idle}"));
             self.before = PreviousActivity::Nothing;
             // What comes back after a long load is less than after a short one, because deferred collection comes first.
             self.until_sustained(Purpose::LeadIn, regimes, self.space.capacity)?;
             self.before = PreviousActivity::Nothing;
             self.wait(idle)?;
-            self.until_sustained(purpose, regimes, Bytes::ZERO)?;
+            self.until_sustained(purpose.clone(), regimes, Bytes::ZERO)?;
         }
         Ok(())
     }
@@ -362,6 +367,8 @@ impl<'a> Conduct<'a> {
                 .within(step.time_limit, step.io_count_least)
                 .settling(step.window_ios);
             let settles_quickly = step.window_ios.is_some() && self.settings.budget.is_some();
+            let goes_on = step.window_ios.is_some() && self.settings.budget.is_none();
+            let until = if goes_on { until.known_within(KNOWN_WITHIN) } else { until };
             let overtime = if settles_quickly { SETTLING_OVERTIME } else { OVERTIME_FACTOR };
             let goal = Goal {
                 io_ignore_wanted: step.io_ignore_wanted,

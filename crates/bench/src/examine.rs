@@ -12,8 +12,8 @@ use flashlab_analysis::findings::{
     SteadyRound, SteadyState, Traces, WriteStages,
 };
 use flashlab_analysis::{
-    Precision, Summary, UnsettledRuns, io_ignore_and_count, lingering, pattern_stages, phases, point,
-    returned_bytes, steady_state, trace,
+    Precision, Summary, UnsettledRuns, io_ignore_and_count, lingering, pattern_stages_behind, phases, point,
+    returned, steady_state, trace,
 };
 use flashlab_base::{Bytes, Mode, Nanos, Sample, Target};
 use flashlab_plan::Plan;
@@ -69,6 +69,7 @@ fn baseline(
     record: &RunRecord,
     name: &str,
     settings: &Settings,
+    known_bytes: u64,
 ) -> Result<(Baseline, ResponseTrace), BenchError> {
     let responses = responses(source, record)?;
     let phases = phases(&responses);
@@ -77,7 +78,7 @@ fn baseline(
     // So are the stages that last longer: the baseline is what lasts.
     let mut ignored = io_ignore;
     if record.written_bytes > 0 && !settings.one_regime {
-        let stages = pattern_stages(name, &responses, IO_SIZE.0);
+        let stages = pattern_stages_behind(name, &responses, IO_SIZE.0, known_bytes);
         if outlasts(&stages, phases.startup_ios) {
             ignored = ignored.max(stages.volatile_bytes / IO_SIZE.0);
         }
@@ -94,9 +95,19 @@ fn baseline(
     Ok((Baseline { pattern: name.to_owned(), phases, io_ignore, io_count_min, run }, trace))
 }
 
-/// The stages of a baseline of writes.
-fn stages_of(source: &dyn Source, record: &RunRecord, name: &str) -> Result<PatternStages, BenchError> {
-    Ok(pattern_stages(name, &responses(source, record)?, IO_SIZE.0))
+/// The stages of a baseline of writes, where `known_bytes` of another one were buffered.
+fn stages_of(
+    source: &dyn Source,
+    record: &RunRecord,
+    name: &str,
+    known_bytes: u64,
+) -> Result<PatternStages, BenchError> {
+    Ok(pattern_stages_behind(name, &responses(source, record)?, IO_SIZE.0, known_bytes))
+}
+
+/// What random writes found buffered, of the stages known so far. Sequential writes are too short to show a stage of more than a fifth of their area.
+fn buffered_bytes(found: &WriteStages) -> u64 {
+    found.of("RW").map_or(0, |stages| stages.volatile_bytes)
 }
 
 /// The stages of the baselines of writes, and what came back after idle times; `None` if no such baseline was run.
@@ -108,23 +119,24 @@ pub(crate) fn write_stages(
     for record in records.iter().filter(|record| record.ended.is_some()) {
         match &record.purpose {
             Purpose::Baseline { pattern } if record.written_bytes > 0 => {
-                found.patterns.push(stages_of(source, record, pattern)?);
+                let known = buffered_bytes(&found);
+                found.patterns.push(stages_of(source, record, pattern, known)?);
             }
             Purpose::Recovery { idle_ns } => {
                 let Some(sustained) = found.of("RW").and_then(|stages| stages.sustained_ns_mean) else {
                     continue;
                 };
-                let returned = returned_bytes(&responses(source, record)?, IO_SIZE.0, sustained);
+                let returned = returned(&responses(source, record)?, IO_SIZE.0, sustained);
                 let tried = BufferRecovery {
                     run: record.run,
                     idle: Nanos(*idle_ns),
-                    bytes: returned.map_or(0, |(bytes, _)| bytes),
-                    response_ns_mean: returned.map(|(_, mean)| mean),
+                    bytes: returned.map_or(0, |found| found.bytes),
+                    response_ns_mean: returned.map(|found| found.mean_ns),
+                    burst_bytes: returned.map_or(0, |found| found.burst_bytes),
+                    burst_ns_mean: returned.map(|found| found.burst_ns),
                 };
-                // The least of all tries: a burst has to fit into it.
                 match found.recovery.iter_mut().find(|least| least.idle == tried.idle) {
-                    Some(least) if least.bytes <= tried.bytes => {}
-                    Some(least) => *least = tried,
+                    Some(least) => *least = worst(*least, tried),
                     None => found.recovery.push(tried),
                 }
             }
@@ -139,6 +151,16 @@ pub(crate) fn write_stages(
         }
     }
     Ok((!found.patterns.is_empty()).then_some(found))
+}
+
+/// The least and the slowest of two tries: a burst has to fit into it.
+fn worst(a: BufferRecovery, b: BufferRecovery) -> BufferRecovery {
+    let least = if b.bytes < a.bytes { b } else { a };
+    BufferRecovery {
+        burst_bytes: a.burst_bytes.min(b.burst_bytes),
+        burst_ns_mean: a.burst_ns_mean.into_iter().chain(b.burst_ns_mean).reduce(f64::max),
+        ..least
+    }
 }
 
 /// The lingering experiment, from its three runs; `None` if it was not completed.
@@ -390,10 +412,13 @@ pub(crate) fn baselines(
     records: &[RunRecord],
     settings: &Settings,
 ) -> Result<(Vec<Baseline>, Vec<ResponseTrace>), BenchError> {
+    let known = if settings.one_regime { None } else { write_stages(source, records)? };
+    let known = known.as_ref().map_or(0, buffered_bytes);
     let named = BASELINES.iter().filter_map(|&name| {
         let purpose = Purpose::Baseline { pattern: name.to_owned() };
         let record = records.iter().rfind(|record| record.ended.is_some() && record.purpose == purpose)?;
-        Some(baseline(source, record, name, settings))
+        // Random writes do not need to know what they found themselves.
+        Some(baseline(source, record, name, settings, if name == "SW" { known } else { 0 }))
     });
     Ok(named.collect::<Result<Vec<_>, _>>()?.into_iter().unzip())
 }

@@ -22,6 +22,11 @@ use crate::step::Step;
 /// How many IOs of a mix's second pattern a run measures at least.
 const SECOND_LEAST: u64 = 8;
 
+/// A run that writes in order writes at most this part of the target (1/N), or twice what it ignores: then the random state is another one.
+const TURNED_DIVISOR: u64 = 4;
+/// A run that settles has room for this number of windows: with fewer it would never be known to have settled.
+const WINDOWS_LEAST: u64 = 2;
+
 /// The time that a run may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
@@ -110,14 +115,22 @@ impl Run {
     /// run leaves too few IOs.
     pub fn settling(mut self, ignored: u64, regimes: &Regimes) -> Option<Run> {
         self.most = settling_ios(&self.pattern, self.lengths, self.space).max(self.most);
-        let measured = regimes.measured_ios(&self.pattern, self.per_io_ns).max(self.least);
         if ignored + self.least > self.most {
             return None;
         }
+        let mut stretches = self.lengths.stretches;
+        if turns_over(&self.pattern) {
+            let share = bounded_ios(&self.pattern, u64::MAX, TURNED_DIVISOR, self.space);
+            self.most = self.most.min(share.max(2 * ignored)).max(ignored + self.least);
+            stretches = stretches.min(1);
+        }
+        let measured = regimes.measured_ios(&self.pattern).max(stretches * ignored);
         self.pattern.io_ignore = self.pattern.io_ignore.max(ignored);
         self.least = measured.min(self.most.saturating_sub(ignored)).max(self.least);
-        self.io_count_min = self.io_count_min.max(measured);
-        self.window_ios = Some(regimes.window_ios(&self.pattern, self.per_io_ns));
+        self.io_count_min = self.io_count_min.max(self.least);
+        // Of small writes a run may not have many windows.
+        let window = regimes.window_ios(&self.pattern).min((self.most - ignored) / WINDOWS_LEAST);
+        self.window_ios = Some(window.max(1));
         self.lead_in = regimes.lead_in();
         Some(self)
     }
@@ -167,8 +180,8 @@ impl Run {
         let time_limit = allowance.run.max(Nanos(wanted as u64));
         let ios = ((time_limit.0 as f64 / self.per_io_ns) as u64).clamp(least, self.most);
         let area = match self.window_ios {
-            // It usually ends within this; if not, it wraps around.
-            Some(_) => area(&pattern, ios.min(2 * least), least, self.lengths.settling_divisor, self.space),
+            // It never wraps around: what it wrote in order is no longer in the state.
+            Some(_) => area(&pattern, self.most, least, self.lengths.settling_divisor, self.space),
             None => area(&pattern, ios, self.least, self.lengths.area_divisor, self.space),
         };
         let covered = area.filter(|_| !stays(&pattern) && self.window_ios.is_none());
@@ -232,6 +245,11 @@ fn bounded_ios(pattern: &Pattern, most: u64, divisor: u64, space: Space) -> u64 
 /// The share of the pattern's IOs that are sequential writes.
 fn writer_share(pattern: &Pattern) -> f64 {
     weighted(pattern, |basic| f64::from(u8::from(writes_sequentially(basic))))
+}
+
+/// Whether it writes in order over the target, so that it replaces the random state.
+fn turns_over(pattern: &Pattern) -> bool {
+    pattern.basics().any(writes_sequentially) && !stays(pattern)
 }
 
 /// Whether its sequential writes return to the same offsets on purpose.

@@ -33,6 +33,8 @@ pub(crate) struct UntilPrecise {
     precision: Precision,
     /// The time limit, and the least number of IOs after IOIgnore.
     limit: Option<(Nanos, u64)>,
+    /// At the time limit, the half width of the interval is at most this.
+    known_within: f64,
     begin: Option<Nanos>,
     settling: Option<SettlingRun>,
 }
@@ -80,9 +82,15 @@ impl UntilPrecise {
             period: period_ios,
             precision,
             limit: None,
+            known_within: f64::INFINITY,
             begin: None,
             settling: None,
         }
+    }
+
+    /// Goes on after its time until the mean is known to this part: a figure that is withheld would be worth nothing.
+    pub fn known_within(self, known_within: f64) -> UntilPrecise {
+        UntilPrecise { known_within, ..self }
     }
 
     /// Goes on until the run has settled in its own pattern, over windows of this number of IOs.
@@ -102,8 +110,11 @@ impl UntilPrecise {
     }
 
     fn is_precise(&self) -> bool {
-        self.precision.count() >= self.io_count_min
-            && self.precision.relative_half_width().is_some_and(|width| width <= self.goal)
+        self.precision.count() >= self.io_count_min && self.is_within(self.goal)
+    }
+
+    fn is_within(&self, part: f64) -> bool {
+        part == f64::INFINITY || self.precision.relative_half_width().is_some_and(|width| width <= part)
     }
 }
 
@@ -126,7 +137,9 @@ impl Observer for UntilPrecise {
             },
         }
         let is_over = self.limit.is_some_and(|(time, least)| {
-            self.precision.count() >= least && sample.completed.since(begin) >= time
+            self.precision.count() >= least
+                && sample.completed.since(begin) >= time
+                && self.is_within(self.known_within)
         });
         if is_over || self.is_precise() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
@@ -146,8 +159,6 @@ impl EndingObserver for UntilPrecise {
 pub(crate) struct UntilLong {
     ios: u64,
     time: Nanos,
-    /// This number of IOs is long enough, whatever time they took.
-    enough_ios: u64,
     begin: Option<Nanos>,
     stages: Option<Settling>,
 }
@@ -164,12 +175,7 @@ struct Settling {
 
 impl UntilLong {
     pub fn new(ios: u64, time: Nanos) -> UntilLong {
-        UntilLong { ios, time, enough_ios: u64::MAX, begin: None, stages: None }
-    }
-
-    /// This number of IOs is long enough as well, whatever time they take.
-    pub fn or_ios(self, enough_ios: u64) -> UntilLong {
-        UntilLong { enough_ios, ..self }
+        UntilLong { ios, time, begin: None, stages: None }
     }
 
     /// Goes on until the sustained stage is settled.
@@ -197,7 +203,7 @@ impl Observer for UntilLong {
     fn observe(&mut self, sample: &Sample) -> ControlFlow<()> {
         let begin = *self.begin.get_or_insert(sample.submitted);
         let (ios, elapsed) = (sample.position + 1, sample.completed.since(begin));
-        let is_long = ios >= self.enough_ios || (ios >= self.ios && elapsed >= self.time);
+        let is_long = ios >= self.ios && elapsed >= self.time;
         let is_enough = match &mut self.stages {
             None => is_long,
             Some(stages) => {

@@ -184,6 +184,8 @@ pub(crate) struct Lengths {
     pub lingering: [Nanos; 3],
     /// The idle times after which the stages of writes are looked for, next to the pause between runs.
     pub recovery: &'static [Nanos],
+    /// Longer ones, each tried if the one before brought back more than the shorter ones did.
+    pub recovery_longer: &'static [Nanos],
     /// How often each of them is tried. What comes back depends on where in its cycle collection was: on a random drive with an SLC cache, 95 MiB came back
     /// after 10 s and the next time 22 MiB. If a third of the tries brings back less, four of them show it with 80 % confidence.
     pub recovery_tries: usize,
@@ -203,6 +205,9 @@ pub(crate) struct Lengths {
     pub written_divisor: u64,
     /// ... and a run that has to settle in its own pattern at most this fraction.
     pub settling_divisor: u64,
+    /// A sustained run measures at least this many times what it ignores, as far as its bound allows. A pattern that changes the state goes on with
+    /// the old rate while caches turn over. As for a stage, four stretches of its length have to follow.
+    pub stretches: u64,
     /// The area of a run with sequential writes is at most this fraction of the target (1/N), unless its
     /// least number of IOs needs more.
     pub area_divisor: u64,
@@ -219,6 +224,7 @@ impl Lengths {
         baseline_ios_most: 32_768,
         lingering: [Nanos::from_millis(400), Nanos::from_millis(800), Nanos::from_millis(2000)],
         recovery: &[Nanos::from_millis(100), Nanos::from_secs(1)],
+        recovery_longer: &[],
         recovery_tries: 1,
         run: [Nanos::from_millis(10), Nanos::from_millis(500)],
         io_count_min: 256,
@@ -228,6 +234,7 @@ impl Lengths {
         pause: [Nanos::from_millis(20), Nanos::from_secs(5)],
         written_divisor: 16,
         settling_divisor: 16,
+        stretches: 0,
         area_divisor: 64,
     };
     const FULL: Lengths = Lengths {
@@ -240,6 +247,7 @@ impl Lengths {
         baseline_ios_most: 524_288,
         lingering: [Nanos::from_secs(2), Nanos::from_secs(5), Nanos::from_secs(10)],
         recovery: &[Nanos::from_millis(100), Nanos::from_secs(1), Nanos::from_secs(10)],
+        recovery_longer: &[Nanos::from_secs(20), Nanos::from_secs(40), Nanos::from_secs(60)],
         recovery_tries: 4,
         run: [Nanos::from_secs(2), Nanos::from_secs(2)],
         io_count_min: 1024,
@@ -249,6 +257,7 @@ impl Lengths {
         pause: [Nanos::from_secs(1), Nanos::from_secs(60)],
         written_divisor: 8,
         settling_divisor: 2,
+        stretches: 4,
         area_divisor: 64,
     };
 }

@@ -31,6 +31,10 @@ const STAGES: u64 = 20;
 const IOS: [u64; 2] = [8192, 400_000];
 /// Bursts that are averaged.
 const BURSTS: u64 = 5;
+/// The means from which the error of a truth follows: one for each stage that it takes.
+const BATCHES: usize = 20;
+/// Student's t of 95 % and 19 degrees.
+const STUDENT: f64 = 2.093;
 /// The means of both halves of a truth differ by at most this part: the goal for the median error.
 const HALVES_WITHIN: f64 = 0.05;
 /// The part of the capacity that sequential writes may replace, before the state is another one: the random state's own rounds are as long.
@@ -45,6 +49,8 @@ const LEAD: Bytes = Bytes::kib(32);
 pub struct TrueFigures {
     pub mean_ns: f64,
     pub p99_ns: f64,
+    /// The half width of the 95 % interval of the mean, relative to it, from [`BATCHES`] means: a truth is an estimate as well.
+    pub precision: f64,
     /// Whether both halves agree; a burst does not have to settle.
     pub is_settled: bool,
 }
@@ -210,5 +216,11 @@ fn figures(responses: Vec<u64>) -> TrueFigures {
     let (first, second) = responses.split_at(responses.len() / 2);
     let p99_ns = quantile(responses.iter().map(|&ns| ns as f64), 0.99).unwrap_or(0.0);
     let is_settled = (mean(second) / mean(first).max(f64::MIN_POSITIVE) - 1.0).abs() <= HALVES_WITHIN;
-    TrueFigures { mean_ns: mean(&responses), p99_ns, is_settled }
+    let all = mean(&responses);
+    let batches = responses.chunks_exact((responses.len() / BATCHES).max(1));
+    let means: Vec<f64> = batches.take(BATCHES).map(mean).collect();
+    let squares: f64 = means.iter().map(|mean| (mean - all).powi(2)).sum();
+    let error = (squares / (BATCHES * (BATCHES - 1)) as f64).sqrt();
+    let precision = STUDENT * error / all.max(f64::MIN_POSITIVE);
+    TrueFigures { mean_ns: all, p99_ns, precision, is_settled }
 }

@@ -160,13 +160,16 @@ fn sustained_points_are_what_a_run_of_twenty_stages_gives_and_bursts_are_the_buf
     let values = format!("pattern = \"RW\"\nvary = \"IOSize\"\nvalues = {sizes}\nquick_values = {sizes}\n");
     // The buffer has 512 IOs of 32 KiB.
     let truths = truth(profile, &values, 1024);
-    let is_compared = |value: f64| value == 16384.0 || value == 32768.0;
-    let points = measured.points("granularity", "RW").iter().filter(|point| is_compared(point.value));
-    for (point, &truth) in points.zip(&truths) {
-        assert_near(point.response_ns_mean, truth, 0.1, &point.label);
-    }
-    let bursts = measured.points("granularity", "RW.burst").iter().filter(|point| is_compared(point.value));
-    for (burst, &truth) in bursts.zip(&truths) {
+    // A quick run may withhold a small size: its IOs are too few for an interval.
+    let of = |name: &str, value: f64| {
+        measured.points("granularity", name).iter().find(move |point| point.value == value)
+    };
+    assert!(of("RW", 32768.0).is_some() && of("RW.burst", 32768.0).is_some());
+    for (value, truth) in [16384.0, 32768.0].into_iter().zip(truths) {
+        if let Some(point) = of("RW", value) {
+            assert_near(point.response_ns_mean, truth, 0.1, &point.label);
+        }
+        let Some(burst) = of("RW.burst", value) else { continue };
         // 2 us, and the bytes over the link.
         assert_near(burst.response_ns_mean, 2000.0 + burst.value / 4.0, 0.05, &burst.label);
         assert!(truth > 10.0 * burst.response_ns_mean, "{}", burst.label);

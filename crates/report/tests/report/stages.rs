@@ -27,6 +27,7 @@ fn with_stages(sustained_ns_mean: Option<f64>) -> Findings {
         idle: Nanos::from_millis(100),
         bytes: 64 << 20,
         response_ns_mean: Some(9670.0),
+        ..BufferRecovery::default()
     }];
     let (mut found, _) = findings(Seed(1));
     found.stages = Some(WriteStages { patterns: vec![random], recovery });

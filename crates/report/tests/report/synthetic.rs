@@ -121,7 +121,7 @@ impl Synthetic {
         let means = || runs.iter().map(|run| run.response.mean_ns);
         let average = means().sum::<f64>() / runs.len() as f64;
         let spread = (means().fold(0.0, f64::max) - means().fold(f64::MAX, f64::min)) / average;
-        Point { value, label, response_ns_mean: average, spread: Some(spread), runs }
+        Point { value, label, response_ns_mean: average, spread: Some(spread), precision: None, runs }
     }
 
     /// The average time of an IO of a pattern in the long run.
