@@ -82,7 +82,7 @@ fn count(coverage: &mut BTreeMap<String, Coverage>, name: &str, row: &Value) -> 
     let (estimate, low, high) = (estimate?, low?, high.unwrap_or(f64::INFINITY));
     let of_class = coverage.entry(class.to_owned()).or_default();
     of_class.kinds += 1;
-    if (low..=high).contains(&measured) {
+    if row["in_interval"].as_bool()? {
         of_class.within += 1;
         return Some(());
     }

@@ -153,6 +153,10 @@ impl Progress for Step<'_> {
         self.0.step(what);
     }
 
+    fn round(&self, what: &str) {
+        self.0.round(what);
+    }
+
     fn share(&self, done: f64) {
         self.0.share(done);
     }

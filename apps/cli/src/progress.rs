@@ -42,6 +42,15 @@ impl Bar {
         self.bar.set_message(what.to_owned());
     }
 
+    /// Without a terminal, prints a line if the last one is long ago.
+    fn tell_seldom(&self, line: impl FnOnce() -> String) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.draws && told.elapsed() >= BETWEEN_LINES {
+            *told = Instant::now();
+            tell!("{}", line());
+        }
+    }
+
     /// Prints a line that stays.
     pub fn say(&self, line: &str) {
         if self.draws {
@@ -65,6 +74,11 @@ impl Progress for Bar {
         if !self.draws {
             tell!("{what}");
         }
+    }
+
+    fn round(&self, what: &str) {
+        self.begin(what, SHARES);
+        self.tell_seldom(|| what.to_owned());
     }
 
     fn share(&self, done: f64) {
@@ -109,10 +123,12 @@ impl Progress for Bar {
         }
         self.bar.set_position(index as u64);
         self.bar.set_message(what.to_owned());
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.draws && (index == 0 || told.elapsed() >= BETWEEN_LINES) {
-            *told = Instant::now();
-            tell!("run {} of {count}: {what}", index + 1);
+        let line = || format!("run {} of {count}: {what}", index + 1);
+        if index == 0 && !self.draws {
+            *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            tell!("{}", line());
+        } else {
+            self.tell_seldom(line);
         }
     }
 }

@@ -214,7 +214,7 @@ impl TwinDifference {
         for micro in &mut micro_benchmarks {
             micro.error = TwinFigures::mean_of(micro.points.iter().map(|point| point.error));
             micro.own = mean_of_known(micro.points.iter().map(|point| point.own));
-            micro.missing = is_large(micro.error).then(|| match kind {
+            micro.missing = is_missed(micro.error, micro.own).then(|| match kind {
                 TwinKind::Mechanism => missing(micro),
                 TwinKind::ResponseTree => missing_in_tree(micro),
             });
@@ -271,13 +271,20 @@ fn in_regime(micro_benchmarks: &[TwinMicroBenchmark], regime: Regime) -> Option<
     let points: Vec<&TwinPoint> = all.filter(|point| point.regime == Some(regime)).collect();
     let error = TwinFigures::mean_of(points.iter().map(|point| point.error));
     let own = mean_of_known(points.iter().map(|point| point.own));
-    (!points.is_empty()).then_some(TwinRegime { regime, error, own, is_reproduced: !is_large(error) })
+    (!points.is_empty()).then_some(TwinRegime { regime, error, own, is_reproduced: !is_missed(error, own) })
 }
 
 /// The mean of those that are known; none of none.
 fn mean_of_known(all: impl Iterator<Item = Option<TwinFigures>>) -> Option<TwinFigures> {
     let known: Vec<TwinFigures> = all.flatten().collect();
     (!known.is_empty()).then(|| TwinFigures::mean_of(known.into_iter()))
+}
+
+/// Whether an error is large, and larger than the device differs from itself: what does not repeat cannot be reproduced.
+fn is_missed(error: TwinFigures, own: Option<TwinFigures>) -> bool {
+    let beyond = |error: f64, own: f64| error > MISSED && error > own;
+    let own = own.unwrap_or_default();
+    beyond(error.mean, own.mean) || beyond(error.p50, own.p50)
 }
 
 fn is_large(error: TwinFigures) -> bool {
@@ -393,6 +400,12 @@ mod tests {
         let found = TwinDifference::of(device, &twin, TwinKind::Mechanism);
         let named: Vec<&str> = found.outliers().iter().map(|(_, point)| point.experiment.as_str()).collect();
         assert_eq!(named, ["SR/SW"], "the device itself is off by a factor of 9 in SR/RW");
+        let of_one = TwinDifference::of(
+            vec![twice("SR/RW", [20, 180])],
+            &[point("mix", "SR/RW", &[300])],
+            TwinKind::Mechanism,
+        );
+        assert_eq!(of_one.micro_benchmarks[0].missing, None, "nobody reproduces what does not repeat");
         let own = found.micro_benchmarks[0].points[0].own.unwrap();
         assert!((own.mean - (20.0 / 90.0 + 20.0 / 110.0) / 2.0).abs() < 1e-9, "{own:?}");
         assert!(found.own.is_some());

@@ -6,6 +6,10 @@ use crate::step::Schedule;
 pub trait Progress: Sync {
     /// A step of the preparation begins.
     fn step(&self, what: &str);
+    /// The same step begins once more, as a round of many.
+    fn round(&self, what: &str) {
+        self.step(what);
+    }
     /// The completed part of the current step, from 0 to 1.
     fn share(&self, done: f64);
     /// The runs of the micro-benchmarks are scheduled, with their time and their bytes.

@@ -108,8 +108,8 @@ pub enum HostError {
         most: u32,
     },
     /// The file system has too little room for a scratch file.
-    #[error("too little space for a file of {needed} in {}: {free} are free there, and {reserve} have to stay free; take a smaller one or \
-         another directory, or free space", .directory.display())]
+    #[error("too little space for a file of {needed} in {}: {free} are free there, and {reserve} have to stay free; free some \
+         space, take another directory, or less data", .directory.display())]
     NoSpace {
         /// The directory.
         directory: PathBuf,

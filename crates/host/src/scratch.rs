@@ -371,7 +371,7 @@ mod tests {
         let free = FileSystem::of(&File::open(&directory.0).unwrap()).unwrap().free;
         let error = create(&directory, free).unwrap_err();
         assert!(matches!(error, HostError::NoSpace { .. }), "{error}");
-        assert!(error.to_string().contains("take a smaller one"), "{error}");
+        assert!(error.to_string().contains("take another directory, or less data"), "{error}");
         assert!(directory.names().is_empty());
         let nowhere = directory.0.join("nowhere");
         let missing = ScratchFile::create(&nowhere, UNIT, Seed(1), &mut |_| ControlFlow::Continue(()));

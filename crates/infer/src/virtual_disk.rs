@@ -94,7 +94,8 @@ pub(crate) fn undetermined(finding: Finding, reason: impl FnOnce(&str) -> String
         value if value.is_empty() => String::new(),
         value => format!(" (the value would be {value})"),
     };
-    let evidence = format!("{} As flash it would look like this: {}", reason(&seen), finding.evidence);
+    let evidence =
+        format!("{} A probe, which takes the disk for flash, saw this: {}", reason(&seen), finding.evidence);
     Finding { value: None, confidence: 0.0, verdict: Verdict::Undetermined, evidence, ..finding }
 }
 

@@ -85,6 +85,8 @@ pub struct CheckRow {
     pub measured_p50_us: Option<f64>,
     /// The error of the median.
     pub p50_error: Option<f64>,
+    /// Whether the measured throughput lies in the predicted interval.
+    pub in_interval: bool,
     /// What one measurement of throughput misses others by; null where none was repeated.
     pub throughput_repeatability: Option<f64>,
     /// The same of the median.
@@ -411,12 +413,20 @@ fn row(
         throughput_error: (bytes.estimate / rate - 1.0).abs(),
         predicted_p50_us: times,
         measured_p50_us: p50.map(|ns| ns / 1e3),
+        in_interval: is_inside(rate, [bytes.low, bytes.high]),
         p50_error: times.zip(p50).map(|(times, ns)| (times[0] * 1e3 / ns - 1.0).abs()),
         throughput_repeatability: repeatability(runs, |run| run.ios_per_s),
         p50_repeatability: repeatability(runs, |run| run.p50_ns).filter(|_| write_share.is_none()),
         throughput_drift: None,
         p50_drift: None,
     }
+}
+
+/// Whether a rate lies in an interval. A device without noise repeats itself, and its interval has no width: the last digit of a sum is no
+/// miss.
+fn is_inside(rate: f64, [low, high]: [f64; 2]) -> bool {
+    let rounding = rate * 1e-9;
+    (low - rounding..=high + rounding).contains(&rate)
 }
 
 fn summary(
@@ -427,13 +437,7 @@ fn summary(
 ) -> Option<CheckSummary> {
     let of = |figure: fn(&CheckRow) -> Option<f64>| mean(rows.iter().filter_map(|row| figure(row)));
     let throughput_error = of(|row| Some(row.throughput_error))?;
-    let is_inside = |row: &&&CheckRow| {
-        let [_, low, high] = row.predicted_bytes_per_s;
-        // A device without noise repeats itself, and its interval has no width: the last digit of a sum is no miss.
-        let rounding = row.measured_bytes_per_s * 1e-9;
-        (low - rounding..=high + rounding).contains(&row.measured_bytes_per_s)
-    };
-    let in_interval = rows.iter().filter(is_inside).count() as f64 / rows.len() as f64;
+    let in_interval = rows.iter().filter(|row| row.in_interval).count() as f64 / rows.len() as f64;
     let mut summary = CheckSummary {
         name,
         holds: rows.iter().all(|row| row.holds),

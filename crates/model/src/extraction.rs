@@ -256,6 +256,7 @@ impl Extraction {
 
     fn distance_plans(&self, name: &str, sizes: &[u64]) -> Vec<Plan> {
         let steps = self.size_steps();
+        // On a small target no size fits, and a plan without experiments is none.
         let plan = |step: &SizeStep| {
             let class = step.classes()[1];
             let experiment = |&factor: &u64| {
@@ -271,7 +272,7 @@ impl Extraction {
             let title = format!("{class} over distances");
             Plan::new(&format!("{name}-{class}"), &title, "", sizes.iter().filter_map(experiment).collect())
         };
-        steps.iter().map(plan).collect()
+        steps.iter().map(plan).filter(|plan| !plan.experiments.is_empty()).collect()
     }
 
     fn zone_size(&self) -> Bytes {

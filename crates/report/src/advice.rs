@@ -203,6 +203,10 @@ fn numbers(inference: &Inference, needs: &[Parameter]) -> Result<(Vec<u64>, f64)
 fn measurement(inference: &Inference, needs: &[Parameter], write_budget: Option<Bytes>) -> Option<String> {
     let only_reads = needs == [Parameter::UsefulQueueDepth];
     let was_tried = needs.iter().all(|&parameter| inference.get(parameter).is_some());
+    // No probe finds in a disk that is no flash what it did not find before.
+    if was_tried && inference.not_flash.is_some() {
+        return None;
+    }
     if !only_reads
         && was_tried
         && write_budget.is_some_and(|budget| budget >= inference.capacity * USUAL_WRITES)
@@ -347,7 +351,10 @@ fn random_writes(unit: Bytes, device: &str) -> Drafted {
 
 fn queue_depth(depth: u64, device: &str) -> Drafted {
     Ok((
-        format!("keep {depth} reads in flight"),
+        match depth {
+            1 => "send one read at a time: more in flight gain nothing".to_owned(),
+            depth => format!("keep {depth} reads in flight"),
+        },
         format!(
             "fio --name=reads --filename={device} --rw=randread --direct=1 --ioengine=io_uring --iodepth={depth} \
              --readonly"

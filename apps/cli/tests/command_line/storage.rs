@@ -119,7 +119,7 @@ fn a_full_disk_takes_no_scratch_file() {
     assert_eq!(ran.code, Some(2), "{ran}");
     insta::assert_snapshot!(ran, @r"
     exit 2
-    flashlab: too little space for a file of 32 MiB in DIR/full: 80 MiB are free there, and 64 MiB have to stay free; take a smaller one or another directory, or free space
+    flashlab: too little space for a file of 32 MiB in DIR/full: 80 MiB are free there, and 64 MiB have to stay free; free some space, take another directory, or less data
     ");
     assert_eq!(fs::read_dir(directory.path("full")).unwrap().count(), 0);
 }

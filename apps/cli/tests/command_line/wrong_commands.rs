@@ -106,7 +106,7 @@ fn sizes_that_no_target_has() {
             huge.contains(&format!("flashlab: too little space for a file of {told} in DIR: ")),
             "{huge}"
         );
-        assert!(huge.ends_with("take a smaller one or another directory, or free space\n"), "{huge}");
+        assert!(huge.ends_with("free some space, take another directory, or less data\n"), "{huge}");
     }
     insta::assert_snapshot!(wrong(&["bench", "sim:zeus", "--size", "99TiB"]), @"flashlab: --size 99TiB: sim:zeus has 65.2 GiB only");
     insta::assert_snapshot!(wrong(&["bench", "sim:zeus", "--size", "8MiB"]), @"flashlab: 8 MiB of sim:zeus are too little for the methodology: it needs 16 MiB or more");

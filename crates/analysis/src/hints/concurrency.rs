@@ -104,7 +104,10 @@ fn best_parallel(micro_benchmarks: &[MicroBenchmark]) -> Option<Gain> {
                          ({pattern}, the best case).",
                         point.label
                     ),
-                    advice: format!("Keep {} IOs in flight for {pattern}.", enough(&points, point).label),
+                    advice: match enough(&points, point) {
+                        one if one.value <= 1.0 => format!("Send one IO at a time for {pattern}."),
+                        some => format!("Keep {} IOs in flight for {pattern}.", some.label),
+                    },
                 });
             }
         }

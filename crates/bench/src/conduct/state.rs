@@ -64,7 +64,7 @@ impl Conduct<'_> {
             if time == Some(Nanos::ZERO) {
                 break;
             }
-            self.progress.step(&format!("enforcing the steady state: round {round} of random writes"));
+            self.progress.round(&format!("enforcing the steady state: round {round} of random writes"));
             rounds.push(self.steady_round(round, size, time)?);
             if steady_state(rounds.clone(), self.space.capacity.0).is_steady {
                 break;

@@ -184,7 +184,7 @@ fn slow_ones(costs: [&[f64]; 3]) -> String {
         .zip(spikes)
         .map(|((name, _), spike)| format!("{} ({name})", duration(spike.usual + spike.excess)))
         .collect();
-    format!(" Writes that wait for a merge or garbage collection take {}.", listed.join(", "))
+    format!(" The slow ones among them take {}.", listed.join(", "))
 }
 
 /// What writes of a content cost relative to random ones, of as many runs of the same length.

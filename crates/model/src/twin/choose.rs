@@ -103,6 +103,7 @@ pub fn fit_twin(
             Err("no inference is given: `flashlab infer` finds pages, dies, blocks and the translation layer"
                 .to_owned())
         }
+        (false, Some(Inference { not_flash: Some(reason), .. })) => Err(format!("not tried: {reason}")),
         (false, Some(inference)) => {
             fit_flash(measured, inference, &typical, &budget, &mut log).map_err(|error| error.to_string())
         }

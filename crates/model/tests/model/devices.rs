@@ -421,3 +421,16 @@ fn cephs_capacity_is_the_rate_of_random_writes_within_its_bounds() {
     assert_eq!(report.refused[0].name, "osd_mclock_max_capacity_iops_hdd");
     assert!(report.refused[0].reason.contains("Ceph takes 50 to 500 for plausible"), "{report:?}");
 }
+
+/// `model check --size 1MiB` once ended with an error about its own manifest: no size fitted, and a plan had no experiment.
+#[test]
+fn a_small_target_has_no_plan_without_experiments() {
+    let space = Space { capacity: Bytes::mib(1), block: Bytes(512) };
+    let small = Extraction { space, zones: 3, depth_max: 16, writes: true, length: RunLength::REAL };
+    let plans =
+        [small.queue_plans(), small.check_queue_plans(), small.seek_plans(), small.check_seek_plans()];
+    assert!(plans.iter().flatten().all(|plan| !plan.experiments.is_empty()));
+    assert!(
+        small.check_seek_plans().len() < extraction(&mut zeus("").device().unwrap()).check_seek_plans().len()
+    );
+}

@@ -136,3 +136,22 @@ fn what_cannot_be_is_withheld() {
     queue depth: withheld: useful queue depth: not identifiable; brought by nothing
     ");
 }
+
+#[test]
+fn no_measurement_is_advised_that_finds_nothing_in_a_disk_that_is_no_flash() {
+    let undetermined = || Finding::undetermined(Parameter::UsefulQueueDepth, "seeks scatter");
+    let advised = |not_flash: Option<&str>| {
+        let disk = Inference { not_flash: not_flash.map(str::to_owned), ..inference(vec![undetermined()]) };
+        let withheld = advice(&disk, None).withheld;
+        withheld.into_iter().find(|one| one.subject == "queue depth").unwrap().measurement
+    };
+    assert!(advised(None).is_some_and(|command| command.contains("--only useful_queue_depth")));
+    assert_eq!(advised(Some("The disk is not flash")), None);
+}
+
+#[test]
+fn one_read_in_flight_is_no_advice_to_keep_several() {
+    let found = inference(vec![Finding::found(Parameter::UsefulQueueDepth, 1, 0.99, "measured")]);
+    let given = advice(&found, None).given;
+    assert_eq!(given[0].advice, "send one read at a time: more in flight gain nothing");
+}

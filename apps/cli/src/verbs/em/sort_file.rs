@@ -126,9 +126,9 @@ impl SortFile {
         let mut head = vec![0; files.length.0.min(flashlab_input::HEAD as u64) as usize];
         let read = files.input.read_exact_at(&mut head, 0);
         read.with_context(|| format!("cannot read {}", self.input.display()))?;
-        if cuts_lines(&head, self.record.0 as usize) {
+        if let Some(fault) = fault_in_lines(&head, self.record.0 as usize) {
             tell!(
-                "{} looks like lines of text, and a record of {} cuts them: only lines of one length are records. For other lines use LC_ALL=C sort",
+                "{} looks like lines of text, and a record of {} {fault}: only lines of one length are records. For other lines use LC_ALL=C sort",
                 self.input.display(),
                 self.record
             );
@@ -307,13 +307,38 @@ impl SortFile {
     }
 }
 
-/// Whether these bytes are lines of text, but records of this size do not end where lines end.
-fn cuts_lines(head: &[u8], record: usize) -> bool {
+/// What is wrong with records of this size where these bytes are lines of text: they do not end where lines end, or they have several.
+fn fault_in_lines(head: &[u8], record: usize) -> Option<&'static str> {
+    let wide = utf16_as_bytes(head);
+    let (head, units) = match &wide {
+        // An odd record cuts a unit, and the lines with it.
+        Some(narrow) => (&narrow[..], if record.is_multiple_of(2) { record / 2 } else { narrow.len() + 1 }),
+        None => (head, record),
+    };
     let is_text = |&byte: &u8| byte >= b' ' && byte != 0x7f || matches!(byte, b'\t' | b'\n' | b'\r');
     let lines = head.iter().filter(|&&byte| byte == b'\n').count();
-    // A text of 4 KiB has a line end in it; printable records without any are no lines.
-    let is_lines = lines > 0 && lines >= head.len() / 4096 && head.iter().all(is_text);
-    is_lines && head.chunks_exact(record).any(|record| record.last() != Some(&b'\n'))
+    // Printable records without any line end in 64 KiB are no lines.
+    if lines == 0 || !head.iter().all(is_text) {
+        return None;
+    }
+    let mut records = head.chunks_exact(units);
+    if units > head.len() && wide.is_some() || records.any(|record| record.last() != Some(&b'\n')) {
+        return Some("cuts them");
+    }
+    (lines > head.len().div_ceil(units)).then_some("has several of them")
+}
+
+/// A text in UTF-16 with a byte for each unit, if these bytes are one: they begin with a byte-order mark, or every second of them is zero
+/// and the others are not. Units beyond 127 become a question mark.
+fn utf16_as_bytes(head: &[u8]) -> Option<Vec<u8>> {
+    let pairs = head.as_chunks::<2>().0;
+    let is_zero_at =
+        |at: usize| pairs.len() > 1 && pairs.iter().all(|pair| pair[at] == 0 && pair[1 - at] != 0);
+    let is_little = head.starts_with(&[0xff, 0xfe]) || is_zero_at(1);
+    let is_big = head.starts_with(&[0xfe, 0xff]) || is_zero_at(0);
+    let unit = |pair: &[u8; 2]| if is_little { u16::from_le_bytes(*pair) } else { u16::from_be_bytes(*pair) };
+    let narrow = |unit: u16| u8::try_from(unit).ok().filter(u8::is_ascii).unwrap_or(b'?');
+    (is_little || is_big).then(|| pairs.iter().map(|pair| narrow(unit(pair))).collect())
 }
 
 /// Sorts a file that is smaller than a block of direct IO may be, and verifies what was written.
@@ -352,17 +377,37 @@ fn open_scratch(scratch: &ScratchFile) -> Result<Box<dyn Device>> {
 
 #[cfg(test)]
 mod tests {
-    use super::cuts_lines;
+    use super::fault_in_lines;
 
     #[test]
     fn lines_of_other_lengths_are_recognised_and_records_are_not() {
+        let cuts = Some("cuts them");
         let text = "seven,1\nthirteen,27\n\u{e4}pfel,3\n".repeat(40);
-        assert!(cuts_lines(text.as_bytes(), 16) && cuts_lines(text.as_bytes(), 8));
+        assert_eq!([16, 8].map(|record| fault_in_lines(text.as_bytes(), record)), [cuts; 2]);
         let records = "0000017,abcdefg\n".repeat(40);
-        assert!(!cuts_lines(records.as_bytes(), 16) && cuts_lines(records.as_bytes(), 10));
+        let faults = [16, 10, 32].map(|record| fault_in_lines(records.as_bytes(), record));
+        assert_eq!(faults, [None, cuts, Some("has several of them")]);
+        let long = format!("{}\n", "x".repeat(5120)).repeat(12);
+        assert_eq!([16, 5121].map(|record| fault_in_lines(long.as_bytes(), record)), [cuts, None]);
         // Numbers, and printable records without lines.
-        assert!(!cuts_lines(&[0, 10, 65, 66].repeat(40), 16));
-        assert!(!cuts_lines("ABCDEFGHIJKLMNOP".repeat(40).as_bytes(), 16));
-        assert!(!cuts_lines(b"", 16));
+        assert_eq!(fault_in_lines(&[0, 10, 65, 66].repeat(40), 16), None);
+        assert_eq!(fault_in_lines("ABCDEFGHIJKLMNOP".repeat(40).as_bytes(), 16), None);
+        assert_eq!(fault_in_lines(b"", 16), None);
+    }
+
+    #[test]
+    fn lines_in_utf_16_are_recognised_in_both_orders_of_bytes() {
+        let wide = |text: &str, order: fn(u16) -> [u8; 2]| -> Vec<u8> {
+            text.encode_utf16().flat_map(order).collect()
+        };
+        let (records, marked) = ("0000017\n".repeat(40), format!("\u{feff}{}", "\u{e4}pfel\n".repeat(40)));
+        for order in [u16::to_le_bytes, u16::to_be_bytes] {
+            let faults = [16, 15, 12].map(|record| fault_in_lines(&wide(&records, order), record));
+            assert_eq!(faults, [None, Some("cuts them"), Some("cuts them")]);
+            assert_eq!(fault_in_lines(&wide(&marked, order), 12), Some("cuts them"));
+        }
+        // Small numbers of 16 bits are no text.
+        let numbers: Vec<u8> = (1..=40u16).flat_map(u16::to_le_bytes).collect();
+        assert_eq!(fault_in_lines(&numbers, 8), None);
     }
 }

@@ -67,6 +67,11 @@ fn parameter_rows(document: &ModelDocument) -> Vec<Vec<String>> {
         .collect()
 }
 
+/// How many in flight saturate a device. Below one, the equation has a response time that is too short: one is the least there is.
+fn saturating(concurrency: f64) -> String {
+    if concurrency <= 1.0 { "one".to_owned() } else { format!("{concurrency:.1}") }
+}
+
 /// The hold-out error, and whether the equation holds at all.
 fn held_out(error: Option<f64>) -> String {
     /// What misses by more describes nothing; as for settings that are refused.
@@ -89,8 +94,12 @@ fn notes(model: &DeviceModel, document: &ModelDocument) -> Vec<String> {
             notes.push(format!("{}: T = A + n B is not given: {reason}.", class.words()));
         }
         if let (Some(page), Some(below)) = (line.breakpoint_bytes, line.below_us_per_kb) {
+            let below = match below > 0.0 {
+                true => format!("a byte costs {below:.4} us/KB"),
+                false => "smaller requests take no less time".to_owned(),
+            };
             notes.push(format!(
-                "{}: breakpoint at {}; below it a byte costs {below:.4} us/KB, and A and B are those from there on.",
+                "{}: breakpoint at {}; below it {below}, and A and B are those from there on.",
                 class.words(),
                 Bytes(page)
             ));
@@ -100,13 +109,13 @@ fn notes(model: &DeviceModel, document: &ModelDocument) -> Vec<String> {
     }
     for depth in &document.queue_depth {
         notes.push(format!(
-            "{}s of {} over the queue depth: {}, L {}, at most {:.0} a second, saturated by {:.1} in flight{}.",
+            "{}s of {} over the queue depth: {}, L {}, at most {:.0} a second, saturated by {} in flight{}.",
             ThroughputClass::named(depth.class).map_or(depth.class, ThroughputClass::words),
             Bytes(depth.size_bytes),
             depth.equation,
             micros(depth.latency_us),
             depth.ios_per_s_max,
-            depth.concurrency,
+            saturating(depth.concurrency),
             held_out(depth.hold_out_error)
         ));
     }
