@@ -4,6 +4,7 @@ mod bench_score;
 mod calibrate;
 mod compare_score;
 mod crash;
+mod dist;
 mod exercise;
 mod fit_zoo;
 mod foreign;
@@ -55,6 +56,8 @@ enum Task {
     CompareScore(compare_score::CompareScore),
     /// Cuts the power of a volume of `flashlab repair` in many states and checks what is recovered
     Crash(crash::Crash),
+    /// Makes an archive of the program, and the wheel for Python
+    Dist(dist::Dist),
     /// Does random operations on volumes of `flashlab repair`, and compares them with a model in memory
     Exercise(exercise::Exercise),
     /// Fits the zoo's models of real drives to the rows that others measured
@@ -147,6 +150,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         Task::Crash(arguments) => crash::crash(&arguments),
+        Task::Dist(arguments) => dist::dist(&arguments),
         Task::Exercise(arguments) => exercise::exercise_volumes(&arguments),
         Task::FitZoo(arguments) => fit_zoo::fit_zoo(&arguments),
         Task::Fsx(arguments) => fsx::test_directory(&arguments),

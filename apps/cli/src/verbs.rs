@@ -5,10 +5,12 @@
 pub mod bench;
 pub mod caretaker;
 pub mod compare;
+pub mod completions;
 pub mod devices;
 pub mod em;
 pub mod infer;
 pub mod live;
+pub mod manual;
 pub mod measure_transport_latency;
 pub mod model;
 pub mod mounted_program;
@@ -26,7 +28,7 @@ pub mod sweep;
 pub mod wear_out;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// A laboratory for flash storage: measures, explains, simulates and serves devices.
 #[derive(Parser)]
@@ -56,12 +58,22 @@ pub enum Verb {
     Repair(repair::Repair),
     Live(live::Live),
     Reproduce(reproduce::Reproduce),
+    Completions(completions::Completions),
+    Manual(manual::Manual),
     #[command(hide = true)]
     Caretaker(caretaker::Caretaker),
     #[command(hide = true)]
     MountedProgram(mounted_program::MountedProgram),
     #[command(hide = true)]
     MeasureTransportLatency(measure_transport_latency::MeasureTransportLatency),
+}
+
+/// The command line without the verbs that flashlab calls itself, as completions and manual pages have it.
+fn public_command() -> clap::Command {
+    let command = CommandLine::command();
+    let verbs: Vec<_> = command.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned().collect();
+    let about = command.get_about().cloned().unwrap_or_default();
+    clap::Command::new("flashlab").version(env!("CARGO_PKG_VERSION")).about(about).subcommands(verbs)
 }
 
 impl Verb {
@@ -86,6 +98,8 @@ impl Verb {
             Verb::Repair(repair) => repair.run(),
             Verb::Live(live) => live.run(),
             Verb::Reproduce(reproduce) => reproduce.run(),
+            Verb::Completions(completions) => completions.run(public_command()),
+            Verb::Manual(manual) => manual.run(public_command()),
             Verb::Caretaker(caretaker) => caretaker.run(),
             Verb::MountedProgram(program) => program.run(),
             Verb::MeasureTransportLatency(measure) => measure.run(),
@@ -98,7 +112,6 @@ mod tests {
     use std::any::TypeId;
     use std::collections::BTreeSet;
 
-    use clap::CommandFactory;
     use flashlab_base::{Bytes, Nanos, Seed};
 
     use super::*;

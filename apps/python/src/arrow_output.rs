@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyCapsule, PyDict, PyFloat, PyInt, PyList, PyString};
 
 use crate::arrow_input;
-use crate::errors::input;
+use crate::errors::{input, of_sweep};
 
 const STREAM: &CStr = c"arrow_array_stream";
 /// How many samples form a batch.
@@ -118,6 +118,47 @@ impl Table {
             columns.set_item(name, self.values(py, column)?)?;
         }
         Ok(columns)
+    }
+
+    /// Writes the table as a Parquet file, which gets its name when it is whole.
+    ///
+    /// Raises FailedError if it cannot be written.
+    fn write_parquet(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| flashlab_sweep::write_table(&self.table, &path)).map_err(of_sweep)
+    }
+
+    /// Reads a table that write_parquet wrote.
+    ///
+    /// Raises InputError if the file is damaged, or has columns that are neither texts nor numbers nor booleans.
+    #[staticmethod]
+    fn read_parquet(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
+        Ok(Table::new(py.detach(|| flashlab_sweep::read_table(&path)).map_err(of_sweep)?))
+    }
+
+    /// The rows of all tables, which have the same columns.
+    ///
+    /// Raises InputError if the columns differ.
+    #[staticmethod]
+    fn concat(tables: Vec<Bound<'_, Table>>) -> PyResult<Table> {
+        let mut tables = tables.iter().map(|table| table.get().table.clone());
+        let mut all = tables.next().unwrap_or_default();
+        for table in tables {
+            all.append(table).map_err(of_sweep)?;
+        }
+        Ok(Table::new(all))
+    }
+
+    /// A table of the rows with these numbers, which count from 0, in their order.
+    ///
+    /// Raises IndexError past the end.
+    fn rows(&self, numbers: Vec<usize>) -> PyResult<Table> {
+        match numbers.iter().find(|number| **number >= self.table.len()) {
+            Some(past) => Err(pyo3::exceptions::PyIndexError::new_err(format!(
+                "there is no row {past}: the table has {}",
+                self.table.len()
+            ))),
+            None => Ok(Table::new(self.table.rows(&numbers))),
+        }
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyDict>,))> {

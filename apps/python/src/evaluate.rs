@@ -1,10 +1,13 @@
 //! `flashlab.evaluate`: a table of simulated experiments to a table of results.
 
+use std::path::Path;
 use std::sync::LazyLock;
 
-use flashlab_sweep::{Evaluator, StateCache};
+use flashlab_base::Seed;
+use flashlab_sweep::{Evaluator, Sampling, StateCache};
 use pyo3::prelude::*;
 
+use crate::arguments::Description;
 use crate::arrow_input;
 use crate::arrow_output::Table;
 use crate::errors::of_sweep;
@@ -32,4 +35,24 @@ pub fn evaluate(py: Python<'_>, table: &Bound<'_, PyAny>, threads: usize) -> PyR
     let trials = arrow_input::table(table)?;
     let results = interruptible(py, |interrupt| EVALUATOR.evaluate(&trials, threads, interrupt, &|_| {}))?;
     Ok(Table::new(results.map_err(of_sweep)?))
+}
+
+/// `number` different combinations of a grid with these counts of values, numbered with the last key first. method is "sobol" or
+/// "random".
+#[pyfunction]
+pub fn _combinations(method: &str, counts: Vec<u64>, number: u64, seed: u64) -> PyResult<Vec<u64>> {
+    method
+        .parse::<Sampling>()
+        .and_then(|method| method.combinations(&counts, number, Seed(seed)))
+        .map_err(of_sweep)
+}
+
+/// A profile or workload as a table has it: a file as its text, so that no other host needs the file.
+#[pyfunction]
+pub fn _text(description: Description<'_>, kind: &str) -> PyResult<String> {
+    let text = description.text()?;
+    let content =
+        if kind == "profile" { description.profile()?.to_toml() } else { description.plan()?.to_toml() };
+    let is_name = !text.contains('\n') && !text.ends_with(".toml") && !Path::new(&text).exists();
+    Ok(if is_name { text } else { content })
 }

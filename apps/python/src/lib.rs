@@ -31,7 +31,7 @@ mod _flashlab {
     #[pymodule_export]
     use super::arrow_output::{Samples, Table};
     #[pymodule_export]
-    use super::evaluate::evaluate;
+    use super::evaluate::{_combinations, _text, evaluate};
     #[pymodule_export]
     use super::run::{Run, open};
     #[pymodule_export]

@@ -32,14 +32,14 @@ fn sources() -> &'static Path {
 }
 
 /// A Python of 3.10 or later that has these modules; `None` after a message if there is none.
-fn python(modules: &[&str]) -> Option<PathBuf> {
+fn python(need: Need, modules: &[&str]) -> Option<PathBuf> {
     let python = std::env::var("FLASHLAB_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let imports: String = modules.iter().map(|module| format!("import {module}\n")).collect();
     let script = format!("import sys\nassert sys.version_info >= (3, 10)\n{imports}");
     match Command::new(&python).args(["-c", &script]).output() {
         Ok(output) if output.status.success() => Some(python.into()),
         _ => {
-            skip(Need::Python, format_args!("{python} is no Python of 3.10 or later with {modules:?}"));
+            skip(need, format_args!("{python} is no Python of 3.10 or later with {modules:?}"));
             None
         }
     }
@@ -49,15 +49,29 @@ fn run(python: &Path, package: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(python);
     command.args(arguments).env("PYTHONPATH", package).current_dir(package);
     command.env("PYTHONDONTWRITEBYTECODE", "1");
+    command.env(
+        "FLASHLAB_PROGRAM",
+        std::env::current_exe().unwrap().parent().unwrap().with_file_name("flashlab"),
+    );
     command.output().unwrap()
 }
 
 /// Runs a script of this folder, which ends with an error if it finds one.
 fn script(name: &str, modules: &[&str]) {
-    let Some(python) = python(modules) else { return };
+    let Some(python) = python(Need::Python, modules) else { return };
+    run_script(&python, name, &[]);
+}
+
+/// A sweep on an engine is the sweep of one process.
+fn engine(need: Need, name: &str, module: &str) {
+    let Some(python) = python(need, &[module]) else { return };
+    run_script(&python, "engines.py", &[name]);
+}
+
+fn run_script(python: &Path, name: &str, arguments: &[&str]) {
     let package = package();
     let file = sources().join("tests").join(name);
-    let output = run(&python, package.path(), &[file.to_str().unwrap()]);
+    let output = run(python, package.path(), &[&[file.to_str().unwrap()], arguments].concat());
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{name}:\n{}\n{}", text(&output.stdout), text(&output.stderr));
 }
@@ -68,13 +82,41 @@ fn simulators_tables_and_errors() {
 }
 
 #[test]
+fn sweeps_here_and_on_executors() {
+    script("sweeps.py", &[]);
+}
+
+#[test]
+fn what_the_program_does() {
+    script("program.py", &[]);
+}
+
+#[test]
+fn sweeps_on_ray() {
+    engine(Need::Ray, "ray", "ray");
+}
+
+#[test]
+fn sweeps_on_dask() {
+    engine(Need::Dask, "dask", "distributed");
+}
+
+#[test]
+fn sweeps_on_spark() {
+    if Command::new("java").arg("-version").output().is_err() {
+        return skip(Need::Spark, "there is no JVM");
+    }
+    engine(Need::Spark, "spark", "pyspark");
+}
+
+#[test]
 fn other_libraries_take_samples_and_give_tables() {
     script("libraries.py", &["polars", "duckdb", "pandas", "pyarrow"]);
 }
 
 #[test]
 fn the_types_are_right() {
-    let Some(python) = python(&["mypy"]) else { return };
+    let Some(python) = python(Need::Python, &["mypy"]) else { return };
     let package = package();
     fs::copy(sources().join("tests/typed.py"), package.path().join("typed.py")).unwrap();
     for arguments in [

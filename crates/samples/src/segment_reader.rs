@@ -51,16 +51,22 @@ pub fn for_each_batch_of(
     Ok(())
 }
 
-/// Does one step of reading. The Parquet library returns most errors, but panics on some damaged files
+/// Does one step of reading a file of samples.
+fn guarded<T>(path: &Path, step: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, SamplesError> {
+    read_guarded(step).map_err(|error| SamplesError::format(path, format!("no samples: {error}")))
+}
+
+/// Does one step of reading a Parquet file. The library returns most errors, but panics on some damaged files
 /// (parquet 60.1: a negative length of a column, a split stream that is too short, a missing dictionary).
 /// Here such a panic becomes the error of a damaged file.
-fn guarded<T>(path: &Path, step: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, SamplesError> {
+///
+/// # Errors
+/// What the step returns, and that the file is damaged.
+pub fn read_guarded<T>(step: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
     // The reader is dropped with the error, so the state that a panic leaves behind does not matter.
-    match silently(|| catch_unwind(AssertUnwindSafe(step))) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(SamplesError::format(path, format!("no samples: {error}"))),
-        Err(panic) => Err(SamplesError::format(path, format!("damaged: {}", panic_message(panic.as_ref())))),
-    }
+    silently(|| catch_unwind(AssertUnwindSafe(step))).unwrap_or_else(|panic| {
+        Err(ParquetError::General(format!("damaged: {}", panic_message(panic.as_ref()))))
+    })
 }
 
 thread_local! {

@@ -2,9 +2,11 @@
 
 use std::str::FromStr;
 
+use flashlab_base::Seed;
 use serde::{Deserialize, Serialize};
 
 use crate::SweepError;
+use crate::sampling::{Sampling, count_of};
 
 /// A key and its values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,9 +36,13 @@ impl FromStr for Setting {
     }
 }
 
-/// All combinations of the values of several keys. The values of the last key change first.
+/// All combinations of the values of several keys, or a sample of them. The values of the last key change first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grid(Vec<Setting>);
+pub struct Grid {
+    settings: Vec<Setting>,
+    /// The sample, in the order of the grid.
+    chosen: Option<Vec<u64>>,
+}
 
 impl Grid {
     /// The grid of these settings.
@@ -52,31 +58,40 @@ impl Grid {
                 )));
             }
         }
-        let grid = Grid(settings);
-        match grid.0.iter().try_fold(1u64, |count, set| count.checked_mul(set.values.len() as u64)) {
-            Some(_) => Ok(grid),
-            None => {
-                Err(SweepError::Input("the combinations cannot be counted: give fewer values".to_owned()))
-            }
-        }
+        count_of(&counts(&settings))?;
+        Ok(Grid { settings, chosen: None })
+    }
+
+    /// Keeps `number` different combinations, or all if there are no more.
+    ///
+    /// # Errors
+    /// When there are more keys than the method can sample.
+    pub fn sampled(mut self, method: Sampling, number: u64, seed: Seed) -> Result<Grid, SweepError> {
+        let mut chosen = method.combinations(&counts(&self.settings), number, seed)?;
+        chosen.sort_unstable();
+        self.chosen = Some(chosen);
+        Ok(self)
     }
 
     /// The settings.
     pub fn settings(&self) -> &[Setting] {
-        &self.0
+        &self.settings
     }
 
     /// The number of combinations.
     pub fn count(&self) -> u64 {
-        self.0.iter().map(|setting| setting.values.len() as u64).product()
+        match &self.chosen {
+            Some(chosen) => chosen.len() as u64,
+            None => counts(&self.settings).iter().product(),
+        }
     }
 
     /// The values of combination `index`, in the order of the settings. Panics past the end.
     pub fn combination(&self, index: u64) -> Vec<String> {
         assert!(index < self.count(), "there is no combination {index}");
-        let mut left = index;
+        let mut left = self.chosen.as_ref().map_or(index, |chosen| chosen[index as usize]);
         let mut values: Vec<String> = self
-            .0
+            .settings
             .iter()
             .rev()
             .map(|setting| {
@@ -89,6 +104,10 @@ impl Grid {
         values.reverse();
         values
     }
+}
+
+fn counts(settings: &[Setting]) -> Vec<u64> {
+    settings.iter().map(|setting| setting.values.len() as u64).collect()
 }
 
 /// Sets a key of a profile to a value. The value gets the type of the key, or the type that it looks like.
@@ -141,6 +160,9 @@ mod tests {
         let grid = Grid::new(settings.to_vec()).unwrap();
         let all: Vec<String> = (0..grid.count()).map(|index| grid.combination(index).concat()).collect();
         assert_eq!(all, ["1x", "1y", "1z", "2x", "2y", "2z"]);
+        let sample = grid.sampled(Sampling::Random, 4, Seed(1)).unwrap();
+        let some: Vec<String> = (0..sample.count()).map(|index| sample.combination(index).concat()).collect();
+        assert!(some.len() == 4 && some.is_sorted() && some.iter().all(|one| all.contains(one)), "{some:?}");
         assert!(Grid::new(vec!["a=1".parse().unwrap(), "a=2".parse().unwrap()]).is_err());
     }
 

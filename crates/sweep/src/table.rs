@@ -1,5 +1,7 @@
 //! A table of columns, as other programs exchange it.
 
+use crate::SweepError;
+
 /// A column. A missing value is `None`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TableColumn {
@@ -27,6 +29,62 @@ impl TableColumn {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Adds the values of a column of the same kind; a column without any value has any kind.
+    ///
+    /// # Errors
+    /// When the kinds differ.
+    pub fn append(&mut self, other: TableColumn) -> Result<(), SweepError> {
+        fn missing<T>(count: usize) -> impl Iterator<Item = Option<T>> {
+            (0..count).map(|_| None)
+        }
+        let (count, is_empty) = (other.len(), other.has_no_value());
+        match (&mut *self, other) {
+            (TableColumn::Text(values), TableColumn::Text(more)) => values.extend(more),
+            (TableColumn::Float(values), TableColumn::Float(more)) => values.extend(more),
+            (TableColumn::Int(values), TableColumn::Int(more)) => values.extend(more),
+            (TableColumn::Flag(values), TableColumn::Flag(more)) => values.extend(more),
+            (own, other) if own.has_no_value() => {
+                let before = own.len();
+                *own = match other {
+                    TableColumn::Text(more) => TableColumn::Text(missing(before).chain(more).collect()),
+                    TableColumn::Float(more) => TableColumn::Float(missing(before).chain(more).collect()),
+                    TableColumn::Int(more) => TableColumn::Int(missing(before).chain(more).collect()),
+                    TableColumn::Flag(more) => TableColumn::Flag(missing(before).chain(more).collect()),
+                };
+            }
+            (own, _) if is_empty => match own {
+                TableColumn::Text(values) => values.extend(missing(count)),
+                TableColumn::Float(values) => values.extend(missing(count)),
+                TableColumn::Int(values) => values.extend(missing(count)),
+                TableColumn::Flag(values) => values.extend(missing(count)),
+            },
+            _ => return Err(SweepError::Input("one has texts where the other has numbers".to_owned())),
+        }
+        Ok(())
+    }
+
+    fn has_no_value(&self) -> bool {
+        match self {
+            TableColumn::Text(values) => values.iter().all(Option::is_none),
+            TableColumn::Float(values) => values.iter().all(Option::is_none),
+            TableColumn::Int(values) => values.iter().all(Option::is_none),
+            TableColumn::Flag(values) => values.iter().all(Option::is_none),
+        }
+    }
+
+    /// The values of these rows. Panics past the end.
+    pub fn rows(&self, rows: &[usize]) -> TableColumn {
+        fn picked<T: Clone>(values: &[Option<T>], rows: &[usize]) -> Vec<Option<T>> {
+            rows.iter().map(|row| values[*row].clone()).collect()
+        }
+        match self {
+            TableColumn::Text(values) => TableColumn::Text(picked(values, rows)),
+            TableColumn::Float(values) => TableColumn::Float(picked(values, rows)),
+            TableColumn::Int(values) => TableColumn::Int(picked(values, rows)),
+            TableColumn::Flag(values) => TableColumn::Flag(picked(values, rows)),
+        }
     }
 
     /// A value as text: as it would be written in a profile, without quotation marks.
@@ -64,6 +122,30 @@ impl Table {
     /// The column of this name.
     pub fn column(&self, name: &str) -> Option<&TableColumn> {
         self.columns.iter().find(|(own, _)| own == name).map(|(_, column)| column)
+    }
+
+    /// Adds the rows of a table with the same columns.
+    ///
+    /// # Errors
+    /// When the columns or their kinds differ.
+    pub fn append(&mut self, other: Table) -> Result<(), SweepError> {
+        let names = |table: &Table| table.columns.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        if names(self) != names(&other) {
+            return Err(SweepError::Input("the tables have other columns than each other".to_owned()));
+        }
+        for ((name, column), (_, more)) in self.columns.iter_mut().zip(other.columns) {
+            column
+                .append(more)
+                .map_err(|error| SweepError::Input(format!("the column `{name}`: {error}")))?;
+        }
+        Ok(())
+    }
+
+    /// A table of these rows, in their order. Panics past the end.
+    pub fn rows(&self, rows: &[usize]) -> Table {
+        Table {
+            columns: self.columns.iter().map(|(name, column)| (name.clone(), column.rows(rows))).collect(),
+        }
     }
 
     /// The number of rows.

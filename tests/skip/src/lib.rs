@@ -19,6 +19,12 @@ pub enum Need {
     Chromium,
     /// A Python with the Parquet readers that the test names.
     Python,
+    /// A Python with Ray.
+    Ray,
+    /// A Python with Dask's distributed scheduler.
+    Dask,
+    /// A Python with PySpark, and a JVM.
+    Spark,
     /// nbdkit with its clients, and the plugin for it.
     Nbdkit,
     /// Programs of every Linux distribution: mkfs, gzip, taskset.
@@ -43,11 +49,14 @@ pub enum Need {
 
 impl Need {
     /// All of them, with their names in `FLASHLAB_REQUIRE`.
-    const ALL: [(Need, &str); 14] = [
+    const ALL: [(Need, &str); 17] = [
         (Need::Root, "root"),
         (Need::Fuse, "fuse"),
         (Need::Chromium, "chromium"),
         (Need::Python, "python"),
+        (Need::Ray, "ray"),
+        (Need::Dask, "dask"),
+        (Need::Spark, "spark"),
         (Need::Nbdkit, "nbdkit"),
         (Need::Programs, "programs"),
         (Need::Postgresql, "postgresql"),

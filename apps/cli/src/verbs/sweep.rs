@@ -29,7 +29,7 @@ use flashlab_report::SweepPoint;
 use flashlab_samples::seal::PROFILE;
 use flashlab_samples::{FolderKind, Manifest, RunFolder};
 use flashlab_sim::Profile;
-use flashlab_sweep::{Grid, Setting, override_key};
+use flashlab_sweep::{Setting, override_key};
 
 use crate::arguments::{self, CapacityOption, TableOptions};
 use crate::exit::Usage;
@@ -39,7 +39,7 @@ use crate::run_folder::{self, Content};
 use crate::selection::Selection;
 use crate::target::{self, OpenDevice, new_device};
 use crate::verbs::bench::StateChoice;
-use crate::verbs::sweep::result::{SweepSettings, UNNEEDED, finish, measured_point, point_folder};
+use crate::verbs::sweep::result::{Sample, SweepSettings, UNNEEDED, finish, measured_point, point_folder};
 use crate::verbs::sweep::shard::Shard;
 
 /// Run a plan on a simulated device with other values of its profile's keys, on all cores
@@ -94,6 +94,9 @@ pub struct AskedSweep {
     /// The seed of everything random
     #[arg(long, default_value_t = Seed(1), allow_negative_numbers = true, value_parser = arguments::seed)]
     seed: Seed,
+    /// Take so many combinations of a large space: as sobol 200, spread evenly, or random 200. The seed decides which
+    #[arg(long, num_args = 2, value_names = ["METHOD", "N"], allow_negative_numbers = true)]
+    sample: Option<Vec<String>>,
     /// Run this part of the combinations alone, as 3/64 for the third of 64 (Slurm's job arrays, indexed jobs of Kubernetes). Its folder is
     /// in that of --output; flashlab sweep merge makes one table of all parts
     #[arg(long, value_name = "PART/PARTS", requires = "output")]
@@ -133,7 +136,6 @@ impl AskedSweep {
             )))
         };
         let profile = target::profile_named(name)?;
-        let points = self.points(&profile)?;
         let thoroughness = if self.quick { Thoroughness::Quick } else { Thoroughness::Full };
         let settings = |profile: &Profile| Settings {
             methodology: false,
@@ -144,16 +146,18 @@ impl AskedSweep {
             target_size: profile.capacity,
             ..Settings::new(thoroughness)
         };
-        let selection = Selection::named(plan)?;
-        for point in &points {
-            selection.check(&settings(&point.profile), &point.profile.identity())?;
-        }
         let sweep = SweepSettings {
             run: settings(&profile),
             profile: self.varied(&profile)?,
             sets: self.sets.clone(),
+            sample: self.sample.as_deref().map(Sample::parse).transpose()?,
             shard: self.shard,
         };
+        let points = points(&sweep)?;
+        let selection = Selection::named(plan)?;
+        for point in &points {
+            selection.check(&settings(&point.profile), &point.profile.identity())?;
+        }
         let manifest = Manifest {
             plans: selection.texts.clone(),
             ..run_folder::manifest(FolderKind::Sweep, sweep, profile.identity(), UNNEEDED.to_owned())
@@ -173,25 +177,6 @@ impl AskedSweep {
         let rows = self.run_all(&folder, &points, &selection.texts, &settings)?;
         let document = manifest.settings.document(&profile.name, &manifest.plans, rows)?;
         finish(&folder, &document, &self.table)
-    }
-
-    /// Every combination. The values of the last key change first.
-    fn points(&self, profile: &Profile) -> Result<Vec<Point>> {
-        let grid = Grid::new(self.sets.clone())?;
-        let text = self.varied(profile)?;
-        let point = |index: u64| {
-            let values = grid.combination(index);
-            let mut table: toml::Table = toml::from_str(&text).context("a profile is TOML")?;
-            for (set, value) in self.sets.iter().zip(&values) {
-                override_key(&mut table, &set.key, value)?;
-            }
-            let pairs = self.sets.iter().zip(&values).map(|(set, value)| format!("{}={value}", set.key));
-            let name = pairs.collect::<Vec<_>>().join(" ");
-            let profile = Profile::parse(&toml::to_string(&table)?, &format!("--set {name}"))?;
-            Ok(Point { values, profile, folder: point_folder(index) })
-        };
-        let indices = Shard::indices(self.shard, &grid)?;
-        indices.map(point).collect()
     }
 
     /// The profile whose keys are varied, as TOML.
@@ -248,6 +233,23 @@ impl AskedSweep {
         let pairs = self.sets.iter().zip(values).map(|(set, value)| format!("{} = {value}", set.key));
         pairs.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// Every combination of the sweep, or of its shard. The values of the last key change first.
+fn points(sweep: &SweepSettings) -> Result<Vec<Point>> {
+    let grid = sweep.grid()?;
+    let point = |index: u64| {
+        let values = grid.combination(index);
+        let mut table: toml::Table = toml::from_str(&sweep.profile).context("a profile is TOML")?;
+        for (set, value) in grid.settings().iter().zip(&values) {
+            override_key(&mut table, &set.key, value)?;
+        }
+        let pairs = grid.settings().iter().zip(&values).map(|(set, value)| format!("{}={value}", set.key));
+        let name = pairs.collect::<Vec<_>>().join(" ");
+        let profile = Profile::parse(&toml::to_string(&table)?, &format!("--set {name}"))?;
+        Ok(Point { values, profile, folder: point_folder(index) })
+    };
+    Shard::indices(sweep.shard, &grid)?.map(point).collect()
 }
 
 /// Measures a combination, or keeps its run if it is finished.

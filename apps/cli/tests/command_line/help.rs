@@ -1,6 +1,6 @@
 //! All help texts.
 
-use crate::support::Directory;
+use crate::support::{Directory, program};
 
 fn help(arguments: &[&str]) -> String {
     Directory::new().succeeds(arguments).out
@@ -14,28 +14,34 @@ fn of_the_program() {
     Usage: flashlab <COMMAND>
 
     Commands:
-      bench      Characterise a device with uFLIP; without TARGET, the disk under the current directory
-      run        Run a plan of your own
-      infer      Infer the hidden parameters of a device, each with evidence and confidence
-      wear-out   Wear a device out: infer it, then write it fully many times and infer it again, for
-                 some rounds
-      resume     Resume an interrupted run of bench, run or infer as it was begun
-      report     Show a run and rebuild its report
-      compare    Compare runs of bench or run: ratios with confidence intervals at each quantile
-      model      Fit equations to a device, predict with them, check them, derive settings of other
-                 software
-      plan       Show the plans that come with flashlab, or check one of yours
-      devices    List the block devices, and what flashlab would refuse to write to, and why
-      em         Sort large files; run external-memory algorithms on any device, and predict their time
-      sim        List and show the simulated devices, save their states, run traces and plans in virtual
-                 time
-      sweep      Run a plan on a simulated device with other values of its profile's keys, on all cores
-      replay     Replay a trace on a real device, in real time
-      serve      Serve a simulated device as a live disk
-      repair     Volumes that turn random writes into large sequential ones, durable and crash-safe
-      live       Ask a running server what it did, arm faults, fail its power, end it
-      reproduce  Print a table or figure of a paper next to what flashlab measures on the zoo's devices
-      help       Print this message or the help of the given subcommand(s)
+      bench        Characterise a device with uFLIP; without TARGET, the disk under the current
+                   directory
+      run          Run a plan of your own
+      infer        Infer the hidden parameters of a device, each with evidence and confidence
+      wear-out     Wear a device out: infer it, then write it fully many times and infer it again, for
+                   some rounds
+      resume       Resume an interrupted run of bench, run or infer as it was begun
+      report       Show a run and rebuild its report
+      compare      Compare runs of bench or run: ratios with confidence intervals at each quantile
+      model        Fit equations to a device, predict with them, check them, derive settings of other
+                   software
+      plan         Show the plans that come with flashlab, or check one of yours
+      devices      List the block devices, and what flashlab would refuse to write to, and why
+      em           Sort large files; run external-memory algorithms on any device, and predict their
+                   time
+      sim          List and show the simulated devices, save their states, run traces and plans in
+                   virtual time
+      sweep        Run a plan on a simulated device with other values of its profile's keys, on all
+                   cores
+      replay       Replay a trace on a real device, in real time
+      serve        Serve a simulated device as a live disk
+      repair       Volumes that turn random writes into large sequential ones, durable and crash-safe
+      live         Ask a running server what it did, arm faults, fail its power, end it
+      reproduce    Print a table or figure of a paper next to what flashlab measures on the zoo's
+                   devices
+      completions  Print completions for a shell: source <(flashlab completions bash)
+      manual       Write the manual pages into a new folder
+      help         Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help
@@ -679,4 +685,40 @@ fn of_model_tune() {
           --csv                     Print the table as CSV
       -h, --help                    Print help
     ");
+}
+
+/// Bash completes verbs, options and the values of options.
+#[test]
+fn completions() {
+    let directory = Directory::new();
+    let script = directory.write("completions", directory.succeeds(&["completions", "bash"]).out);
+    let complete = |words: &str| {
+        let command = format!(
+            "source '{}' && COMP_WORDS=({words}) && COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)) && \
+             _flashlab flashlab \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\" && echo \"${{COMPREPLY[@]}}\"",
+            script.display()
+        );
+        program("bash", &["-c", &command]).unwrap()
+    };
+    assert_eq!(complete("flashlab ben"), "bench");
+    assert_eq!(complete("flashlab bench --repe"), "--repetitions");
+    assert_eq!(complete("flashlab sweep --state st"), "steady");
+    for shell in ["fish", "zsh"] {
+        let script = directory.succeeds(&["completions", shell]).out;
+        assert!(script.contains("wear-out") && !script.contains("caretaker"), "{script}");
+    }
+}
+
+#[test]
+fn manual_pages() {
+    let directory = Directory::new();
+    directory.succeeds(&["manual", "--output", "man/man1"]);
+    let page = |name: &str| std::fs::read_to_string(directory.path("man/man1").join(name)).unwrap();
+    assert!(page("flashlab.1").contains("flashlab\\-bench(1)"), "the program's page leads to its verbs");
+    assert!(page("flashlab-em-sort.1").contains("\\-\\-memory"));
+    let names = std::fs::read_dir(directory.path("man/man1")).unwrap();
+    let names: Vec<_> = names.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    assert!(!names.iter().any(|name| name.contains("caretaker")), "{names:?}");
+    let again = directory.flashlab(&["manual", "--output", "man/man1"]);
+    assert_eq!(again.code, Some(2), "{}", again.err);
 }

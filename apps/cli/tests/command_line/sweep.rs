@@ -128,16 +128,18 @@ fn the_writes_of_the_baselines_are_sustained_and_bursts_in_a_named_column() {
     assert!(mean(1, "sustained") > 5.0 * mean(1, "burst"));
 }
 
-/// The shards of a sweep, each run by itself as on hosts of their own, make the table of the whole sweep.
+/// The shards of a sweep, each run by itself as on hosts of their own, make the table of the whole sweep: here of a sample of the
+/// combinations.
 #[test]
 fn shards_make_the_table_of_the_whole_sweep() {
     let directory = Directory::new();
     directory.write("rw.toml", PLAN);
     let sweep: Vec<&str> =
-        "sweep sim:tlc-sata --size 64MiB --set flash.over_provisioning=0.1,0.4 --set flash.channels=1,2,4 --plan rw.toml --state none --csv"
+        "sweep sim:tlc-sata --size 64MiB --set flash.over_provisioning=0.1,0.2,0.3,0.4 --set flash.channels=1,2,4 --sample sobol 6 --plan rw.toml --state none --csv"
             .split(' ')
             .collect();
     let whole = directory.succeeds(&[&sweep[..], &["--output", "whole"]].concat());
+    assert_eq!(whole.out.lines().count(), 1 + 6, "{whole}");
     let shard = |number: &'static str| [&sweep[..], &["--shard", number, "--output", "all"]].concat();
     directory.succeeds(&shard("2/2"));
     let incomplete = directory.flashlab(&["sweep", "merge", "all"]);
@@ -175,4 +177,20 @@ fn what_is_no_shard_is_not_merged() {
     sweep("flash.channels=1,2", "1/2");
     sweep("flash.channels=2,4", "2/2");
     refused("the shards are of two sweeps");
+}
+
+#[test]
+fn a_wrong_sample_is_refused() {
+    let directory = Directory::new();
+    let refused = |sample: &str| {
+        let words = format!(
+            "sweep sim:tlc-sata --set flash.channels=1,2 --plan baselines --sample {sample} --output all"
+        );
+        let told = directory.flashlab(&words.split(' ').collect::<Vec<_>>());
+        assert_eq!(told.code, Some(2), "{told}");
+        told.err
+    };
+    insta::assert_snapshot!(refused("sobol 0"), @"flashlab: --sample sobol 0: how many combinations? Give a whole number from 1 on");
+    insta::assert_snapshot!(refused("grid 3"), @"flashlab: --sample grid: a sample is `sobol` or `random`, not `grid`");
+    assert!(directory.names().is_empty());
 }

@@ -1,7 +1,8 @@
 """flashlab: a laboratory for flash storage.
 
 Simulated devices in virtual time (Simulator), the runs that the program measured as Arrow tables (open), and the design space,
-one experiment a row (evaluate). See docs/python.md.
+one experiment a row (evaluate), or all combinations of some values, on this machine or a cluster (sweep). bench, run, infer, fit and simulate_repair do what
+the program does. See docs/python.md.
 """
 
 from ._flashlab import (
@@ -18,20 +19,34 @@ from ._flashlab import (
     open,
     profiles,
 )
+from ._program import Finding, Fit, Inference, Prediction, bench, fit, infer, run, simulate_repair
+from ._sweep import Sweep, pareto, sweep
 
 __all__ = [
     "FailedError",
+    "Finding",
+    "Fit",
     "FlashlabError",
+    "Inference",
     "InputError",
+    "Prediction",
     "Run",
     "Samples",
     "Simulation",
     "Simulator",
+    "Sweep",
     "Table",
     "__version__",
+    "bench",
     "evaluate",
+    "fit",
+    "infer",
     "open",
+    "pareto",
     "profiles",
+    "run",
+    "simulate_repair",
+    "sweep",
 ]
 
 

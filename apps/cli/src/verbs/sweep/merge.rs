@@ -10,7 +10,6 @@ use clap::Args;
 use flashlab_report::SweepPoint;
 use flashlab_samples::{FolderKind, Manifest, RunFolder};
 use flashlab_sim::Profile;
-use flashlab_sweep::Grid;
 
 use super::result::{SweepSettings, UNNEEDED, finish, measured_point, point_folder};
 use super::shard::Shard;
@@ -39,7 +38,7 @@ impl Merge {
         run_folder::check_output(Some(&output))?;
         let settings = SweepSettings { shard: None, ..shards[0].settings.clone() };
         let profile = Profile::parse(&settings.profile, "the profile of the sweep")?;
-        let grid = Grid::new(settings.sets.clone())?;
+        let grid = settings.grid()?;
         let mut points: Vec<(u64, SweepPoint)> = Vec::new();
         for shard in shards.iter().filter_map(|manifest| manifest.settings.shard) {
             for index in Shard::indices(Some(shard), &grid)? {

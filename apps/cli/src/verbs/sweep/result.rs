@@ -1,16 +1,17 @@
 //! What a sweep is and what it gives: its settings, its points, its table and its page. Shards and the merge of them have the same.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use flashlab_analysis::findings::Findings;
 use flashlab_bench::Settings;
 use flashlab_plan::Plan;
 use flashlab_report::{Sweep as SweepDocument, SweepPoint};
 use flashlab_samples::RunFolder;
-use flashlab_sweep::Setting;
+use flashlab_sweep::{Grid, Sampling, Setting};
 use serde::{Deserialize, Serialize};
 
 use super::shard::Shard;
 use crate::arguments::TableOptions;
+use crate::exit::Usage;
 use crate::{csv_table, output};
 
 const DOCUMENT: &str = "sweep.json";
@@ -25,9 +26,31 @@ pub struct SweepSettings {
     pub profile: String,
     /// The keys and their values.
     pub sets: Vec<Setting>,
-    /// The part of the combinations; all of them if there is none.
+    /// How many combinations are chosen, and how; all of them if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Sample>,
+    /// The part of these combinations; all of them if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
+}
+
+/// Some combinations of a large grid. The sweep's seed decides which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    pub method: Sampling,
+    pub number: u64,
+}
+
+impl Sample {
+    /// From the words of the option.
+    pub fn parse(words: &[String]) -> Result<Sample> {
+        let [method, number] = words else { bail!("--sample has two words") };
+        let number = number.parse().ok().filter(|number| *number > 0).ok_or_else(|| {
+            Usage(format!("--sample {method} {number}: how many combinations? Give a whole number from 1 on"))
+        })?;
+        let method = method.parse().map_err(|error| Usage(format!("--sample {method}: {error}")))?;
+        Ok(Sample { method, number })
+    }
 }
 
 /// A row of the CSV table.
@@ -42,6 +65,15 @@ struct CsvRow<'a> {
 }
 
 impl SweepSettings {
+    /// The combinations of the whole sweep.
+    pub fn grid(&self) -> Result<Grid> {
+        let grid = Grid::new(self.sets.clone())?;
+        Ok(match self.sample {
+            Some(Sample { method, number }) => grid.sampled(method, number, self.run.seed)?,
+            None => grid,
+        })
+    }
+
     /// The table of these points of a device with this name.
     pub fn document(&self, device: &str, plans: &[String], points: Vec<SweepPoint>) -> Result<SweepDocument> {
         let plan = plans.first().map(|text| Plan::parse(text, "the plan of the sweep")).transpose()?;

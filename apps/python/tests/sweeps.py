@@ -1,0 +1,150 @@
+"""Sweeps here and on executors, their folders, samples and fronts. Needs no other library."""
+
+import concurrent.futures
+import json
+import multiprocessing
+import os
+import tempfile
+import warnings
+from pathlib import Path
+
+import flashlab
+from flashlab import _sweep
+
+PLAN = """version = 1
+name = "w"
+[[experiment]]
+name = "W"
+pattern = "RW"
+io_size = "4KiB"
+io_count = 500
+"""
+SPACE = {"flash.over_provisioning": [0.07, 0.15, 0.28], "controller.write_buffer.size": ["64KiB", "1MiB"]}
+ARGUMENTS = dict(workloads=[PLAN, "baselines/RW"], seeds=range(1, 3), capacity="64MiB", progress=False)
+
+
+def raises(kind, words, work):
+    try:
+        work()
+    except kind as error:
+        assert words in str(error), error
+        return
+    raise AssertionError(f"no {kind.__name__} about {words}")
+
+
+def rows(sweep):
+    """Everything but the time that it took."""
+    columns = sweep.table().to_dict()
+    del columns["wall_s"]
+    return columns
+
+
+def combinations():
+    sweep = flashlab.sweep("tlc-sata", SPACE, **ARGUMENTS)
+    columns = rows(sweep)
+    assert len(sweep) == 3 * 2 * 2 * 2 and columns["error"] == [None] * 24, columns["error"]
+    keys = list(zip(columns["flash.over_provisioning"], columns["controller.write_buffer.size"], columns["seed"], columns["workload"]))
+    assert len(set(keys)) == 24 and keys[0][:3] == (0.07, "64KiB", 1) and keys[-1][:3] == (0.28, "1MiB", 2)
+    # The same rows, each by itself.
+    alone = flashlab.evaluate({name: [columns[name][17]] for name in ["profile", "workload", "seed", "capacity", *SPACE]})
+    assert alone["write_mean_ns"] == [columns["write_mean_ns"][17]]
+    return columns
+
+
+def executors(expected):
+    fork = multiprocessing.get_context("fork")
+    for executor in [
+        concurrent.futures.ThreadPoolExecutor(2),
+        concurrent.futures.ProcessPoolExecutor(2, mp_context=fork),
+    ]:
+        with executor:
+            assert rows(flashlab.sweep("tlc-sata", SPACE, on=executor, **ARGUMENTS)) == expected, executor
+
+
+def folders(expected):
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(parent) / "sweep"
+        # Batches of one row each.
+        _sweep._MOST_ROWS = 1
+        assert rows(flashlab.sweep("tlc-sata", SPACE, output=folder, **ARGUMENTS)) == expected
+        _sweep._MOST_ROWS = 4096
+        parts = sorted(folder.glob("rows-*.parquet"))
+        assert len(parts) == 24, parts
+        # What a kill leaves: batches that are missing, and one that has no name yet.
+        for part in parts[3:7] + parts[20:]:
+            part.unlink()
+        (folder / "rows-000000000003-000000000004.part").write_bytes(b"PAR1")
+        parts[0].write_bytes(parts[0].read_bytes()[:-10])
+        kept = {part: part.stat().st_mtime_ns for part in parts[1:3] + parts[7:20]}
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            again = flashlab.sweep("tlc-sata", SPACE, output=folder, **ARGUMENTS)
+        assert [str(one.message).endswith("computed again") for one in told] == [True], told
+        assert rows(again) == expected and again.folder == folder
+        assert {part: part.stat().st_mtime_ns for part in kept} == kept, "what was whole is not computed again"
+        raises(
+            flashlab.InputError,
+            "has another sweep (other seeds)",
+            lambda: flashlab.sweep("tlc-sata", SPACE, output=folder, **{**ARGUMENTS, "seeds": [7]}),
+        )
+        with _sweep._Folder(folder, _sweep._space("tlc-sata", SPACE, ARGUMENTS["workloads"], ARGUMENTS["seeds"], "64MiB", None, None, 1)):
+            raises(
+                flashlab.InputError,
+                "another sweep uses",
+                lambda: flashlab.sweep("tlc-sata", SPACE, output=folder, **ARGUMENTS),
+            )
+        raises(flashlab.InputError, "is no folder of a sweep", lambda: flashlab.sweep("tlc-sata", SPACE, output=parent, **ARGUMENTS))
+        assert json.loads((folder / "sweep.json").read_text())["flashlab"] == flashlab.__version__
+        assert sorted(os.listdir(parent)) == ["sweep"]
+
+
+def samples():
+    space = {"flash.over_provisioning": [0.07 + 0.001 * step for step in range(200)], "flash.channels": [1, 2, 4, 8]}
+    for method in ["sobol", "random"]:
+        sweep = flashlab.sweep("tlc-sata", space, workloads=PLAN, sample=(method, 9), capacity="64MiB", progress=False)
+        columns = sweep.table().to_dict()
+        pairs = set(zip(columns["flash.over_provisioning"], columns["flash.channels"]))
+        assert len(sweep) == len(pairs) == 9, pairs
+    assert set(columns["flash.channels"]) != {1}
+    raises(flashlab.InputError, "`sobol` or `random`", lambda: flashlab.sweep("tlc-sata", space, workloads=PLAN, sample=("grid", 9)))
+
+
+def fronts():
+    table = flashlab.Table({"a": [3.0, 1.0, 2.0, None, 2.0, 1.0], "b": [1, 3, 2, 0, 3, 3], "c": ["x"] * 6})
+    front = flashlab.pareto(table, minimise=["a", "b"])
+    assert list(zip(front["a"], front["b"])) == [(3.0, 1), (1.0, 3), (2.0, 2), (1.0, 3)]
+    best = flashlab.pareto(table, minimise=["a"], maximise=["b"])
+    assert set(zip(best["a"], best["b"])) == {(1.0, 3)}
+    raises(flashlab.InputError, "no column `d`", lambda: flashlab.pareto(table, minimise=["d"]))
+    raises(flashlab.InputError, "has texts", lambda: flashlab.pareto(table, minimise=["c"]))
+    raises(flashlab.InputError, "no column is named", lambda: flashlab.pareto(table))
+
+
+def errors():
+    sweep = lambda space, **other: lambda: flashlab.sweep("tlc-sata", space, **{**ARGUMENTS, **other})
+    raises(flashlab.InputError, "no simulated device", lambda: flashlab.sweep("no-such", SPACE, **ARGUMENTS))
+    raises(flashlab.InputError, "give a list", sweep({"flash.channels": "2"}))
+    raises(flashlab.InputError, "has no values", sweep({"flash.channels": []}))
+    raises(flashlab.InputError, "mixes kinds", sweep({"flash.channels": [1, "2"]}))
+    raises(flashlab.InputError, "no key of a profile", sweep({"channels": [1]}))
+    raises(flashlab.InputError, "there is no plan", sweep(SPACE, workloads=["no"]))
+    raises(flashlab.InputError, "seeds is empty", sweep(SPACE, seeds=[]))
+    raises(flashlab.InputError, "is no engine", sweep(SPACE, on="slurm"))
+    wrong = flashlab.sweep("tlc-sata", {"flash.chanels": [2]}, **ARGUMENTS).table()
+    assert all("channels" in error for error in wrong["error"]), wrong["error"]
+    try:
+        _sweep._batch({}, "0.0.0")
+    except flashlab.InputError as error:
+        assert "0.0.0" in str(error) and flashlab.__version__ in str(error)
+    else:
+        raise AssertionError("a worker of another version computes")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork"), initializer=os._exit, initargs=(1,)) as broken:
+        raises(flashlab.FailedError, "a worker failed", sweep(SPACE, on=broken))
+
+
+everything = combinations()
+executors(everything)
+folders(everything)
+samples()
+fronts()
+errors()
