@@ -1,7 +1,7 @@
 //! A table as a Parquet file, which any reader of such files takes.
 //!
 //! A file gets its name when it is whole and on the disk. What its reader does not know it refuses: a sweep reads its files
-//! after a kill, and may have been damaged since.
+//! after a kill, when they may have been damaged.
 
 use std::fs::{self, File};
 use std::io;
