@@ -109,6 +109,12 @@ impl Run {
         to_python(py, &compared.map_err(|error| of_bench(&error))?)
     }
 
+    /// Figures of the run: response_time, cdf, micro_benchmark. They need matplotlib.
+    #[getter]
+    fn plot<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("flashlab._plot")?.call_method1("RunPlots", (slf,))
+    }
+
     fn __repr__(&self) -> String {
         format!("<flashlab.Run {} in {}>", self.manifest.kind.name(), self.folder.path().display())
     }

@@ -92,6 +92,11 @@ fn what_the_program_does() {
 }
 
 #[test]
+fn figures_of_runs_and_sweeps() {
+    script("plots.py", &["matplotlib"]);
+}
+
+#[test]
 fn sweeps_on_ray() {
     engine(Need::Ray, "ray", "ray");
 }

@@ -1,5 +1,6 @@
 """A user's program, which mypy --strict accepts."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import flashlab
@@ -13,6 +14,21 @@ def main() -> float | None:
     flashlab.Table(samples)
     results = flashlab.evaluate({"profile": ["tlc-sata"], "workload": ["baselines/RW"]}, threads=2)
     names: list[str] = results.columns
+    sweep = flashlab.sweep(
+        "tlc-sata",
+        {"flash.over_provisioning": [0.07, 0.28]},
+        workloads=["baselines/RW"],
+        seeds=range(5),
+        sample=("sobol", 1),
+        on=ThreadPoolExecutor(2),
+        output=Path("sweep"),
+    )
+    best: flashlab.Table = sweep.pareto(minimise=["write_amplification"])
+    flashlab.pareto(best, maximise=["write_iops"]).write_parquet(Path("best.parquet"))
+    found: flashlab.Inference = flashlab.infer("sim:sdcard", only=["erase_block_size"])
+    confidence: float = found["erase_block_size"].confidence
+    predicted = flashlab.fit(flashlab.bench("sim:zeus")).predict(mode="rr", size="16KiB", depth=8)
+    print(confidence, predicted.p50_us_interval)
     opened = flashlab.open(Path("run"))
     opened.compare(flashlab.open("other"))
     try:

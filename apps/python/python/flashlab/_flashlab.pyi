@@ -2,6 +2,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Protocol, final
 
+from ._plot import RunPlots
+
 __all__ = [
     "Samples",
     "Table",
@@ -120,6 +122,8 @@ class Run:
     @property
     def summary(self) -> list[dict[str, Any]]: ...
     def compare(self, *others: Run) -> dict[str, Any]: ...
+    @property
+    def plot(self) -> RunPlots: ...
 
 def _combinations(method: str, counts: list[int], number: int, seed: int) -> list[int]: ...
 def _text(description: _Description, kind: str) -> str: ...

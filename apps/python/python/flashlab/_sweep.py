@@ -22,6 +22,7 @@ from typing import Any, Literal, Protocol
 
 from ._engines import engine
 from ._flashlab import FailedError, InputError, Table, __version__, _combinations, _text, evaluate
+from ._plot import SweepPlots
 from ._progress import Progress
 
 # A batch takes about this long: so much longer than what an engine needs for a task that the engine's part is a few percent, and short
@@ -58,6 +59,11 @@ class Sweep:
     def pareto(self, *, minimise: Sequence[str] = (), maximise: Sequence[str] = ()) -> Table:
         """The rows of which no other one is better; see pareto."""
         return pareto(self._table, minimise=minimise, maximise=maximise)
+
+    @property
+    def plot(self) -> SweepPlots:
+        """Figures of the results: over, pareto."""
+        return SweepPlots(self._table)
 
     def __len__(self) -> int:
         return len(self._table)
