@@ -3,7 +3,7 @@
 //! # Model
 //! Both have the same tree: `bin/flashlab`, and below `share` the completions of three shells and the manual pages. The built program
 //! writes these itself, so that they say what it takes. maturin puts the folder `flashlab.data` that lies beside pyproject.toml into
-//! the wheel; it is there only while the wheel is built, so that no other build takes an old program.
+//! the wheel; what is added to it is there only while the wheel is built, so that no other build takes an old program.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -31,8 +31,11 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("zsh", "zsh/site-functions/_flashlab"),
 ];
 
-/// What maturin looks for beside pyproject.toml: its `scripts` come onto the path, and its `data` below the prefix.
+/// What pyproject.toml names: its `scripts` come onto the path, and its `data` below the prefix.
 const WHEEL_DATA: &str = "apps/python/flashlab.data";
+/// What is added to it.
+const ADDED: [&str; 5] =
+    ["scripts", "data/share/bash-completion", "data/share/fish", "data/share/zsh", "data/share/man"];
 
 /// Builds, and prints the files with their sizes.
 ///
@@ -59,13 +62,12 @@ pub fn dist(arguments: &Dist) -> Result<()> {
     if arguments.no_wheel {
         return Ok(());
     }
-    let data = Tree::new(PathBuf::from(WHEEL_DATA))?;
-    fs::create_dir(data.0.join("scripts"))?;
-    fs::copy(&program, data.0.join("scripts/flashlab"))?;
-    fs::create_dir(data.0.join("data"))?;
-    write_shared(&program, &data.0.join("data/share"))?;
-    let made = arguments.output.join("wheel");
-    let wheel = Tree::new(made)?;
+    let data = Path::new(WHEEL_DATA);
+    let added = ADDED.map(|folder| Tree::new(data.join(folder)));
+    let _added = added.into_iter().collect::<Result<Vec<Tree>>>()?;
+    fs::copy(&program, data.join("scripts/flashlab"))?;
+    write_shared(&program, &data.join("data/share"))?;
+    let wheel = Tree::new(arguments.output.join("wheel"))?;
     let options = ["build", "--release", "--manifest-path", "apps/python/Cargo.toml", "--out"];
     run("maturin", options.iter().map(OsStr::new).chain([wheel.0.as_os_str()]))
         .context("the wheel is built by maturin (pip install maturin); --no-wheel leaves it out")?;
@@ -108,7 +110,6 @@ fn write_shared(program: &Path, share: &Path) -> Result<()> {
         fs::create_dir_all(file.parent().context("a file has a parent")?)?;
         fs::write(file, output.stdout)?;
     }
-    fs::create_dir_all(share.join("man"))?;
     run(program, [OsStr::new("manual"), "--output".as_ref(), share.join("man/man1").as_os_str()])
 }
 
