@@ -44,3 +44,11 @@ try:
     raise AssertionError("a column of lists was taken")
 except flashlab.InputError as error:
     assert "the column `id` holds" in str(error), error
+
+# Values of numpy, which pandas brings.
+import numpy
+
+sweep = flashlab.sweep(
+    "tlc-sata", {"flash.channels": numpy.array([2, 4])}, workloads=[small], seeds=numpy.arange(1, 3), capacity="64MiB", progress=False
+)
+assert polars.DataFrame(sweep.table())["seed"].to_list() == [1, 2, 1, 2]

@@ -129,6 +129,9 @@ def errors():
     raises(flashlab.InputError, "no key of a profile", sweep({"channels": [1]}))
     raises(flashlab.InputError, "there is no plan", sweep(SPACE, workloads=["no"]))
     raises(flashlab.InputError, "seeds is empty", sweep(SPACE, seeds=[]))
+    raises(flashlab.InputError, "how many combinations", sweep(SPACE, sample=("sobol", 0)))
+    raises(flashlab.InputError, "a seed is a whole number", sweep(SPACE, seeds=[1.5]))
+    raises(flashlab.InputError, "give fewer values, or a sample", sweep({f"a.b{key}": [1, 2] for key in range(70)}))
     raises(flashlab.InputError, "is no engine", sweep(SPACE, on="slurm"))
     wrong = flashlab.sweep("tlc-sata", {"flash.chanels": [2]}, **ARGUMENTS).table()
     assert all("channels" in error for error in wrong["error"]), wrong["error"]

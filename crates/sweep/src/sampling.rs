@@ -49,16 +49,15 @@ impl Sampling {
             }
         };
         let (mut chosen, mut seen) = (Vec::new(), HashSet::new());
-        for point in 0.. {
+        let mut points = 0u64..;
+        while (chosen.len() as u64) < number {
+            let point = points.next().expect("they do not end");
             let combination = counts.iter().enumerate().fold(0, |combination, (key, &count)| {
                 let value = (share(point, key) * count as f64) as u64;
                 combination * count + value.min(count - 1)
             });
             if seen.insert(combination) {
                 chosen.push(combination);
-                if chosen.len() as u64 == number {
-                    break;
-                }
             }
         }
         Ok(chosen)
@@ -100,6 +99,7 @@ mod tests {
             assert_eq!(sample(50, 5), hundred[..50], "more begin with the same ones");
             assert_ne!(sample(100, 6), hundred);
             assert_eq!(sample(1000, 5).len(), 1000);
+            assert!(sample(0, 5).is_empty());
             assert_eq!(sample(1001, 5), (0..1001).collect::<Vec<_>>(), "there are no more");
         }
         assert!(Sampling::Random.combinations(&[u64::MAX, 2], 10, Seed(1)).is_err());

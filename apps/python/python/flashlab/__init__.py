@@ -5,6 +5,11 @@ one experiment a row (evaluate), or all combinations of some values, on this mac
 the program does. See docs/python.md.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from ._flashlab import (
     FailedError,
     FlashlabError,
@@ -19,8 +24,16 @@ from ._flashlab import (
     open,
     profiles,
 )
-from ._program import Finding, Fit, Inference, Prediction, bench, fit, infer, run, simulate_repair
-from ._sweep import Sweep, pareto, sweep
+
+if TYPE_CHECKING:
+    from ._program import Finding, Fit, Inference, Prediction, bench, fit, infer, run, simulate_repair
+    from ._sweep import Sweep, pareto, sweep
+
+# What is imported when it is first used: these need much of the standard library, and evaluate on a worker needs none of it.
+_LATER = {
+    "_program": ("Finding", "Fit", "Inference", "Prediction", "bench", "fit", "infer", "run", "simulate_repair"),
+    "_sweep": ("Sweep", "pareto", "sweep"),
+}
 
 __all__ = [
     "FailedError",
@@ -48,6 +61,19 @@ __all__ = [
     "simulate_repair",
     "sweep",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _LATER.items():
+        if name in names:
+            found = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+            globals()[name] = found
+            return found
+    raise AttributeError(f"module 'flashlab' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def _restored(profile: str, seed: int, state: bytes | None) -> Simulator:

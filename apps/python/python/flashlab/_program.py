@@ -139,7 +139,7 @@ def bench(
     Raises InputError if the program refuses, and FailedError if it fails, with its text.
     """
     words = ["bench", *_target(target), "--full" if full else "--quick"]
-    words += _options(only=only and ",".join(only), state=state, seed=seed, repetitions=repetitions)
+    words += _options(only=_names(only), state=state, seed=seed, repetitions=repetitions)
     return open(_done(words, target, output, arguments, progress)[0])
 
 
@@ -176,7 +176,7 @@ def infer(
 
     only: the names of parameters. The other arguments are those of bench.
     """
-    words = ["infer", *_target(target), *_options(only=only and ",".join(only), seed=seed)]
+    words = ["infer", *_target(target), *_options(only=_names(only), seed=seed)]
     folder, printed = _done(words, target, output, [*arguments, "--json"], progress)
     fields = ("value", "unit", "confidence", "verdict", "evidence")
     findings = {name: Finding(*(one[field] for field in fields)) for name, one in json.loads(printed).items()}
@@ -226,6 +226,10 @@ def simulate_repair(
 def _options(**options: Any) -> list[str]:
     named = {name: value for name, value in options.items() if value is not None}
     return [word for name, value in named.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+
+
+def _names(only: Sequence[str] | None) -> str | None:
+    return only if only is None or isinstance(only, str) else ",".join(only)
 
 
 def _target(target: str | os.PathLike[str] | None) -> list[str]:

@@ -32,6 +32,8 @@ _BATCH_S = 2.0
 _FIRST_ROWS = 4
 # Memory, and rows of a file.
 _MOST_ROWS = 4096
+# So many rows have a number of 12 digits, as the files' names have.
+_MOST_IN_ALL = 10**12
 _DEFINITION = "sweep.json"
 _PART = re.compile(r"rows-(\d{12})-(\d{12})\.parquet")
 
@@ -227,16 +229,22 @@ def _space(
 ) -> _Space:
     if isinstance(workloads, (str, os.PathLike, dict)):
         workloads = [workloads]
+    if not isinstance(overrides, Mapping):
+        raise InputError("overrides are no dictionary: give keys and their values, as {'flash.channels': [2, 4]}")
+    if isinstance(seeds, int):
+        seeds = [seeds]
     values: dict[str, list[Any]] = {}
     for key, some in overrides.items():
         if isinstance(some, (str, bytes)):
             raise InputError(f"the values of {key} are one text: give a list, as [{some!r}]")
-        values[key] = list(some)
+        values[key] = [_plain(value) for value in some]
         if not values[key]:
             raise InputError(f"{key} has no values: give some, or leave it out")
         if "." not in key and key != "capacity":
             raise InputError(f"`{key}` is no key of a profile with its section, as flash.over_provisioning")
-    texts, numbers = [_text(workload, "workload") for workload in workloads], list(seeds)
+    texts, numbers = [_text(workload, "workload") for workload in workloads], [_plain(seed) for seed in seeds]
+    if any(type(seed) is not int for seed in numbers):
+        raise InputError("a seed is a whole number")
     for name, given in [("workloads", texts), ("seeds", numbers)]:
         if not given:
             raise InputError(f"{name} is empty: give at least one")
@@ -247,15 +255,23 @@ def _space(
         fixed["state"] = state
     combinations = None
     if sample is not None:
+        if not (isinstance(sample, tuple) and len(sample) == 2 and isinstance(sample[1], int) and sample[1] > 0):
+            raise InputError(f'sample is {sample!r}: give a method and how many combinations, as ("sobol", 200)')
         method, number = sample
         combinations = _combinations(method, [len(some) for some in values.values()], number, sample_seed)
-        if not combinations:
-            raise InputError("the sample has no combination: give at least 1")
     space = _Space(_text(profile, "profile"), values, texts, numbers, fixed, combinations)
+    rows = space.count * len(numbers) * len(texts)
+    if rows > _MOST_IN_ALL:
+        raise InputError(f"the sweep has {rows} rows: give fewer values, or a sample")
     for key, some in values.items():
         # A column that mixes kinds of values is refused before anything is computed.
         Table({key: some})
     return space
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy as one of Python."""
+    return value.item() if hasattr(value, "item") else value
 
 
 def _missing(present: list[tuple[int, int]], end: int) -> list[tuple[int, int]]:
