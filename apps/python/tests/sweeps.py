@@ -75,11 +75,14 @@ def folders(expected):
             part.unlink()
         (folder / "rows-000000000003-000000000004.part").write_bytes(b"PAR1")
         parts[0].write_bytes(parts[0].read_bytes()[:-10])
-        kept = {part: part.stat().st_mtime_ns for part in parts[1:3] + parts[7:20]}
+        # A batch of another sweep, and a table of something else.
+        flashlab.Table({"a": [1]}).write_parquet(parts[1])
+        parts[7].write_bytes(parts[8].read_bytes())
+        kept = {part: part.stat().st_mtime_ns for part in parts[2:3] + parts[8:20]}
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             again = flashlab.sweep("tlc-sata", SPACE, output=folder, **ARGUMENTS)
-        assert [str(one.message).endswith("computed again") for one in told] == [True], told
+        assert [str(one.message).endswith("computed again") for one in told] == [True] * 3, told
         assert rows(again) == expected and again.folder == folder
         assert {part: part.stat().st_mtime_ns for part in kept} == kept, "what was whole is not computed again"
         raises(

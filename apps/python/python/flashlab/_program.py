@@ -195,6 +195,8 @@ def fit(
 
     source: a target, as that of bench, or a run, or its folder. The other arguments are those of bench.
     """
+    if source is None:
+        raise InputError("nothing is named to fit: give a run, its folder, or a device as sim:tlc-sata")
     name = source.path if isinstance(source, Run) else source
     words = ["model", "fit", *_target(name), *_options(seed=seed)]
     return Fit(_done(words, name, output, arguments, progress)[0])
@@ -229,7 +231,9 @@ def _options(**options: Any) -> list[str]:
 
 
 def _names(only: Sequence[str] | None) -> str | None:
-    return only if only is None or isinstance(only, str) else ",".join(only)
+    if not only:
+        return None
+    return only if isinstance(only, str) else ",".join(only)
 
 
 def _target(target: str | os.PathLike[str] | None) -> list[str]:
@@ -237,7 +241,7 @@ def _target(target: str | os.PathLike[str] | None) -> list[str]:
 
 
 def _size(size: int | str) -> str:
-    return f"{size}B" if isinstance(size, int) else size
+    return size if isinstance(size, str) else f"{int(size)}B"
 
 
 def _done(
@@ -248,6 +252,8 @@ def _done(
     progress: bool | None,
 ) -> tuple[Path, str]:
     """Calls the program, and returns the folder that it wrote and what it printed."""
+    if isinstance(arguments, str):
+        raise InputError(f"arguments are one text: give a list, as {arguments.split()}")
     if output is None:
         name = re.sub(r"[^A-Za-z0-9._]+", "-", Path(os.fspath(target or "scratch")).name)
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H-%M-%S.%f")

@@ -183,22 +183,28 @@ def sweep(
         return Sweep(table, store.folder)
 
 
-def pareto(table: Table, *, minimise: Sequence[str] = (), maximise: Sequence[str] = ()) -> Table:
+def pareto(table: Any, *, minimise: Sequence[str] = (), maximise: Sequence[str] = ()) -> Table:
     """The rows of which no other one is at least as good in each column and better in one, in the table's order.
+
+    table: an Arrow table of any library, or a dictionary of lists.
 
     Rows without a value in one of the columns are left out.
 
     Raises InputError if no column is named, or the table has none of this name, or it is no number.
     """
+    own: Table = table if isinstance(table, Table) else Table(table)
+    for names in (minimise, maximise):
+        if isinstance(names, str):
+            raise InputError(f"the columns are one text: give a list, as [{names!r}]")
     signs = [(name, 1) for name in minimise] + [(name, -1) for name in maximise]
     if not signs:
         raise InputError("no column is named: give minimise=[...] or maximise=[...]")
     for name, _ in signs:
-        if name not in table.columns:
-            raise InputError(f"the table has no column `{name}`; it has {', '.join(table.columns)}")
-        if any(isinstance(value, str) for value in table[name]):
+        if name not in own.columns:
+            raise InputError(f"the table has no column `{name}`; it has {', '.join(own.columns)}")
+        if any(isinstance(value, str) for value in own[name]):
             raise InputError(f"the column `{name}` has texts: no value is better than another")
-    columns = [[None if value is None else sign * value for value in table[name]] for name, sign in signs]
+    columns = [[None if value is None else sign * value for value in own[name]] for name, sign in signs]
     points = [(point, row) for row, point in enumerate(zip(*columns)) if None not in point and not any(map(_is_nan, point))]
     # In this order no later point is better than an earlier one in all columns, so that what was kept stays.
     points.sort()
@@ -206,7 +212,7 @@ def pareto(table: Table, *, minimise: Sequence[str] = (), maximise: Sequence[str
     for point, row in points:
         if not any(_dominates(other, point) for other, _ in front):
             front.append((point, row))
-    return table.rows(sorted(row for _, row in front))
+    return own.rows(sorted(row for _, row in front))
 
 
 def _is_nan(value: float) -> bool:
@@ -232,9 +238,11 @@ def _space(
     if not isinstance(overrides, Mapping):
         raise InputError("overrides are no dictionary: give keys and their values, as {'flash.channels': [2, 4]}")
     if isinstance(seeds, int):
-        seeds = [seeds]
+        raise InputError(f"seeds are one number: give a list, as [{seeds}]")
     values: dict[str, list[Any]] = {}
     for key, some in overrides.items():
+        if not isinstance(key, str) or not isinstance(some, Iterable):
+            raise InputError(f"{key!r}: {some!r} is no key of a profile with a list of values, as 'flash.channels': [2, 4]")
         if isinstance(some, (str, bytes)):
             raise InputError(f"the values of {key} are one text: give a list, as [{some!r}]")
         values[key] = [_plain(value) for value in some]
@@ -243,19 +251,21 @@ def _space(
         if "." not in key and key != "capacity":
             raise InputError(f"`{key}` is no key of a profile with its section, as flash.over_provisioning")
     texts, numbers = [_text(workload, "workload") for workload in workloads], [_plain(seed) for seed in seeds]
-    if any(type(seed) is not int for seed in numbers):
-        raise InputError("a seed is a whole number")
+    if any(type(seed) is not int or not 0 <= seed < 2**63 for seed in numbers):
+        raise InputError("a seed is a whole number from 0 to 2^63 - 1")
     for name, given in [("workloads", texts), ("seeds", numbers)]:
         if not given:
             raise InputError(f"{name} is empty: give at least one")
     fixed: dict[str, Any] = {}
-    if capacity is not None and "capacity" not in values:
+    if capacity is not None and "capacity" in values:
+        raise InputError("capacity is an argument and one of the overrides: give one of them")
+    if capacity is not None:
         fixed["capacity"] = str(capacity)
     if state is not None:
         fixed["state"] = state
     combinations = None
     if sample is not None:
-        if not (isinstance(sample, tuple) and len(sample) == 2 and isinstance(sample[1], int) and sample[1] > 0):
+        if not (isinstance(sample, tuple) and len(sample) == 2 and isinstance(sample[1], int) and 0 < sample[1] < 2**63):
             raise InputError(f'sample is {sample!r}: give a method and how many combinations, as ("sobol", 200)')
         method, number = sample
         combinations = _combinations(method, [len(some) for some in values.values()], number, sample_seed)
@@ -411,7 +421,7 @@ class _Folder(_Memory):
                 part = folder / (_DEFINITION + ".part")
                 part.write_text(wanted)
                 part.replace(definition)
-            self.lock = builtins.open(definition)
+            self.lock = builtins.open(definition, errors="replace")
         except OSError as error:
             raise InputError(f"the folder {folder} cannot be used: {error}") from error
         try:
@@ -436,8 +446,8 @@ class _Folder(_Memory):
             except InputError as error:
                 warnings.warn(f"{error}; its rows are computed again", stacklevel=4)
                 continue
-            if len(table) != end - begin or begin < behind or end > len(space):
-                warnings.warn(f"{path} does not have the rows of its name; they are computed again", stacklevel=4)
+            if begin < behind or end > len(space) or not _is_result(table, space.rows(begin, end)):
+                warnings.warn(f"{path} does not have this sweep's rows of its name; they are computed again", stacklevel=4)
                 continue
             behind = end
             self.tables[begin] = table
@@ -451,12 +461,19 @@ class _Folder(_Memory):
         self.lock.close()
 
 
+def _is_result(table: Table, rows: dict[str, list[Any]]) -> bool:
+    """Whether the table has the results of these rows."""
+    columns = [*rows, "wall_s", "error"]
+    return all(name in table.columns for name in columns) and all(table[name] == rows[name] for name in rows)
+
+
 def _differences(found: str, wanted: str) -> str | None:
     if found == wanted:
         return None
     try:
         before, now = json.loads(found), json.loads(wanted)
-        names = [name for name in now if before.get(name) != now[name]]
+        words = {"fixed": "capacity or state"}
+        names = [words.get(name, name) for name in now if before.get(name) != now[name]]
     except (ValueError, AttributeError):
         return "its sweep.json is damaged"
     return "other " + ", ".join(names) if names else None
