@@ -67,7 +67,7 @@ def workers() -> None:
         def work() -> None:
             context = multiprocessing.get_context("fork")
             with concurrent.futures.ProcessPoolExecutor(number, mp_context=context) as executor:
-                sweep(400, 20_000, on=executor)
+                sweep(2000, 20_000, on=executor)
 
         return work
 
