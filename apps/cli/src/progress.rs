@@ -42,10 +42,10 @@ impl Bar {
         self.bar.set_message(what.to_owned());
     }
 
-    /// Without a terminal, prints a line if the last one is long ago.
-    fn tell_seldom(&self, line: impl FnOnce() -> String) {
+    /// Without a terminal, prints a line if it is wanted now or the last one is long ago.
+    fn tell_seldom(&self, now: bool, line: impl FnOnce() -> String) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.draws && told.elapsed() >= BETWEEN_LINES {
+        if !self.draws && (now || told.elapsed() >= BETWEEN_LINES) {
             *told = Instant::now();
             tell!("{}", line());
         }
@@ -78,7 +78,7 @@ impl Progress for Bar {
 
     fn round(&self, what: &str) {
         self.begin(what, SHARES);
-        self.tell_seldom(|| what.to_owned());
+        self.tell_seldom(false, || what.to_owned());
     }
 
     fn share(&self, done: f64) {
@@ -123,12 +123,6 @@ impl Progress for Bar {
         }
         self.bar.set_position(index as u64);
         self.bar.set_message(what.to_owned());
-        let line = || format!("run {} of {count}: {what}", index + 1);
-        if index == 0 && !self.draws {
-            *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-            tell!("{}", line());
-        } else {
-            self.tell_seldom(line);
-        }
+        self.tell_seldom(index == 0, || format!("run {} of {count}: {what}", index + 1));
     }
 }

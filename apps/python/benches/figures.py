@@ -1,7 +1,7 @@
 """What docs/python.md promises, measured: python apps/python/benches/figures.py [NAME...]
 
-The package has to be installed with its program (cargo xtask dist), and the machine idle. Two ways are compared in turns, A B A B, by the
-medians of their times.
+The package has to be installed with its program (cargo xtask dist), and the machine idle. Two programs are compared by the medians of their times;
+they run alternately.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 //! `flashlab.evaluate`: a table of simulated experiments to a table of results.
 
-use std::path::Path;
 use std::sync::LazyLock;
 
 use flashlab_base::Seed;
-use flashlab_sweep::{Evaluator, Sampling, StateCache};
+use flashlab_sweep::{Evaluator, Sampling, StateCache, names_a_file};
 use pyo3::prelude::*;
 
 use crate::arguments::Description;
@@ -53,6 +52,5 @@ pub fn _text(description: Description<'_>, kind: &str) -> PyResult<String> {
     let text = description.text()?;
     let content =
         if kind == "profile" { description.profile()?.to_toml() } else { description.plan()?.to_toml() };
-    let is_name = !text.contains('\n') && !text.ends_with(".toml") && !Path::new(&text).exists();
-    Ok(if is_name { text } else { content })
+    Ok(if text.contains('\n') || names_a_file(&text) { content } else { text })
 }

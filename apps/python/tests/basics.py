@@ -9,24 +9,9 @@ import threading
 import time
 
 import flashlab
+from support import raises, writes
 
-PLAN = """version = 1
-name = "w"
-[[experiment]]
-name = "W"
-pattern = "RW"
-io_size = "4KiB"
-io_count = 2000
-"""
-
-
-def raises(kind, words, work):
-    try:
-        work()
-    except kind as error:
-        assert words in str(error), error
-        return error
-    raise AssertionError(f"no {kind.__name__} about {words}")
+PLAN = writes(2000)
 
 
 def columns(samples):

@@ -8,15 +8,9 @@ import time
 from pathlib import Path
 
 import flashlab
+from support import writes
 
-PLAN = """version = 1
-name = "w"
-[[experiment]]
-name = "W"
-pattern = "RW"
-io_size = "4KiB"
-io_count = 500
-"""
+PLAN = writes(500)
 SPACE = {"flash.over_provisioning": [0.07 + 0.01 * step for step in range(20)]}
 
 

@@ -6,8 +6,9 @@ import polars
 import pyarrow
 
 import flashlab
+from support import writes
 
-PLAN = 'version = 1\nname = "w"\n[[experiment]]\nname = "W"\npattern = "RW"\nio_size = "4KiB"\nio_count = 70000\n'
+PLAN = writes(70_000)
 
 sim = flashlab.Simulator("tlc-sata", capacity="64MiB")
 samples = sim.run(PLAN).samples()
@@ -20,7 +21,7 @@ assert arrow.to_pandas()["response_ns"].sum() == total
 reader = pyarrow.RecordBatchReader.from_stream(samples)
 assert duckdb.sql("select sum(response_ns), count(*) from reader").fetchall() == [(total, 70000)]
 
-small = PLAN.replace("70000", "500")
+small = writes(500)
 columns = {
     "profile": ["tlc-sata", "tlc-sata"],
     "workload": [small, small],

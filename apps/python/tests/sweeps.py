@@ -10,26 +10,11 @@ from pathlib import Path
 
 import flashlab
 from flashlab import _sweep
+from support import raises, writes
 
-PLAN = """version = 1
-name = "w"
-[[experiment]]
-name = "W"
-pattern = "RW"
-io_size = "4KiB"
-io_count = 500
-"""
+PLAN = writes(500)
 SPACE = {"flash.over_provisioning": [0.07, 0.15, 0.28], "controller.write_buffer.size": ["64KiB", "1MiB"]}
 ARGUMENTS = dict(workloads=[PLAN, "baselines/RW"], seeds=range(1, 3), capacity="64MiB", progress=False)
-
-
-def raises(kind, words, work):
-    try:
-        work()
-    except kind as error:
-        assert words in str(error), error
-        return
-    raise AssertionError(f"no {kind.__name__} about {words}")
 
 
 def rows(sweep):

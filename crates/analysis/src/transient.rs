@@ -28,10 +28,10 @@ const WINDOWS_MIN: usize = 2;
 
 /// The halves of a settled run differ by at most this part: half of the interval within which a point has to be known.
 const HALVES_WITHIN: f64 = 0.10;
-/// Halves that agree to this part are of one level: what MSER would leave out changes the mean by half of it at most (half of the precision goal).
-const EQUAL_WITHIN: f64 = 0.05;
 /// ... or by at most this number of standard errors.
 const ERRORS_WITHIN: f64 = 2.0;
+/// Halves that agree to this part are of one level: what MSER would leave out changes the mean by half of it at most (half of the precision goal).
+const EQUAL_WITHIN: f64 = 0.05;
 
 /// What was found of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

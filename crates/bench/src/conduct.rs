@@ -7,7 +7,7 @@ mod state;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use flashlab_analysis::findings::{Baseline, Regime, RunEnd};
+use flashlab_analysis::findings::{Baseline, Regime, RunEnd, WriteStages};
 use flashlab_analysis::{KNOWN_WITHIN, Transient};
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::Device;
@@ -132,12 +132,14 @@ impl<'a> Conduct<'a> {
         for name in BASELINES {
             self.baseline(name)?;
         }
-        let (baselines, _) = baselines(&*self.store, self.store.records(), self.settings)?;
-        if let WriteRegimes::Two(regimes) = self.known_regimes(&baselines)? {
+        let found = self.write_stages()?;
+        let stages = (!self.settings.one_regime).then_some(&found);
+        let (baselines, _) = baselines(&*self.store, self.store.records(), self.settings, stages)?;
+        if let WriteRegimes::Two(regimes) = WriteRegimes::of(&found, &baselines, self.settings) {
             self.recovery(&regimes)?;
         }
         // With what idle times bring back.
-        self.regimes = self.known_regimes(&baselines)?;
+        self.regimes = WriteRegimes::of(&self.write_stages()?, &baselines, self.settings);
         let schedule = self.schedule(plans, &baselines);
         self.pause = schedule.pause;
         self.store.note_left_out(self.manifest, &schedule.left_out)?;
@@ -154,10 +156,9 @@ impl<'a> Conduct<'a> {
         self.steps(&schedule, &[])
     }
 
-    /// The regimes of writes, as far as the runs have shown them.
-    fn known_regimes(&self, baselines: &[Baseline]) -> Result<WriteRegimes, BenchError> {
-        let found = write_stages(&*self.store, self.store.records())?.unwrap_or_default();
-        Ok(WriteRegimes::of(&found, baselines, self.settings))
+    /// The stages of writes, as far as the runs have shown them.
+    fn write_stages(&self) -> Result<WriteStages, BenchError> {
+        Ok(write_stages(&*self.store, self.store.records())?.unwrap_or_default())
     }
 
     fn schedule(&self, plans: &[Plan], baselines: &[Baseline]) -> Schedule {
@@ -256,7 +257,7 @@ impl<'a> Conduct<'a> {
         if self.settings.one_regime {
             return Ok(false);
         }
-        let found = write_stages(&*self.store, self.store.records())?.unwrap_or_default();
+        let found = self.write_stages()?;
         Ok(found.of("RW").is_some_and(|stages| !stages.stages.is_empty()))
     }
 
@@ -268,7 +269,7 @@ impl<'a> Conduct<'a> {
             self.recovery_after(idle, regimes)?;
         }
         for &idle in lengths.recovery_longer {
-            let found = write_stages(&*self.store, self.store.records())?.unwrap_or_default();
+            let found = self.write_stages()?;
             if !Regimes::new(&found, self.settings).is_some_and(|regimes| regimes.still_returns_more()) {
                 break;
             }

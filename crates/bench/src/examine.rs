@@ -352,13 +352,13 @@ pub(crate) struct Context<'a> {
 pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Findings, Traces), BenchError> {
     let Context { manifest, plans, records, torn, unfinished } = context;
     let settings = &manifest.settings;
-    let (baselines, mut traces) = baselines(source, records, settings)?;
+    let stages = if settings.one_regime { None } else { write_stages(source, records)? };
+    let (baselines, mut traces) = baselines(source, records, settings, stages.as_ref())?;
     let lingering = lingering_effect(source, records)?;
     let lingering = lingering.map(|(found, trace)| {
         traces.push(trace);
         found
     });
-    let stages = if settings.one_regime { None } else { write_stages(source, records)? };
     let baselines: Vec<Baseline> = baselines
         .into_iter()
         .filter(|baseline| !stages.as_ref().is_some_and(|stages| stages.withholds(&baseline.pattern)))
@@ -406,14 +406,14 @@ pub(crate) fn examine(source: &dyn Source, context: &Context<'_>) -> Result<(Fin
     Ok((findings, Traces { traces }))
 }
 
-/// All baselines that were run, with their traces.
+/// All baselines that were run, with their traces. `stages` are those of their writes, unless one regime is asked for.
 pub(crate) fn baselines(
     source: &dyn Source,
     records: &[RunRecord],
     settings: &Settings,
+    stages: Option<&WriteStages>,
 ) -> Result<(Vec<Baseline>, Vec<ResponseTrace>), BenchError> {
-    let known = if settings.one_regime { None } else { write_stages(source, records)? };
-    let known = known.as_ref().map_or(0, buffered_bytes);
+    let known = stages.map_or(0, buffered_bytes);
     let named = BASELINES.iter().filter_map(|&name| {
         let purpose = Purpose::Baseline { pattern: name.to_owned() };
         let record = records.iter().rfind(|record| record.ended.is_some() && record.purpose == purpose)?;

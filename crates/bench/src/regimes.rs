@@ -199,9 +199,9 @@ impl Regimes {
     pub fn full_recovery(&self) -> Nanos {
         let nearly_all = NEARLY_ALL * self.most_returned().0 as f64;
         let is_fastest = |after: &ReturnedAfter| {
-            let longer =
-                self.returned.iter().filter(|other| other.idle > after.idle && other.slowest_ns > 0.0);
-            longer.map(|other| other.slowest_ns).all(|other| after.slowest_ns <= (1.0 + USUAL) * other)
+            let mut known =
+                self.returned.iter().filter(|longer| longer.idle > after.idle && longer.slowest_ns > 0.0);
+            known.all(|longer| after.slowest_ns <= (1.0 + USUAL) * longer.slowest_ns)
         };
         let enough = |after: &&ReturnedAfter| after.bytes.0 as f64 >= nearly_all && is_fastest(after);
         self.returned.iter().find(enough).map_or(Nanos::ZERO, |after| after.idle)

@@ -20,7 +20,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -681,16 +681,26 @@ fn json_text<T: Serialize>(directory: &Path, name: &str, value: &T) -> Result<St
 
 fn write_text(directory: &Path, name: &str, text: &str) -> Result<(), SamplesError> {
     let path = directory.join(name);
-    let part = directory.join(format!("{name}.part"));
-    let write = || {
-        let mut file = File::create(&part)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&part, &path)?;
-        File::open(path.parent().unwrap_or(directory))?.sync_all()
-    };
-    write().map_err(|source| {
-        let _ = fs::remove_file(&part);
-        SamplesError::io("write", &path, source)
-    })
+    write_durably(&path, |mut file| file.write_all(text.as_bytes()).map(|()| file))
+        .map_err(|source| SamplesError::io("write", &path, source))
+}
+
+/// Writes a file that gets its name when `write` has returned it whole, and it and its name are on the disk.
+///
+/// # Errors
+/// If it cannot be written; an earlier file of this name stays, and no part of the new one.
+pub fn write_durably(path: &Path, write: impl FnOnce(File) -> io::Result<File>) -> io::Result<()> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let part = Path::new(&part);
+    let written = (|| {
+        write(File::create(part)?)?.sync_all()?;
+        fs::rename(part, path)?;
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(part);
+    }
+    written
 }

@@ -37,7 +37,7 @@ mod writer;
 
 pub use columns::{Column, Columns};
 pub use error::SamplesError;
-pub use folder::{RunFolder, SetAside, write_json, write_sealed};
+pub use folder::{RunFolder, SetAside, write_durably, write_json, write_sealed};
 pub use lane::Lane;
 pub use manifest::{Finished, FolderKind, Manifest};
 pub use probe_step::{FailedIo, PROBE_STEPS_VERSION, ProbeRun, ProbeRunEnd, ProbeStep};

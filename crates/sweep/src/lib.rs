@@ -33,4 +33,4 @@ pub use state_cache::StateCache;
 pub use table::{Table, TableColumn};
 pub use table_file::{read_table, write_table};
 pub use trial::{ModeResult, Trial, TrialResult, evaluate_trial};
-pub use workload::{profile_of, workload_of};
+pub use workload::{names_a_file, profile_of, workload_of};

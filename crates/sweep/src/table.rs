@@ -36,33 +36,29 @@ impl TableColumn {
     /// # Errors
     /// When the kinds differ.
     pub fn append(&mut self, other: TableColumn) -> Result<(), SweepError> {
-        fn missing<T>(count: usize) -> impl Iterator<Item = Option<T>> {
-            (0..count).map(|_| None)
-        }
-        let (count, is_empty) = (other.len(), other.has_no_value());
         match (&mut *self, other) {
             (TableColumn::Text(values), TableColumn::Text(more)) => values.extend(more),
             (TableColumn::Float(values), TableColumn::Float(more)) => values.extend(more),
             (TableColumn::Int(values), TableColumn::Int(more)) => values.extend(more),
             (TableColumn::Flag(values), TableColumn::Flag(more)) => values.extend(more),
-            (own, other) if own.has_no_value() => {
-                let before = own.len();
-                *own = match other {
-                    TableColumn::Text(more) => TableColumn::Text(missing(before).chain(more).collect()),
-                    TableColumn::Float(more) => TableColumn::Float(missing(before).chain(more).collect()),
-                    TableColumn::Int(more) => TableColumn::Int(missing(before).chain(more).collect()),
-                    TableColumn::Flag(more) => TableColumn::Flag(missing(before).chain(more).collect()),
-                };
+            (own, more) if more.has_no_value() => own.append(own.missing(more.len()))?,
+            (own, more) if own.has_no_value() => {
+                *own = more.missing(own.len());
+                own.append(more)?;
             }
-            (own, _) if is_empty => match own {
-                TableColumn::Text(values) => values.extend(missing(count)),
-                TableColumn::Float(values) => values.extend(missing(count)),
-                TableColumn::Int(values) => values.extend(missing(count)),
-                TableColumn::Flag(values) => values.extend(missing(count)),
-            },
             _ => return Err(SweepError::Input("one has texts where the other has numbers".to_owned())),
         }
         Ok(())
+    }
+
+    /// So many missing values, in a column of this kind.
+    fn missing(&self, count: usize) -> TableColumn {
+        match self {
+            TableColumn::Text(_) => TableColumn::Text(vec![None; count]),
+            TableColumn::Float(_) => TableColumn::Float(vec![None; count]),
+            TableColumn::Int(_) => TableColumn::Int(vec![None; count]),
+            TableColumn::Flag(_) => TableColumn::Flag(vec![None; count]),
+        }
     }
 
     fn has_no_value(&self) -> bool {
@@ -156,5 +152,22 @@ impl Table {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_without_values_takes_the_kind_of_the_other() {
+        let column = |values: &[Option<i64>]| TableColumn::Int(values.to_vec());
+        let none = || TableColumn::Text(vec![None, None]);
+        let appended = |mut to: TableColumn, more: TableColumn| to.append(more).map(|()| to);
+        assert_eq!(appended(none(), column(&[Some(1)])).unwrap(), column(&[None, None, Some(1)]));
+        assert_eq!(appended(column(&[Some(1)]), none()).unwrap(), column(&[Some(1), None, None]));
+        assert_eq!(appended(column(&[Some(1)]), column(&[Some(2)])).unwrap(), column(&[Some(1), Some(2)]));
+        let text = TableColumn::Text(vec![Some("x".to_owned())]);
+        assert!(appended(text, column(&[Some(1)])).is_err());
     }
 }

@@ -3,12 +3,12 @@
 //! A file gets its name when it is whole and on the disk. What its reader does not know it refuses: a sweep reads its files
 //! after a kill, when they may have been damaged.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use flashlab_samples::read_guarded;
+use flashlab_samples::{read_guarded, write_durably};
 use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
@@ -26,17 +26,8 @@ use crate::table::{Table, TableColumn};
 /// # Errors
 /// When the file cannot be written.
 pub fn write_table(table: &Table, path: &Path) -> Result<(), SweepError> {
-    let part = path.with_extension("part");
-    let write = || -> Result<(), io::Error> {
-        let file = File::create(&part)?;
-        let file = encode(table, file).map_err(io::Error::other)?;
-        file.sync_all()?;
-        fs::rename(&part, path)?;
-        // The name is on the disk, too.
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
-    };
-    write().map_err(|error| SweepError::Failed(format!("cannot write {}: {error}", path.display())))
+    write_durably(path, |file| encode(table, file).map_err(io::Error::other))
+        .map_err(|error| SweepError::Failed(format!("cannot write {}: {error}", path.display())))
 }
 
 /// Reads a table that [`write_table`] wrote.
@@ -171,6 +162,8 @@ fn read_values<T: DataType>(
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use flashlab_base::{Prng, Seed};
 
     use super::*;
@@ -196,6 +189,9 @@ mod tests {
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no part is left");
         assert!(write_table(&table(), &folder.path().join("no/rows.parquet")).is_err());
+        assert!(write_table(&table(), folder.path()).is_err(), "a folder is not replaced");
+        let beside = folder.path().with_extension("part");
+        assert!(!beside.exists() && fs::read_dir(folder.path()).unwrap().count() == 1);
     }
 
     #[test]

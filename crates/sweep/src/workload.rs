@@ -37,8 +37,7 @@ pub fn workload_of(text: &str) -> Result<Plan, SweepError> {
     if text.contains('\n') {
         return Ok(Plan::parse(text, "(as text)")?);
     }
-    let is_file = text.ends_with(".toml") || Path::new(text).exists();
-    if is_file {
+    if names_a_file(text) {
         return Ok(Plan::parse(&file_text(Path::new(text), InputKind::PLAN)?, text)?);
     }
     let (name, experiment) = match text.split_once('/') {
@@ -63,6 +62,11 @@ pub fn workload_of(text: &str) -> Result<Plan, SweepError> {
         }
     }
     Ok(plan)
+}
+
+/// Whether a text that has one line names a file, and not what comes with flashlab.
+pub fn names_a_file(text: &str) -> bool {
+    text.ends_with(".toml") || Path::new(text).exists()
 }
 
 fn file_text(file: &Path, kind: InputKind) -> Result<String, SweepError> {
