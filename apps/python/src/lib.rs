@@ -19,6 +19,7 @@ mod arrow_output;
 mod errors;
 mod evaluate;
 mod interruptible;
+mod policy;
 mod run;
 mod simulator;
 
@@ -32,6 +33,8 @@ mod _flashlab {
     use super::arrow_output::{Samples, Table};
     #[pymodule_export]
     use super::evaluate::{_combinations, _text, evaluate};
+    #[pymodule_export]
+    use super::policy::_simulate_policy;
     #[pymodule_export]
     use super::run::{Run, open};
     #[pymodule_export]

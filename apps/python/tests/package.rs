@@ -92,6 +92,13 @@ fn what_the_program_does() {
 }
 
 #[test]
+fn policies_of_ones_own() {
+    let Some(python) = python(Need::Python, &["numpy"]) else { return };
+    run_script(&python, "policies.py", &[]);
+    run_script(&python, "policies.py", &["no-numpy"]);
+}
+
+#[test]
 fn figures_of_runs_and_sweeps() {
     script("plots.py", &["matplotlib"]);
 }

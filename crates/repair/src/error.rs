@@ -87,6 +87,9 @@ pub enum RepairError {
         "the volume accepts no more writes: {0}; what was flushed before is durable: close the volume, find out what the device has, and open it again"
     )]
     Poisoned(String),
+    /// Whoever called asked for an end.
+    #[error("the simulation was interrupted")]
+    Interrupted,
     /// A thread panicked while it used the volume.
     #[error("a thread that used it failed inside")]
     Panicked,

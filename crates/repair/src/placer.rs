@@ -145,6 +145,16 @@ impl Placer {
         &*self.policy
     }
 
+    /// Announces pages that the host is about to write, to a policy that decides in batches.
+    pub fn announce_writes(&mut self, pages: &[u32]) {
+        self.policy.announce_writes(pages, self.now);
+    }
+
+    /// Announces live pages that packing is about to copy, to a policy that decides in batches.
+    pub fn announce_copies(&mut self, pages: &[u32]) {
+        self.policy.announce_copies(pages, self.now);
+    }
+
     /// What was placed so far.
     pub fn placed(&self) -> PlacedPages {
         self.placed

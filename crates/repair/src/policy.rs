@@ -50,6 +50,18 @@ pub trait Policy: Send {
     /// The log for a page that packing copies.
     fn place_copy(&mut self, copy: &PageCopy, table: &SegmentTable) -> LogId;
 
+    /// Pages that the host is about to write, in their order, from this time on. A simulation knows them in advance, so that a policy
+    /// may decide for all of them at once; [`Policy::place_write`] is called for each of them as usual.
+    fn announce_writes(&mut self, _pages: &[u32], _now: u64) {}
+
+    /// Live pages that packing is about to copy, in their order, in a simulation. [`Policy::place_copy`] follows for each of them.
+    fn announce_copies(&mut self, _pages: &[u32], _now: u64) {}
+
+    /// Whether the policy uses what is announced.
+    fn decides_in_batches(&self) -> bool {
+        false
+    }
+
     /// The sealed segment that is packed next. `None`: no segment is sealed.
     fn victim(&mut self, table: &SegmentTable, now: u64) -> Option<SegmentId>;
 

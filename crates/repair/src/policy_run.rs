@@ -5,6 +5,8 @@
 //! 2. So many volumes are written to settle, and then so many to measure. A volume is the number of logical pages.
 //! 3. If asked for, the hot set moves. The write amplification of each half volume follows, for four volumes.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use flashlab_base::Seed;
 
 use crate::error::RepairError;
@@ -17,6 +19,8 @@ use crate::write_workload::{WorkloadKind, WriteWorkload};
 
 /// Half volumes that are looked at after the hot set moved.
 const WINDOWS: usize = 8;
+/// More pages than this do not fit in the map of a simulated volume.
+const MOST_PAGES: u64 = 1 << 31;
 /// A policy has followed when its cost is within this share of what it was.
 const FOLLOWED: f64 = 0.1;
 
@@ -79,6 +83,27 @@ impl SimulatedGeometry {
         }
     }
 
+    /// Whether a volume can have this geometry.
+    ///
+    /// # Errors
+    /// [`RepairError::Options`] when it cannot.
+    fn check(&self) -> Result<(), RepairError> {
+        let (segments, pages_per_segment) = (self.segments(), self.pages_per_segment());
+        if let SimulatedGeometry::Plain { fill, .. } = self
+            && !(*fill > 0.0 && *fill < 1.0)
+        {
+            return Err(RepairError::Options(format!("a fill of {fill} is not between 0 and 1")));
+        }
+        if u64::from(segments) * u64::from(pages_per_segment) > MOST_PAGES {
+            let text = format!("{segments} segments of {pages_per_segment} pages are more than 2^31 pages");
+            return Err(RepairError::Options(text));
+        }
+        if self.logical_pages() == 0 {
+            return Err(RepairError::Options(format!("a fill of {} leaves no logical page", self.fill())));
+        }
+        Ok(())
+    }
+
     /// The volume under a policy, its logical pages written once.
     fn filled(&self, policy: Box<dyn Policy>) -> Result<SimulatedVolume, RepairError> {
         match self {
@@ -134,31 +159,40 @@ pub struct AfterMove {
 }
 
 impl PolicyRunSetup {
-    /// Simulates a policy.
+    /// Simulates a policy. It ends early when `interrupt` becomes true.
     ///
     /// # Errors
-    /// [`RepairError::Options`] when the volume has too few segments for the policy's logs.
-    ///
-    /// # Panics
-    /// When the volume has 2^32 pages or more.
-    pub fn run(&self, policy: Box<dyn Policy>) -> Result<PolicyRun, RepairError> {
-        let logical = u32::try_from(self.geometry.logical_pages()).expect("fewer than 2^32 pages");
+    /// [`RepairError::Options`] when no volume has this geometry, or it has too few segments for the policy's logs, and
+    /// [`RepairError::Interrupted`].
+    pub fn run(&self, policy: Box<dyn Policy>, interrupt: &AtomicBool) -> Result<PolicyRun, RepairError> {
+        self.geometry.check()?;
+        let logical = self.geometry.logical_pages() as u32;
         let mut volume = self.geometry.filled(policy)?;
         let mut workload = WriteWorkload::new(self.workload, logical, self.seed);
-        let write = |volume: &mut SimulatedVolume, workload: &mut WriteWorkload, count: u64| {
-            (0..count).for_each(|_| volume.write(workload.next_page()));
+        let mut batch = Vec::with_capacity(SimulatedVolume::BATCH as usize);
+        let mut write = |volume: &mut SimulatedVolume, workload: &mut WriteWorkload, mut count: u64| {
+            while count > 0 {
+                if interrupt.load(Ordering::Relaxed) {
+                    return Err(RepairError::Interrupted);
+                }
+                batch.clear();
+                batch.extend((0..count.min(SimulatedVolume::BATCH.into())).map(|_| workload.next_page()));
+                volume.write_batch(&batch);
+                count -= batch.len() as u64;
+            }
+            Ok(())
         };
         let volumes = |count: u32| u64::from(count) * u64::from(logical);
-        write(&mut volume, &mut workload, volumes(self.settle_volumes));
+        write(&mut volume, &mut workload, volumes(self.settle_volumes))?;
         let mark = volume.placer().mark();
-        write(&mut volume, &mut workload, volumes(self.measured_volumes));
+        write(&mut volume, &mut workload, volumes(self.measured_volumes))?;
         let status = volume.placer().status_since(&mark);
-        let after_move = self.moves.then(|| {
+        let after_move = if self.moves {
             workload.move_hot_set();
             let mut half_volumes = Vec::with_capacity(WINDOWS);
             for _ in 0..WINDOWS {
                 let before = volume.placed();
-                write(&mut volume, &mut workload, u64::from(logical / 2));
+                write(&mut volume, &mut workload, u64::from(logical / 2))?;
                 half_volumes.push(volume.placed().since(&before).write_amplification());
             }
             let usual = status.write_amplification.unwrap_or(f64::NAN);
@@ -166,8 +200,10 @@ impl PolicyRunSetup {
             let unusual = half_volumes.iter().rposition(|amplification| !is_usual(amplification));
             let usual_from = unusual.map_or(0, |last| last + 1);
             let followed_after_volumes = (usual_from < WINDOWS).then_some(usual_from as f64 / 2.0);
-            AfterMove { half_volumes, followed_after_volumes }
-        });
+            Some(AfterMove { half_volumes, followed_after_volumes })
+        } else {
+            None
+        };
         Ok(PolicyRun { status, after_move })
     }
 }
@@ -194,7 +230,7 @@ mod tests {
 
     fn run(setup: PolicyRunSetup, policy: &str) -> (f64, f64) {
         let PlacementStatus { write_amplification, write_amplification_predicted, .. } =
-            setup.run(policy_named(policy).unwrap()(SEGMENTS)).unwrap().status;
+            setup.run(policy_named(policy).unwrap()(SEGMENTS), &AtomicBool::new(false)).unwrap().status;
         (write_amplification.unwrap(), write_amplification_predicted.unwrap())
     }
 
@@ -222,7 +258,7 @@ mod tests {
         let setup = setup("zipf:0.99", 0.8);
         let fixed = [0.02, 0.05, 0.1, 0.15].map(|share| {
             let policy = AppendAndPackPolicy::with_hot_segments((share * f64::from(SEGMENTS)) as u32);
-            setup.run(Box::new(policy)).unwrap().status.write_amplification.unwrap()
+            setup.run(Box::new(policy), &AtomicBool::new(false)).unwrap().status.write_amplification.unwrap()
         });
         let best = fixed.into_iter().fold(f64::INFINITY, f64::min);
         let (adapted, predicted) = run(setup, "append-and-pack");
@@ -233,7 +269,7 @@ mod tests {
     #[test]
     fn the_default_policy_follows_a_hot_set_that_moves() {
         let setup = PolicyRunSetup { moves: true, ..setup("hot-cold:90/10", 0.8) };
-        let run = setup.run(policy_named("multi-log").unwrap()(SEGMENTS)).unwrap();
+        let run = setup.run(policy_named("multi-log").unwrap()(SEGMENTS), &AtomicBool::new(false)).unwrap();
         let after = run.after_move.unwrap();
         assert!(
             after.followed_after_volumes.is_some_and(|volumes| volumes <= 2.0),

@@ -34,6 +34,10 @@ pub struct SimulatedVolume {
 }
 
 impl SimulatedVolume {
+    /// Pages that are written, and announced to the policy, at a time: so many that a call of a policy in another language costs little
+    /// for each page, and so few that the batch stays in the CPU's first cache.
+    pub const BATCH: u32 = 1024;
+
     /// A volume whose logical pages were all written once, in order.
     ///
     /// # Panics
@@ -80,7 +84,12 @@ impl SimulatedVolume {
         let places = table.segment_count() as usize * table.pages_per_segment() as usize;
         let map = vec![NOWHERE; logical_pages as usize];
         let mut volume = SimulatedVolume { placer, map, pages: vec![0; places], records, packing: None };
-        (0..logical_pages).for_each(|page| volume.write(page));
+        let mut pages = Vec::with_capacity(SimulatedVolume::BATCH as usize);
+        for first in (0..logical_pages).step_by(SimulatedVolume::BATCH as usize) {
+            pages.clear();
+            pages.extend(first..logical_pages.min(first + SimulatedVolume::BATCH));
+            volume.write_batch(&pages);
+        }
         volume
     }
 
@@ -98,6 +107,14 @@ impl SimulatedVolume {
     /// What was placed so far, the first filling included.
     pub fn placed(&self) -> PlacedPages {
         self.placer.placed()
+    }
+
+    /// Writes pages in this order.
+    pub fn write_batch(&mut self, pages: &[u32]) {
+        if self.placer.policy().decides_in_batches() {
+            self.placer.announce_writes(pages);
+        }
+        pages.iter().for_each(|&page| self.write(page));
     }
 
     /// Writes a page.
@@ -148,6 +165,13 @@ impl SimulatedVolume {
         });
         let written = self.placer.table().segment(victim).written_pages;
         let end = first.saturating_add(positions).min(written);
+        if self.placer.policy().decides_in_batches() {
+            let places = (first..end).map(|page| self.place(Slot { segment: victim, page }));
+            let pages = places.map(|place| (place, self.pages[place as usize]));
+            let live = pages.filter(|&(place, page)| self.map[page as usize] == place);
+            let live: Vec<u32> = live.map(|(_, page)| page).collect();
+            self.placer.announce_copies(&live);
+        }
         for position in first..end {
             let from = Slot { segment: victim, page: position };
             let place = self.place(from);

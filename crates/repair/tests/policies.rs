@@ -1,6 +1,8 @@
 //! What the simulation of policies says, compared with two other sources: a second simulator of SepBIT, which shares no code with the
 //! placer and its policies, and volumes with data.
 
+use std::sync::atomic::AtomicBool;
+
 use flashlab_base::{Bytes, Nanos, Prng, Seed};
 use flashlab_device::MemoryDevice;
 use flashlab_repair::{
@@ -16,7 +18,7 @@ fn simulated(geometry: SimulatedGeometry, workload: WorkloadKind, policy: &str, 
     let policy = policy_named(policy).unwrap()(geometry.segments());
     let (settle_volumes, measured_volumes) = (SETTLE, MEASURE);
     let setup = PolicyRunSetup { workload, geometry, settle_volumes, measured_volumes, moves: false, seed };
-    setup.run(policy).unwrap().status.write_amplification.unwrap()
+    setup.run(policy, &AtomicBool::new(false)).unwrap().status.write_amplification.unwrap()
 }
 
 /// SepBIT as the paper's algorithm 1 has it, with the time of each write, and without queues of victims.

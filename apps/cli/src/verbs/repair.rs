@@ -8,7 +8,7 @@ mod create;
 mod dump;
 mod erase;
 mod inferred_geometry;
-mod log_row;
+mod log_table;
 pub mod managed;
 mod mount;
 mod open_files;

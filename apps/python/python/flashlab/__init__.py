@@ -26,11 +26,13 @@ from ._flashlab import (
 )
 
 if TYPE_CHECKING:
+    from ._policy import FullSegments, Pages
     from ._program import Finding, Fit, Inference, Prediction, bench, fit, infer, run, simulate_repair
     from ._sweep import Sweep, pareto, sweep
 
 # What is imported when it is first used: these need much of the standard library, and evaluate on a worker needs none of it.
 _LATER = {
+    "_policy": ("FullSegments", "Pages"),
     "_program": ("Finding", "Fit", "Inference", "Prediction", "bench", "fit", "infer", "run", "simulate_repair"),
     "_sweep": ("Sweep", "pareto", "sweep"),
 }
@@ -40,8 +42,10 @@ __all__ = [
     "Finding",
     "Fit",
     "FlashlabError",
+    "FullSegments",
     "Inference",
     "InputError",
+    "Pages",
     "Prediction",
     "Run",
     "Samples",

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Protocol, final
@@ -10,6 +11,7 @@ __all__ = [
     "evaluate",
     "_combinations",
     "_text",
+    "_simulate_policy",
     "Run",
     "open",
     "Simulation",
@@ -127,6 +129,17 @@ class Run:
 
 def _combinations(method: str, counts: list[int], number: int, seed: int) -> list[int]: ...
 def _text(description: _Description, kind: str) -> str: ...
+def _simulate_policy(
+    bridge: Callable[[int, int, int], object],
+    workload: str,
+    fill: float,
+    segments: int,
+    pages_per_segment: int,
+    settle: int,
+    measure: int,
+    moves: bool,
+    seed: int,
+) -> dict[str, Any]: ...
 def evaluate(table: _Table, *, threads: int = 1) -> Table: ...
 def open(folder: str | PathLike[str]) -> Run: ...
 def profiles() -> list[tuple[str, str]]: ...

@@ -5,6 +5,7 @@ The program has the guards: it writes to no device with data, and asks for the o
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -21,7 +22,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal
 
-from ._flashlab import FailedError, FlashlabError, InputError, Run, __version__, open
+from ._flashlab import FailedError, FlashlabError, InputError, Run, __version__, _simulate_policy, open
+from ._policy import Bridge, VictimPolicy
 
 # Exit codes of a run that was done: an expectation may not be met, or not be decided.
 _DONE = (0, 4, 5)
@@ -206,23 +208,54 @@ def simulate_repair(
     *,
     workload: str = "zipf:0.99",
     fill: float = 0.8,
-    policy: str | None = None,
+    policy: str | VictimPolicy | None = None,
     segments: int | None = None,
     pages_per_segment: int | None = None,
+    settle: int | None = None,
+    measure: int | None = None,
+    move: bool = False,
     seed: int | None = None,
     arguments: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The write amplification of a policy of flashlab repair, in virtual time and without data, as `flashlab repair simulate`.
 
     workload: uniform, zipf:EXPONENT, or hot-cold:WRITES/PAGES in percent. fill: logical pages for each physical one, between 0 and 1.
-    policy: its name; multi-log if not given.
+    segments, pages_per_segment: the volume, 8192 and 128 if not given. settle, measure: volumes written before the measurement and while it
+    lasts, 6 and 4 if not given. move: the hot set moves afterwards.
+
+    policy: its name, multi-log if not given; or an object with these methods, of which only the first is needed:
+
+    - victim(segments: FullSegments) -> int: the place, in the list of full segments, of the one that is collected next. It is called once
+      a segment.
+    - place_writes(pages: Pages): for each page that the host writes next the log that it goes to. It is called once for 1,024 pages.
+    - place_copies(pages: Pages): the same for the valid pages of a segment that is collected.
+
+    Its attribute logs is the number of logs, 1 if there is none. Without place_writes or place_copies, pages go to log 0. The attributes
+    of FullSegments and Pages are NumPy arrays, or memoryviews if NumPy is not installed; they are overwritten before the next call.
 
     Returns the program's JSON: write_amplification, predicted, and a dictionary for each log.
+
+    Raises InputError for a policy that returns no full segment, or no log; what the policy raises comes through.
     """
-    words = ["repair", "simulate", *_options(workload=workload, fill=fill, policy=policy, segments=segments)]
-    words += _options(pages_per_segment=pages_per_segment, seed=seed)
-    result: dict[str, Any] = json.loads(_call([*words, *arguments, "--json"], False))
-    return result
+    if policy is None or isinstance(policy, str):
+        words = ["repair", "simulate", *_options(workload=workload, fill=fill, policy=policy, segments=segments)]
+        words += _options(pages_per_segment=pages_per_segment, settle=settle, measure=measure, seed=seed)
+        words += ["--move"] if move else []
+        result: dict[str, Any] = json.loads(_call([*words, *arguments, "--json"], False))
+        return result
+    if arguments:
+        raise InputError("arguments are the program's, which does not know a policy of Python: leave them out")
+    return _simulate_policy(
+        functools.partial(Bridge, policy),
+        workload,
+        fill,
+        8192 if segments is None else segments,
+        128 if pages_per_segment is None else pages_per_segment,
+        6 if settle is None else settle,
+        4 if measure is None else measure,
+        move,
+        1 if seed is None else seed,
+    )
 
 
 def _options(**options: Any) -> list[str]:

@@ -7,12 +7,12 @@ use anyhow::{Context, Result, bail};
 use flashlab_base::Bytes;
 use flashlab_device::Device;
 use flashlab_export::{ControlClient, ControlReply};
-use flashlab_repair::Volume;
+use flashlab_repair::{LogReport, Volume};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::counters_status::CountersStatus;
-use super::log_row::{LogRow, log_table};
+use super::log_table::log_table;
 use crate::exit::Usage;
 
 /// The state of a volume that is being served.
@@ -35,7 +35,7 @@ pub struct ServedVolumeStatus {
     write_amplification: Option<f64>,
     /// By the model, headers excluded.
     write_amplification_predicted: Option<f64>,
-    logs: Vec<LogRow>,
+    logs: Vec<LogReport>,
     page_bytes: u64,
     /// Since the volume was made.
     counters: CountersStatus,
@@ -59,7 +59,7 @@ impl ServedVolumeStatus {
             span_host_pages: placement.host_writes,
             write_amplification: placement.write_amplification,
             write_amplification_predicted: placement.write_amplification_predicted,
-            logs: placement.logs.iter().map(LogRow::of).collect(),
+            logs: placement.logs.iter().map(LogReport::of).collect(),
             page_bytes: layout.options.page.0,
             counters: CountersStatus::of(&volume.counters()),
         }

@@ -1,24 +1,21 @@
 //! `flashlab repair simulate`: what the policies cost, in virtual time.
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use clap::Args;
 use flashlab_base::Seed;
 use flashlab_repair::{
-    DEFAULT_POLICY, HostLoad, MakePolicy, POLICIES, Policy, PolicyRun, PolicyRunSetup, SimulatedGeometry,
-    Superblock, WorkloadKind, default_policy, superblock, surviving_share,
+    DEFAULT_POLICY, HostLoad, MakePolicy, POLICIES, PolicyReport, PolicyRunSetup, SimulatedGeometry,
+    Superblock, WorkloadKind, default_policy, superblock,
 };
-use serde::Serialize;
 
-use super::log_row::{LogRow, log_table};
+use super::log_table::log_table;
 use super::opened;
 use crate::arguments;
 use crate::exit::Usage;
 use crate::output;
-
-/// More pages than this do not fit in the map of a simulated volume.
-const MOST_PAGES: u64 = 1 << 31;
 
 /// Compare policies by their write amplification, in virtual time and without data
 #[derive(Args)]
@@ -64,33 +61,6 @@ pub struct Simulate {
     json: bool,
 }
 
-/// What one policy costs.
-#[derive(Serialize)]
-struct Row {
-    policy: &'static str,
-    workload: String,
-    fill: f64,
-    segments: u32,
-    pages_per_segment: u32,
-    /// The volume whose geometry it is.
-    volume: Option<String>,
-    seed: Seed,
-    write_amplification: f64,
-    /// By the model of `flashlab_repair::PlacementStatus`.
-    predicted: f64,
-    /// Of a single log under uniform writes, packed in order.
-    theory: Option<f64>,
-    memory_per_page_bytes: f64,
-    logs: Vec<LogRow>,
-    after_move: Option<MoveRow>,
-}
-
-#[derive(Serialize)]
-struct MoveRow {
-    half_volumes: Vec<f64>,
-    followed_after_volumes: Option<f64>,
-}
-
 impl Simulate {
     /// Simulates each policy and prints what it costs.
     pub fn run(self) -> Result<()> {
@@ -98,7 +68,7 @@ impl Simulate {
             Some(volume) => Some(superblock(opened::for_reading(volume)?)?),
             None => None,
         };
-        let setup = self.setup(superblock.as_ref())?;
+        let setup = self.setup(superblock.as_ref());
         let uuid = superblock.as_ref().map(|superblock| superblock.uuid.to_string());
         let usual = match &superblock {
             Some(superblock) => default_policy(&superblock.layout).name(),
@@ -117,7 +87,8 @@ impl Simulate {
             if policies.len() > 1 {
                 tell!("{name}: simulating");
             }
-            rows.push(Simulate::row((name, make(setup.geometry.segments())), &setup, uuid.clone())?);
+            let policy = make(setup.geometry.segments());
+            rows.push(PolicyReport::of(&setup, policy, uuid.clone(), &AtomicBool::new(false))?);
         }
         match (self.json, &rows[..]) {
             (true, [row]) => output::json(row),
@@ -126,10 +97,7 @@ impl Simulate {
         }
     }
 
-    fn setup(&self, superblock: Option<&Superblock>) -> Result<PolicyRunSetup> {
-        if !(self.fill > 0.0 && self.fill < 1.0) {
-            return Err(Usage(format!("--fill {} is not between 0 and 1", self.fill)).into());
-        }
+    fn setup(&self, superblock: Option<&Superblock>) -> PolicyRunSetup {
         let geometry = match superblock {
             Some(superblock) => SimulatedGeometry::Volume {
                 layout: superblock.layout.clone(),
@@ -141,56 +109,19 @@ impl Simulate {
                 fill: self.fill,
             },
         };
-        let (segments, pages_per_segment) = (geometry.segments(), geometry.pages_per_segment());
-        if u64::from(segments) * u64::from(pages_per_segment) > MOST_PAGES {
-            let text = format!("{segments} segments of {pages_per_segment} pages are more than 2^31 pages");
-            return Err(Usage(text).into());
-        }
-        if geometry.logical_pages() == 0 {
-            return Err(Usage(format!("--fill {} leaves no logical page", self.fill)).into());
-        }
-        Ok(PolicyRunSetup {
+        PolicyRunSetup {
             workload: self.workload,
             geometry,
             settle_volumes: self.settle,
             measured_volumes: self.measure,
             moves: self.moves,
             seed: self.seed,
-        })
-    }
-
-    fn row(
-        (name, policy): (&'static str, Box<dyn Policy>),
-        setup: &PolicyRunSetup,
-        volume: Option<String>,
-    ) -> Result<Row> {
-        let memory_per_page_bytes = policy.bytes_per_page();
-        let PolicyRun { status, after_move } = setup.run(policy)?;
-        let fill = setup.geometry.fill();
-        Ok(Row {
-            policy: name,
-            workload: setup.workload.to_string(),
-            fill,
-            segments: setup.geometry.segments(),
-            pages_per_segment: setup.geometry.pages_per_segment(),
-            volume,
-            seed: setup.seed,
-            write_amplification: status.write_amplification.unwrap_or(f64::NAN),
-            predicted: status.write_amplification_predicted.unwrap_or(f64::NAN),
-            theory: (setup.workload == WorkloadKind::Uniform)
-                .then(|| 1.0 / (1.0 - surviving_share(1.0 / fill))),
-            memory_per_page_bytes,
-            logs: status.logs.iter().map(LogRow::of).collect(),
-            after_move: after_move.map(|after| MoveRow {
-                half_volumes: after.half_volumes,
-                followed_after_volumes: after.followed_after_volumes,
-            }),
-        })
+        }
     }
 }
 
-fn table(rows: &[Row]) -> String {
-    let Row { workload, fill, seed, .. } = &rows[0];
+fn table(rows: &[PolicyReport]) -> String {
+    let PolicyReport { workload, fill, seed, .. } = &rows[0];
     let mut text = match &rows[0].volume {
         None => format!("{workload} at fill {fill}, seed {seed}\n\n"),
         Some(uuid) => format!(
