@@ -8,6 +8,7 @@ use flashlab_analysis::findings::Regime;
 use flashlab_base::{Bytes, Identity, Mode};
 use flashlab_bench::{Settings, State, Thoroughness, check_runs, check_target};
 use flashlab_plan::{Choice, ExperimentValue, Pattern, Plan, Space};
+use flashlab_sweep::workload_of;
 
 use crate::exit::Usage;
 use crate::files;
@@ -37,8 +38,12 @@ impl Selection {
         Selection::parse(texts.collect::<Result<_>>()?, "the shipped plans")
     }
 
-    /// A file, or the shipped plan of this name.
+    /// A file, or the shipped plan of this name, or one of its experiments, as `baselines/RW`.
     pub fn named(name: &str) -> Result<Selection> {
+        let is_of_shipped = |(plan, _): (&str, &str)| Plan::builtin(plan).is_some();
+        if !Path::new(name).exists() && name.split_once('/').is_some_and(is_of_shipped) {
+            return Ok(Selection::of_plans(vec![workload_of(name)?]));
+        }
         if !Path::new(name).exists() && !name.contains(['/', '.']) {
             return Selection::parse(vec![files::builtin_plan(name)?.to_owned()], name);
         }

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import flashlab
+from flashlab import _sweep
 
 ROUNDS = 3
 PLAN = """version = 1
@@ -45,7 +46,11 @@ def ratio(a: Callable[[], Any], b: Callable[[], Any]) -> float:
 
 
 def space(rows: int) -> dict[str, list[Any]]:
-    return {"flash.over_provisioning": [0.07 + 0.2 * row / rows for row in range(rows)]}
+    """So many combinations; more than 1,000 are those of two keys."""
+    others = rows // 1000 if rows > 1000 else 1
+    rows //= others
+    values = {"flash.over_provisioning": [0.07 + 0.2 * row / rows for row in range(rows)]}
+    return values if others == 1 else {"controller.write_buffer.size": [f"{64 + 4 * other}KiB" for other in range(others)], **values}
 
 
 def sweep(rows: int, count: int, capacity: str = "64MiB", **others: Any) -> flashlab.Sweep:
@@ -126,43 +131,77 @@ def ray() -> None:
     print(f"ray: {len(done)} rows in {seconds:.0f} s; CPU time of all {busy:.1f} s, of the rows {rows:.1f} s: {100 * (busy / rows - 1):.1f} % more")
 
 
-def scale() -> None:
-    """A million rows on up to 10,000 workers: a simulation of the scheduler with the times of this machine.
+def driver_s(batches: int, rows: int, content: bytes | None) -> float:
+    """The CPU time of the caller's process, with all its threads, for a batch of so many rows on Ray, whose workers compute nothing.
 
-    The driver makes, sends and receives one batch after another, and each worker computes one at a time. What the driver needs for a batch
-    and for a row is measured with a thread that computes nothing.
+    content: what a worker returns: None if it writes the file itself.
     """
-    rows = [time for time in sweep(400, 20_000).table()["wall_s"]]
-    mean = statistics.fmean(rows)
-    table = flashlab.evaluate({"profile": ["tlc-sata"] * 4096, "workload": ["no-such"] * 4096})
+    before = _sweep._FIRST_ROWS, _sweep._MOST_ROWS, _sweep._batch
+    _sweep._FIRST_ROWS = _sweep._MOST_ROWS = rows
+    _sweep._batch = lambda rows, version, target: (0.01, content)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            began = time.process_time()
+            sweep(batches * rows, 1, on="ray", output=f"{folder}/s")
+            return (time.process_time() - began) / batches
+    finally:
+        _sweep._FIRST_ROWS, _sweep._MOST_ROWS, _sweep._batch = before
 
-    class Nothing(concurrent.futures.ThreadPoolExecutor):
-        def submit(self, work: Any, /, columns: Any, *others: Any) -> Any:  # type: ignore[override]
-            return super().submit(table.rows, list(range(len(columns["seed"]))))
 
-    driver = {}
-    for size in (1, 64):
-        flashlab._sweep._MOST_ROWS = size
-        with Nothing(1) as executor, tempfile.TemporaryDirectory() as folder:
-            driver[size] = timed(lambda: sweep(500 * size, 1, on=executor, output=f"{folder}/s")) / 500
-    flashlab._sweep._MOST_ROWS = 4096
-    row_s = max(0.0, (driver[64] - driver[1]) / 63)
-    batch_s = max(0.0, driver[1] - row_s)
-    print(f"a row takes {1e3 * mean:.1f} ms; the driver {1e3 * batch_s:.2f} ms a batch and {1e6 * row_s:.0f} us a row")
-    print("workers  batches  hours  efficiency")
-    total = 1_000_000
-    for number in (10, 100, 1_000, 3_000, 10_000):
-        size = max(1, min(4096, round(2.0 / mean)))
-        free, now, done, end = [0.0] * number, 0.0, 0, 0.0
-        heapq.heapify(free)
-        while done < total:
-            count = min(size, total - done)
-            now = max(now, heapq.heappop(free)) + batch_s + count * row_s
-            finished = now + sum(rows[(done + index) % len(rows)] for index in range(count))
-            heapq.heappush(free, finished)
-            done, end = done + count, max(end, finished)
-        efficiency = total * mean / (number * end)
-        print(f"{number:>7}  {-(-total // size):>7}  {end / 3600:>5.2f}  {100 * efficiency:>9.1f} %")
+def simulated_s(number: int, rows: int, row_s: list[float], batch_s: float, each_s: float) -> tuple[float, int]:
+    """How long a sweep takes on so many workers, and its batches, by the sweep's own sizes.
+
+    The caller's process is one server: each batch takes batch_s, and each_s a row, to be sent and received. Workers take sent batches in their order.
+    """
+    sizes = _sweep._Sizes([(0, rows)], 1, number)
+    free, now, batches, mean = [0.0] * number, 0.0, 0, statistics.fmean(row_s)
+    ends: list[tuple[float, int]] = []
+    end = 0.0
+    while True:
+        has_ended = bool(ends) and ends[0][0] <= now
+        if not has_ended and len(ends) < _sweep._in_flight(number) and (batch := sizes.next()) is not None:
+            count = batch[1] - batch[0]
+            now += batch_s + count * each_s
+            # Rows of other combinations take other times: those of the measured rows from another place on.
+            first = batch[0] % len(row_s)
+            whole, rest = divmod(count, len(row_s))
+            took = whole * mean * len(row_s) + sum((row_s * 2)[first : first + rest])
+            done = max(now, heapq.heappop(free)) + took
+            heapq.heappush(free, done)
+            heapq.heappush(ends, (done, count))
+            batches, end = batches + 1, max(end, done)
+            continue
+        if not ends:
+            return max(end, now), batches
+        now = max(now, heapq.heappop(ends)[0])
+        sizes.measured(mean)
+
+
+def scale() -> None:
+    """A million rows on up to 10,000 workers: a simulation of the scheduler with the times of this machine (docs/scale.md)."""
+    import ray
+
+    row_s = list(sweep(400, 20_000).table()["wall_s"])
+    mean = statistics.fmean(row_s)
+    ray.init(log_to_driver=False, include_dashboard=False)
+    driver_s(200, 10, None)
+    costs = {}
+    for way in ("workers write", "the caller writes"):
+        made = {}
+        for rows in (20, 400):
+            table = flashlab.evaluate({"profile": ["tlc-sata"] * rows, "workload": [PLAN.format(count=1)] * rows, "capacity": ["16MiB"] * rows})
+            made[rows] = driver_s(1000, rows, table._parquet() if way == "the caller writes" else None)
+        each_s = max(0.0, (made[400] - made[20]) / 380)
+        costs[way] = made[20] - 20 * each_s, each_s
+        print(f"{way}: the caller needs {1e3 * costs[way][0]:.2f} ms a batch and {1e6 * each_s:.1f} us a row")
+    ray.shutdown()
+    print(f"a row takes {1e3 * mean:.1f} ms")
+    print("rows      workers  way                 batches  seconds  efficiency")
+    for rows, numbers in ((1_000_000, (10, 100, 300, 1_000, 3_000)), (10_000_000, (1_000, 3_000, 10_000))):
+        for number in numbers:
+            for way, (batch_s, each_s) in costs.items():
+                seconds, batches = simulated_s(number, rows, row_s, batch_s, each_s)
+                print(f"{rows:>8}  {number:>7}  {way:<18}  {batches:>7}  {seconds:>7.1f}  {100 * rows * mean / (number * seconds):>9.1f} %")
 
 
 def policies() -> None:

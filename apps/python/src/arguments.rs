@@ -7,15 +7,59 @@ use flashlab_plan::Plan;
 use flashlab_sim::Profile;
 use flashlab_sweep::{profile_of, workload_of};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBool, PyDict};
 
 use crate::errors::{input, of_sweep};
 
+/// A value as Python shows it.
+fn shown(value: &Bound<'_, PyAny>) -> String {
+    value.repr().map_or_else(|_| "this".to_owned(), |text| text.to_string())
+}
+
+/// A whole number from 0 on.
+#[derive(Clone, Copy)]
+pub struct Whole(pub u64);
+
+impl<'py> FromPyObject<'_, 'py> for Whole {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Whole> {
+        if object.is_instance_of::<PyBool>() {
+            return Err(input("a boolean is no number: give a whole number from 0 on"));
+        }
+        let number = object.extract::<u64>();
+        number
+            .map(Whole)
+            .map_err(|_| input(format!("{} is no whole number from 0 to 2^64 - 1", shown(&object))))
+    }
+}
+
+impl Whole {
+    /// The number, if it is within these bounds.
+    pub fn within(self, name: &str, bounds: std::ops::RangeInclusive<u32>) -> PyResult<u32> {
+        let number = u32::try_from(self.0).ok().filter(|number| bounds.contains(number));
+        let (least, most) = (bounds.start(), bounds.end());
+        number.ok_or_else(|| input(format!("{name} is {}: it may be from {least} to {most}", self.0)))
+    }
+}
+
 /// A size: a number of bytes, or text as `"32KiB"`.
-#[derive(FromPyObject)]
 pub enum Size {
     Number(u64),
     Text(String),
+}
+
+impl<'py> FromPyObject<'_, 'py> for Size {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Size> {
+        match object.extract::<String>() {
+            Ok(text) => Ok(Size::Text(text)),
+            Err(_) => object.extract::<Whole>().map(|bytes| Size::Number(bytes.0)).map_err(|_| {
+                input(format!("{} is no size: give a number of bytes, or text as \"32KiB\"", shown(&object)))
+            }),
+        }
+    }
 }
 
 impl Size {

@@ -16,7 +16,7 @@ use flashlab_base::Sample;
 use flashlab_samples::for_each_batch;
 use flashlab_sweep::TableColumn;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyCapsule, PyDict, PyFloat, PyInt, PyList, PyString};
+use pyo3::types::{PyBool, PyBytes, PyCapsule, PyDict, PyFloat, PyInt, PyList, PyString};
 
 use crate::arrow_input;
 use crate::errors::{input, of_sweep};
@@ -139,13 +139,27 @@ impl Table {
     ///
     /// Raises InputError if the columns differ.
     #[staticmethod]
-    fn concat(tables: Vec<Bound<'_, Table>>) -> PyResult<Table> {
-        let mut tables = tables.iter().map(|table| table.get().table.clone());
-        let mut all = tables.next().unwrap_or_default();
-        for table in tables {
-            all.append(table).map_err(of_sweep)?;
-        }
-        Ok(Table::new(all))
+    fn concat(py: Python<'_>, tables: Vec<Bound<'_, Table>>) -> PyResult<Table> {
+        let tables: Vec<Py<Table>> = tables.into_iter().map(Bound::unbind).collect();
+        py.detach(|| {
+            let mut tables = tables.iter().map(|table| table.get().table.clone());
+            let mut all = tables.next().unwrap_or_default();
+            tables.try_for_each(|table| all.append(table))?;
+            Ok(Table::new(all))
+        })
+        .map_err(of_sweep)
+    }
+
+    /// The table as the content of a Parquet file.
+    fn _parquet<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = py.detach(|| flashlab_sweep::table_to_bytes(&self.table)).map_err(of_sweep)?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// The table that _parquet encoded.
+    #[staticmethod]
+    fn _of_parquet(py: Python<'_>, content: Vec<u8>) -> PyResult<Table> {
+        Ok(Table::new(py.detach(|| flashlab_sweep::table_from_bytes(content)).map_err(of_sweep)?))
     }
 
     /// A table of the rows with these numbers, which count from 0, in their order.
@@ -161,12 +175,44 @@ impl Table {
         }
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyDict>,))> {
-        Ok((slf.get_type().into_any(), (slf.get().to_dict(slf.py())?,)))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        Ok((slf.get_type().getattr("_of_parquet")?, (slf.get()._parquet(slf.py())?,)))
     }
 
     fn __repr__(&self) -> String {
         format!("<flashlab.Table of {} rows: {}>", self.table.len(), self.columns().join(", "))
+    }
+}
+
+/// A table of rows that have the same fields, which are texts, numbers or missing.
+pub fn of_rows(rows: &[impl serde::Serialize]) -> PyResult<flashlab_sweep::Table> {
+    use serde_json::Value;
+    let failed = |error: serde_json::Error| input(error.to_string());
+    let rows = rows.iter().map(serde_json::to_value).collect::<Result<Vec<Value>, _>>().map_err(failed)?;
+    let mut table = flashlab_sweep::Table::default();
+    let Some(Value::Object(first)) = rows.first() else { return Ok(table) };
+    for name in first.keys() {
+        let values = || rows.iter().map(|row| &row[name]);
+        let all = |is: fn(&Value) -> bool| values().all(|value| value.is_null() || is(value));
+        let column = if all(Value::is_i64) && values().any(Value::is_i64) {
+            TableColumn::Int(values().map(Value::as_i64).collect())
+        } else if all(Value::is_number) {
+            TableColumn::Float(values().map(Value::as_f64).collect())
+        } else {
+            TableColumn::Text(values().map(|value| value.as_str().map(str::to_owned)).collect())
+        };
+        table.push(name, column);
+    }
+    Ok(table)
+}
+
+/// A number of numpy as one of Python.
+fn plain(value: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+    let is_python =
+        value.is_none() || value.is_exact_instance_of::<PyInt>() || value.is_exact_instance_of::<PyString>();
+    match !is_python && value.hasattr("item")? {
+        true => value.call_method0("item"),
+        false => Ok(value),
     }
 }
 
@@ -175,9 +221,12 @@ pub fn of_lists(columns: &Bound<'_, PyDict>) -> PyResult<flashlab_sweep::Table> 
     let mut table = flashlab_sweep::Table::default();
     for (name, values) in columns {
         let name: String = name.extract()?;
-        let values: Vec<Bound<'_, PyAny>> = values
-            .extract()
-            .map_err(|_| input(format!("the column `{name}` is no list: give a dictionary of lists")))?;
+        let no_list = || input(format!("the column `{name}` is no list: give a dictionary of lists"));
+        if values.is_instance_of::<PyString>() || values.is_instance_of::<PyBytes>() {
+            return Err(no_list());
+        }
+        let values = values.try_iter().map_err(|_| no_list())?.map(|value| plain(value?));
+        let values: Vec<Bound<'_, PyAny>> = values.collect::<PyResult<_>>()?;
         let is =
             |is: &dyn Fn(&Bound<'_, PyAny>) -> bool| values.iter().all(|value| value.is_none() || is(value));
         let column =
@@ -186,7 +235,13 @@ pub fn of_lists(columns: &Bound<'_, PyDict>) -> PyResult<flashlab_sweep::Table> 
             } else if is(&|value| value.is_instance_of::<PyString>()) {
                 TableColumn::Text(values.iter().map(PyAnyMethods::extract).collect::<PyResult<_>>()?)
             } else if is(&|value| value.is_instance_of::<PyInt>()) {
-                TableColumn::Int(values.iter().map(PyAnyMethods::extract).collect::<PyResult<_>>()?)
+                let too_large = |_| {
+                    input(format!(
+                        "the column `{name}` has a whole number that is not between -2^63 and 2^63 - 1"
+                    ))
+                };
+                let numbers = values.iter().map(PyAnyMethods::extract).collect::<PyResult<_>>();
+                TableColumn::Int(numbers.map_err(too_large)?)
             } else if is(&|value| value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>()) {
                 TableColumn::Float(values.iter().map(PyAnyMethods::extract).collect::<PyResult<_>>()?)
             } else {

@@ -6,7 +6,7 @@ use flashlab_base::Seed;
 use flashlab_sweep::{Evaluator, Sampling, StateCache, names_a_file};
 use pyo3::prelude::*;
 
-use crate::arguments::Description;
+use crate::arguments::{Description, Whole};
 use crate::arrow_input;
 use crate::arrow_output::Table;
 use crate::errors::of_sweep;
@@ -15,6 +15,9 @@ use crate::interruptible::interruptible;
 /// One for each process, so that batches that follow each other share states.
 static EVALUATOR: LazyLock<Evaluator> =
     LazyLock::new(|| Evaluator::new(StateCache::USUAL, flashlab_host::available_memory()));
+
+/// More threads than any host has CPUs.
+const MOST_THREADS: u32 = 4096;
 
 /// Computes simulated experiments, one a row.
 ///
@@ -29,20 +32,28 @@ static EVALUATOR: LazyLock<Evaluator> =
 ///
 /// Raises InputError if the table lacks a column, or has one that means nothing.
 #[pyfunction]
-#[pyo3(signature = (table, *, threads = 1))]
-pub fn evaluate(py: Python<'_>, table: &Bound<'_, PyAny>, threads: usize) -> PyResult<Table> {
+#[pyo3(signature = (table, *, threads = Whole(1)), text_signature = "(table, *, threads=1)")]
+pub fn evaluate(py: Python<'_>, table: &Bound<'_, PyAny>, threads: Whole) -> PyResult<Table> {
+    let threads = threads.within("threads", 1..=MOST_THREADS)? as usize;
     let trials = arrow_input::table(table)?;
     let results = interruptible(py, |interrupt| EVALUATOR.evaluate(&trials, threads, interrupt, &|_| {}))?;
     Ok(Table::new(results.map_err(of_sweep)?))
 }
 
+/// Refuses a table of which no row can be computed, with what is wrong with the first one.
+#[pyfunction]
+pub fn _check(py: Python<'_>, table: &Bound<'_, PyAny>) -> PyResult<()> {
+    let trials = arrow_input::table(table)?;
+    py.detach(|| Evaluator::check(&trials)).map_err(of_sweep)
+}
+
 /// `number` different combinations of a grid with these counts of values, numbered with the last key first. method is "sobol" or
 /// "random".
 #[pyfunction]
-pub fn _combinations(method: &str, counts: Vec<u64>, number: u64, seed: u64) -> PyResult<Vec<u64>> {
+pub fn _combinations(method: &str, counts: Vec<u64>, number: Whole, seed: Whole) -> PyResult<Vec<u64>> {
     method
         .parse::<Sampling>()
-        .and_then(|method| method.combinations(&counts, number, Seed(seed)))
+        .and_then(|method| method.combinations(&counts, number.0, Seed(seed.0)))
         .map_err(of_sweep)
 }
 

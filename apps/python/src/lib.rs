@@ -32,7 +32,7 @@ mod _flashlab {
     #[pymodule_export]
     use super::arrow_output::{Samples, Table};
     #[pymodule_export]
-    use super::evaluate::{_combinations, _text, evaluate};
+    use super::evaluate::{_check, _combinations, _text, evaluate};
     #[pymodule_export]
     use super::policy::_simulate_policy;
     #[pymodule_export]

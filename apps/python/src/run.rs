@@ -8,7 +8,7 @@ use flashlab_samples::{FolderKind, Manifest, RunFolder};
 use pyo3::prelude::*;
 
 use crate::arguments::to_python;
-use crate::arrow_output::Samples;
+use crate::arrow_output::{Samples, Table, of_rows};
 use crate::errors::{input, of_bench, of_samples};
 use crate::interruptible::interruptible;
 
@@ -75,16 +75,16 @@ impl Run {
         to_python(py, &findings)
     }
 
-    /// A row for each run: experiment, value, rates and percentiles, as flashlab report --json has them. Of repetitions, the middle
-    /// one.
+    /// A table with a row for each run: experiment, value, rates and percentiles, as flashlab report --json has them. Of repetitions,
+    /// the middle one.
     ///
     /// Raises InputError for a folder that is no run of bench or run.
     #[getter]
-    fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn summary(&self, py: Python<'_>) -> PyResult<Table> {
         self.require_bench("summary")?;
         let (findings, _) =
             interruptible(py, |_| rebuild(self.folder.path()))?.map_err(|error| of_bench(&error))?;
-        to_python(py, &flashlab_report::middle_rows(&findings))
+        Ok(Table::new(of_rows(&flashlab_report::middle_rows(&findings))?))
     }
 
     /// How far other runs differ from this one: ratios with confidence intervals at each quantile, as flashlab compare --json.
@@ -113,6 +113,13 @@ impl Run {
     #[getter]
     fn plot<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("flashlab._plot")?.call_method1("RunPlots", (slf,))
+    }
+
+    /// The folder's path is pickled, and not what lies in it.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (PathBuf,))> {
+        let path = slf.get().folder.path();
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        Ok((slf.py().import("flashlab")?.getattr("open")?, (path,)))
     }
 
     fn __repr__(&self) -> String {

@@ -16,7 +16,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::arguments::{Description, Size, to_python};
+use crate::arguments::{Description, Size, Whole, to_python};
 use crate::arrow_input;
 use crate::arrow_output::{RunSamples, Samples};
 use crate::errors::{input, of_sweep};
@@ -69,11 +69,14 @@ fn no_flash(profile: &Profile) -> PyErr {
 #[pymethods]
 impl Simulator {
     #[new]
-    #[pyo3(signature = (profile, seed = 1, *, capacity = None, state = None))]
+    #[pyo3(
+        signature = (profile, seed = Whole(1), *, capacity = None, state = None),
+        text_signature = "(profile, seed=1, *, capacity=None, state=None)"
+    )]
     fn new(
         py: Python<'_>,
         profile: Description<'_>,
-        seed: u64,
+        seed: Whole,
         capacity: Option<Size>,
         state: Option<Bound<'_, PyBytes>>,
     ) -> PyResult<Simulator> {
@@ -93,7 +96,7 @@ impl Simulator {
             None => Ok(profile.device()?),
         });
         let device = device.map_err(of_sweep)?;
-        Ok(Simulator { profile, seed: Seed(seed), device: Mutex::new(device), is_new: state.is_none() })
+        Ok(Simulator { profile, seed: Seed(seed.0), device: Mutex::new(device), is_new: state.is_none() })
     }
 
     /// Brings the device into a state, without computing response times.
@@ -106,9 +109,10 @@ impl Simulator {
         &mut self,
         py: Python<'py>,
         state: Option<&str>,
-        times: Option<u32>,
+        times: Option<Whole>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let Simulator { profile, seed, device, is_new } = self;
+        let times = times.map(|times| times.within("times", 1..=u32::MAX)).transpose()?;
         let state = match state {
             Some(text) => text.parse().map_err(of_sweep)?,
             None => FilledState::usual(profile),
@@ -140,13 +144,14 @@ impl Simulator {
         &mut self,
         py: Python<'_>,
         workload: &Bound<'_, PyAny>,
-        seed: Option<u64>,
+        seed: Option<Whole>,
         speed: f64,
-        depth: Option<u32>,
+        depth: Option<Whole>,
         fit: Option<&str>,
     ) -> PyResult<Simulation> {
         let before = self.counts();
-        let seed = seed.map_or(self.seed, Seed);
+        let seed = seed.map_or(self.seed, |seed| Seed(seed.0));
+        let depth = depth.map(|depth| depth.within("depth", 1..=u32::MAX)).transpose()?;
         self.is_new = false;
         let mut recorder = MemoryRecorder::default();
         let device = self.device.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -239,7 +244,6 @@ impl Simulator {
 
 fn pace(speed: f64, depth: Option<u32>) -> PyResult<Pace> {
     match depth {
-        Some(0) => Err(input("depth is 0: at least one IO has to be in flight")),
         Some(depth) => Ok(Pace::AsFastAsPossible { depth }),
         None if speed == f64::INFINITY => Ok(Pace::AsFastAsPossible { depth: DEPTH }),
         None if (1e-3..=1e6).contains(&speed) => Ok(Pace::Recorded { speed }),

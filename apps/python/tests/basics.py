@@ -100,6 +100,16 @@ def errors():
     raises(flashlab.InputError, "there is no plan `no`", lambda: flashlab.Simulator("zeus").run("no"))
     raises(flashlab.InputError, "no state", lambda: flashlab.Simulator("zeus").state())
     raises(flashlab.InputError, "", lambda: flashlab.Simulator("tlc-sata", state=b"no state"))
+    for seed in (-1, 2**64, 1.5, "1", True):
+        raises(flashlab.InputError, "whole number", lambda: flashlab.Simulator("tlc-sata", seed=seed))
+    assert flashlab.Simulator("zeus", seed=2**64 - 1).seed == 2**64 - 1
+    raises(flashlab.InputError, "-5 is no size", lambda: flashlab.Simulator("tlc-sata", capacity=-5))
+    raises(flashlab.InputError, "depth is 0", lambda: flashlab.Simulator("zeus").run("granularity", depth=0))
+    row = {"profile": ["tlc-sata"], "workload": ["baselines/RW"]}
+    raises(flashlab.InputError, "threads is 0", lambda: flashlab.evaluate(row, threads=0))
+    raises(flashlab.InputError, "-1 is no whole number", lambda: flashlab.evaluate(row, threads=-1))
+    raises(flashlab.InputError, "between -2^63 and 2^63", lambda: flashlab.evaluate({**row, "seed": [2**63]}))
+    raises(flashlab.InputError, "is no list", lambda: flashlab.evaluate({**row, "profile": "tlc-sata"}))
     raises(TypeError, "no workload", lambda: flashlab.Simulator("zeus").run(3))
     with tempfile.TemporaryDirectory() as folder:
         raises(flashlab.InputError, "contains no run", lambda: flashlab.open(folder))

@@ -4,6 +4,7 @@ import duckdb
 import pandas
 import polars
 import pyarrow
+import pyarrow.parquet
 
 import flashlab
 from support import writes
@@ -53,3 +54,10 @@ sweep = flashlab.sweep(
     "tlc-sata", {"flash.channels": numpy.array([2, 4])}, workloads=[small], seeds=numpy.arange(1, 3), capacity="64MiB", progress=False
 )
 assert polars.DataFrame(sweep.table())["seed"].to_list() == [1, 2, 1, 2]
+assert flashlab.evaluate({**columns, "seed": numpy.arange(1, 3), "id": [numpy.int8(3), numpy.float32(0.5)]})["seed"] == [1, 2]
+pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), "snappy.parquet", compression="snappy")
+try:
+    flashlab.Table.read_parquet("snappy.parquet")
+    raise AssertionError("a file with snappy was read")
+except flashlab.InputError as error:
+    assert "compressed with SNAPPY" in str(error) and "damaged" not in str(error), error

@@ -17,7 +17,9 @@ def runs():
     run = flashlab.bench("sim:tlc-sata", only=["granularity"], output="run", arguments=["--size", "256MiB"])
     response = run.plot.response_time("RR")
     samples = flashlab.Table(run.samples())
-    row = next(row for row in run.summary if row["experiment"] == "RR" and not row["parameter"])
+    summary = run.summary.to_dict()
+    rows = [dict(zip(summary, values)) for values in zip(*summary.values())]
+    row = next(row for row in rows if row["experiment"] == "RR" and not row["parameter"])
     drawn = response.lines[0].get_ydata()
     assert max(drawn) == row["max_ns"] / 1e3, "the slowest IO is drawn"
     assert len(drawn) <= samples["run"].count(row["run"])

@@ -1,7 +1,9 @@
 """What the program does for the package: FLASHLAB_PROGRAM names it."""
 
 import os
+import pickle
 import signal
+import subprocess
 import tempfile
 import threading
 import time
@@ -26,8 +28,21 @@ def folders():
     assert low <= predicted.bytes_per_s <= high and predicted.equation
     assert fitted.predict(mode="rr", size=16384) == predicted
     refused("", 2, lambda: fitted.predict(mode="xx", size=4096))
+    refused("the depth is 0: it may be", 2, lambda: fitted.predict(mode="rr", size=4096, depth=0))
+    again = pickle.loads(pickle.dumps(run))
+    assert again.summary.to_dict() == run.summary.to_dict() and "mean_ns" in run.summary.columns
     Path("plan.toml").write_text('version = 1\nname = "w"\n[[experiment]]\nname = "W"\npattern = "RW"\nio_count = 100\n')
     assert len(flashlab.Table(flashlab.run("plan.toml", "sim:tlc-sata", state="none", repetitions=1).samples())) == 100
+
+
+def same_samples():
+    """The same seed gives the samples of the program, byte for byte."""
+    plan = "version = 1\nname = 'w'\n[[experiment]]\nname = 'W'\npattern = 'RW'\nio_size = '4KiB'\nio_count = 5000\n"
+    Path("same.toml").write_text(plan)
+    words = "sim run tlc-sata --plan same.toml --seed 7 --capacity 64MiB --output same"
+    subprocess.run([os.environ["FLASHLAB_PROGRAM"], *words.split()], check=True, capture_output=True)
+    ours = flashlab.Table(flashlab.Simulator("tlc-sata", seed=7, capacity="64MiB").run(plan).samples())
+    assert len(ours) == 5000 and ours._parquet() == flashlab.Table(flashlab.open("same").samples())._parquet()
 
 
 def findings():
@@ -70,6 +85,6 @@ def interruption():
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for part in (folders, findings, errors, interruption):
+    for part in (folders, same_samples, findings, errors, interruption):
         part()
     os.chdir("/")

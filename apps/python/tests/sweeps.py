@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import multiprocessing
 import os
+import pickle
 import tempfile
 import warnings
 from pathlib import Path
@@ -44,6 +45,35 @@ def executors(expected):
     ]:
         with executor:
             assert rows(flashlab.sweep("tlc-sata", SPACE, on=executor, **ARGUMENTS)) == expected, executor
+
+
+def partitions(expected):
+    """Workers write the files where they see the folder, and the caller where they do not."""
+    fork = multiprocessing.get_context("fork")
+    own = _sweep._digest
+    _sweep._MOST_ROWS = 5
+    for sees in (own, lambda path: None):
+        _sweep._digest = sees
+        with tempfile.TemporaryDirectory() as parent, concurrent.futures.ProcessPoolExecutor(2, mp_context=fork) as executor:
+            folder = Path(parent) / "sweep"
+            sweep = flashlab.sweep("tlc-sata", SPACE, on=executor, output=folder, **ARGUMENTS)
+            assert rows(sweep) == rows(pickle.loads(pickle.dumps(sweep))) == expected and len(sweep) == 24
+            parts = sorted(part.name for part in folder.glob("rows-*.parquet"))
+            # A batch of a worker that outlived an earlier call, and which overlaps others.
+            (folder / "rows-000000000001-000000000009.parquet").write_bytes(b"PAR1")
+            with warnings.catch_warnings(record=True):
+                assert rows(flashlab.sweep("tlc-sata", SPACE, on=executor, output=folder, **ARGUMENTS)) == expected
+            assert sorted(part.name for part in folder.iterdir()) == [*parts, "sweep.json"]
+    _sweep._digest, _sweep._MOST_ROWS = own, 4096
+
+
+def batches_end_together():
+    """A thousand workers, and a driver that gets each batch when it was computed."""
+    sizes, rows = _sweep._Sizes([(0, 1_000_000)], 1, 1000), []
+    sizes.measured(0.01)
+    while (batch := sizes.next()) is not None:
+        rows.append(batch[1] - batch[0])
+    assert sum(rows) == 1_000_000 and max(rows) == 400 and rows[-1] <= 160 and len(rows) < 6000, (rows[-1], len(rows))
 
 
 def folders(expected):
@@ -94,6 +124,11 @@ def samples():
         pairs = set(zip(columns["flash.over_provisioning"], columns["flash.channels"]))
         assert len(sweep) == len(pairs) == 9, pairs
     assert set(columns["flash.channels"]) != {1}
+    # Of a space whose values nobody could keep in memory.
+    huge = {"flash.reliability.endurance": range(1000, 10**9), "flash.over_provisioning": [0.28, 0.4]}
+    sweep = flashlab.sweep("tlc-sata", huge, workloads=PLAN, sample=("random", 3), capacity="64MiB", progress=False)
+    assert len(set(sweep.table()["flash.reliability.endurance"])) == 3
+    raises(flashlab.InputError, "-1 is no whole number", lambda: flashlab.sweep("tlc-sata", space, workloads=PLAN, sample=("sobol", 2), sample_seed=-1))
     raises(flashlab.InputError, "`sobol` or `random`", lambda: flashlab.sweep("tlc-sata", space, workloads=PLAN, sample=("grid", 9)))
 
 
@@ -121,8 +156,12 @@ def errors():
     raises(flashlab.InputError, "a seed is a whole number", sweep(SPACE, seeds=[1.5]))
     raises(flashlab.InputError, "give fewer values, or a sample", sweep({f"a.b{key}": [1, 2] for key in range(70)}))
     raises(flashlab.InputError, "is no engine", sweep(SPACE, on="slurm"))
-    wrong = flashlab.sweep("tlc-sata", {"flash.chanels": [2]}, **ARGUMENTS).table()
-    assert all("channels" in error for error in wrong["error"]), wrong["error"]
+    # What is wrong for all rows is refused before anything is computed; a row that is wrong has its error.
+    raises(flashlab.InputError, "no row of the sweep can be computed", sweep({"flash.chanels": [2]}))
+    raises(flashlab.InputError, "the capacity `many`", sweep(SPACE, capacity="many"))
+    raises(flashlab.InputError, "steady, random or sequential", sweep(SPACE, state="fresh"))
+    mixed = flashlab.sweep("tlc-sata", {"flash.channels": [2, 0]}, **ARGUMENTS).table()
+    assert [error is None for error in mixed["error"]] == [True] * 4 + [False] * 4, mixed["error"]
     try:
         _sweep._batch({}, "0.0.0")
     except flashlab.InputError as error:
@@ -135,6 +174,8 @@ def errors():
 
 everything = combinations()
 executors(everything)
+partitions(everything)
+batches_end_together()
 folders(everything)
 samples()
 fronts()

@@ -166,6 +166,23 @@ impl Evaluator {
         Ok(with_results(table, &outcomes))
     }
 
+    /// Refuses a table of which no row can be computed.
+    ///
+    /// # Errors
+    /// As [`Evaluator::evaluate`], and what is wrong with the first row if something is wrong with each.
+    pub fn check(table: &Table) -> Result<(), SweepError> {
+        check_columns(table)?;
+        let texts = Texts::of(table);
+        let mut first = Ok(());
+        for row in 0..table.len() {
+            match texts.trial(table, row) {
+                Ok(_) => return Ok(()),
+                Err(error) => first = first.and(Err(error)),
+            }
+        }
+        first
+    }
+
     /// The result of one row. A panic is a defect of ours, and ends the row alone.
     fn row(&self, table: &Table, texts: &Texts, row: usize, interrupt: &AtomicBool) -> Outcome {
         let computed = catch_unwind(AssertUnwindSafe(|| {

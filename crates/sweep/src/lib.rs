@@ -31,6 +31,6 @@ pub use sampling::Sampling;
 pub use setting::{Grid, Setting, override_key};
 pub use state_cache::StateCache;
 pub use table::{Table, TableColumn};
-pub use table_file::{read_table, write_table};
+pub use table_file::{read_table, table_from_bytes, table_to_bytes, write_table};
 pub use trial::{ModeResult, Trial, TrialResult, evaluate_trial};
 pub use workload::{names_a_file, profile_of, workload_of};

@@ -3,18 +3,18 @@
 //! A file gets its name when it is whole and on the disk. What its reader does not know it refuses: a sweep reads its files
 //! after a kill, when they may have been damaged.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use flashlab_samples::{read_guarded, write_durably};
 use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
-use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::reader::{ChunkReader, FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
@@ -33,7 +33,7 @@ pub fn write_table(table: &Table, path: &Path) -> Result<(), SweepError> {
 /// Reads a table that [`write_table`] wrote.
 ///
 /// # Errors
-/// When the file cannot be read, is damaged, or has columns of other kinds.
+/// When the file cannot be read, is damaged, or has columns of other kinds or of another compression.
 pub fn read_table(path: &Path) -> Result<Table, SweepError> {
     let failed = |error: String| {
         SweepError::Input(format!(
@@ -42,10 +42,33 @@ pub fn read_table(path: &Path) -> Result<Table, SweepError> {
         ))
     };
     let file = flashlab_input::open(path).map_err(|error| failed(error.to_string()))?;
-    read_guarded(|| decode(file)).map_err(|error| failed(error.to_string()))
+    read_guarded(|| decode(file)).map_err(|error| match error {
+        ParquetError::NYI(what) => SweepError::Input(format!(
+            "cannot read {}: {what}; write it with zstd, or read it with another library and give its table",
+            path.display()
+        )),
+        error => failed(error.to_string()),
+    })
 }
 
-fn encode(table: &Table, file: File) -> Result<File, ParquetError> {
+/// The table as the content of a Parquet file, to be sent.
+///
+/// # Errors
+/// When it cannot be encoded.
+pub fn table_to_bytes(table: &Table) -> Result<Vec<u8>, SweepError> {
+    encode(table, Vec::new()).map_err(|error| SweepError::Failed(format!("cannot encode the table: {error}")))
+}
+
+/// The table that [`table_to_bytes`] encoded.
+///
+/// # Errors
+/// When it is damaged.
+pub fn table_from_bytes(bytes: Vec<u8>) -> Result<Table, SweepError> {
+    let bytes = Bytes::from(bytes);
+    read_guarded(|| decode(bytes)).map_err(|error| SweepError::Input(format!("a table is damaged: {error}")))
+}
+
+fn encode<W: io::Write + Send>(table: &Table, file: W) -> Result<W, ParquetError> {
     let fields = table.columns().iter().map(|(name, column)| {
         let (physical, text) = match column {
             TableColumn::Text(_) => (PhysicalType::BYTE_ARRAY, true),
@@ -69,19 +92,19 @@ fn encode(table: &Table, file: File) -> Result<File, ParquetError> {
         match column {
             TableColumn::Text(values) => {
                 let bytes = values.iter().map(|value| value.as_deref().map(ByteArray::from));
-                write_column::<ByteArrayType>(&mut group, bytes)
+                write_column::<ByteArrayType, W>(&mut group, bytes)
             }
-            TableColumn::Float(values) => write_column::<DoubleType>(&mut group, values.iter().copied()),
-            TableColumn::Int(values) => write_column::<Int64Type>(&mut group, values.iter().copied()),
-            TableColumn::Flag(values) => write_column::<BoolType>(&mut group, values.iter().copied()),
+            TableColumn::Float(values) => write_column::<DoubleType, W>(&mut group, values.iter().copied()),
+            TableColumn::Int(values) => write_column::<Int64Type, W>(&mut group, values.iter().copied()),
+            TableColumn::Flag(values) => write_column::<BoolType, W>(&mut group, values.iter().copied()),
         }?;
     }
     group.close()?;
     writer.into_inner()
 }
 
-fn write_column<T: DataType>(
-    group: &mut SerializedRowGroupWriter<'_, File>,
+fn write_column<T: DataType, W: io::Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
     values: impl Iterator<Item = Option<T::T>>,
 ) -> Result<(), ParquetError> {
     let (mut present, mut defined) = (Vec::new(), Vec::new());
@@ -95,12 +118,23 @@ fn write_column<T: DataType>(
     column.close()
 }
 
-fn decode(file: File) -> Result<Table, ParquetError> {
+fn decode(file: impl ChunkReader + 'static) -> Result<Table, ParquetError> {
     let reader = SerializedFileReader::new(file)?;
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
     let mut columns: Vec<TableColumn> = Vec::new();
     for index in 0..reader.num_row_groups() {
         let group = reader.get_row_group(index)?;
+        for column in group.metadata().columns() {
+            if !matches!(
+                column.compression(),
+                Compression::UNCOMPRESSED | Compression::ZSTD(_) | Compression::BROTLI(_)
+            ) {
+                let (name, method) = (column.column_path(), column.compression());
+                return Err(ParquetError::NYI(format!(
+                    "its column {name} is compressed with {method}, which this flashlab does not read"
+                )));
+            }
+        }
         for at in 0..schema.num_columns() {
             let column = read_column(group.as_ref(), at)?;
             match columns.get_mut(at) {
@@ -188,6 +222,8 @@ mod tests {
             assert_eq!(read_table(&path).unwrap(), table);
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no part is left");
+        assert_eq!(table_from_bytes(table_to_bytes(&table()).unwrap()).unwrap(), table());
+        assert!(table_from_bytes(b"PAR1".to_vec()).is_err());
         assert!(write_table(&table(), &folder.path().join("no/rows.parquet")).is_err());
         assert!(write_table(&table(), folder.path()).is_err(), "a folder is not replaced");
         let beside = folder.path().with_extension("part");

@@ -102,8 +102,9 @@ class RunPlots:
 
     def _baselines(self, patterns: Sequence[str]) -> list[tuple[str, list[float]]]:
         """The response times of the baselines in microseconds, in the order of the IOs."""
-        rows = [row for row in self._run.summary if not row["parameter"]]
-        runs = {row["experiment"]: row["run"] for row in reversed(rows)}
+        rows = self._run.summary
+        named = zip(rows["experiment"], rows["run"], rows["parameter"])
+        runs = {experiment: run for experiment, run, parameter in reversed(list(named)) if not parameter}
         if missing := [pattern for pattern in patterns if pattern not in runs]:
             raise InputError(f"the run has no baseline {', '.join(missing)}; it has {', '.join(runs) or 'none'}")
         table = Table(self._run.samples())

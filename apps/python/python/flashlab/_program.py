@@ -28,6 +28,8 @@ from ._policy import Bridge, VictimPolicy
 # Exit codes of a run that was done: an expectation may not be met, or not be decided.
 _DONE = (0, 4, 5)
 _REFUSED = (2, 3)
+# Requests in flight that the program takes.
+_MOST_DEPTH = 1024
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,9 @@ class Fit:
 
         Raises InputError for what the model does not know.
         """
-        words = ["model", "predict", str(self.folder), "--class", mode, "--io-size", _size(size), "--depth", str(depth)]
+        if depth != int(depth) or not 1 <= depth <= _MOST_DEPTH:
+            raise InputError(f"the depth is {depth}: it may be a whole number from 1 to {_MOST_DEPTH}")
+        words = ["model", "predict", str(self.folder), "--class", mode, "--io-size", _size(size), "--depth", str(int(depth))]
         words += _options(write_share=write_share, regime=regime)
         row = json.loads(_call([*words, "--json"], False))[0]
 
