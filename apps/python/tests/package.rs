@@ -103,6 +103,33 @@ fn figures_of_runs_and_sweeps() {
     script("plots.py", &["matplotlib"]);
 }
 
+/// Runs a notebook of the manual.
+fn notebook(need: Need, name: &str, modules: &[&str]) {
+    let Some(python) = python(need, modules) else { return };
+    let file = sources().join("../../docs/notebooks").join(name);
+    run_script(&python, "notebooks.py", &[file.to_str().unwrap()]);
+}
+
+#[test]
+fn the_notebook_characterise() {
+    notebook(Need::Python, "characterise.ipynb", &["matplotlib", "polars"]);
+}
+
+#[test]
+fn the_notebook_design_space() {
+    notebook(Need::Ray, "design_space.ipynb", &["matplotlib", "polars", "ray"]);
+}
+
+#[test]
+fn the_notebook_papers() {
+    notebook(Need::Python, "papers.ipynb", &["matplotlib", "polars"]);
+}
+
+#[test]
+fn the_notebook_policy() {
+    notebook(Need::Python, "policy.ipynb", &["matplotlib", "numpy"]);
+}
+
 #[test]
 fn sweeps_on_ray() {
     engine(Need::Ray, "ray", "ray");
