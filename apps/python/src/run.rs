@@ -109,7 +109,7 @@ impl Run {
         to_python(py, &compared.map_err(|error| of_bench(&error))?)
     }
 
-    /// Figures of the run: response_time, cdf, micro_benchmark. They need matplotlib.
+    /// Figures of the run: response_time, cdf, micro_benchmark, load. They need matplotlib.
     #[getter]
     fn plot<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("flashlab._plot")?.call_method1("RunPlots", (slf,))

@@ -82,6 +82,13 @@ fn simulators_tables_and_errors() {
 }
 
 #[test]
+fn the_reference_is_up_to_date() {
+    let Some(python) = python(Need::Python, &[]) else { return };
+    let file = sources().join("../../docs/python-reference.md");
+    run_script(&python, "reference.py", &[file.to_str().unwrap()]);
+}
+
+#[test]
 fn sweeps_here_and_on_executors() {
     script("sweeps.py", &[]);
 }

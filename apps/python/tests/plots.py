@@ -29,6 +29,11 @@ def runs():
     assert len(tail.lines) == 2 and "longer" in tail.get_ylabel()
     means = run.plot.micro_benchmark("granularity")
     assert means.get_xlabel() == "IOSize" and {"SR", "RR"} <= {text.get_text() for text in means.get_legend().texts}
+    load = run.plot.load("granularity")
+    means = {line.get_label(): line for line in load.lines if not line.get_label().startswith("_")}
+    reads = [row for row in rows if row["plan"] == "granularity" and row["experiment"] == "RR"]
+    assert list(means["RR"].get_xdata()) == [row["ios_per_s"] for row in sorted(reads, key=lambda row: row["value"])]
+    raises(flashlab.InputError, "no micro-benchmark `parallelism`", run.plot.load)
     assert run.plot.cdf(ax=response) is response
     raises(flashlab.InputError, "no baseline XX", lambda: run.plot.response_time("XX"))
     raises(flashlab.InputError, "it has granularity", lambda: run.plot.micro_benchmark("locality"))

@@ -100,6 +100,35 @@ class RunPlots:
         ax.legend(frameon=False)
         return ax
 
+    def load(self, name: str = "parallelism", *, percentile: str = "p99", ax: Any = None) -> Any:
+        """Response times over the load: the mean, and a percentile as a dashed line, over the IOs a second that were served.
+
+        name: a micro-benchmark that varies the load, as parallelism. percentile: p50, p99 or p999. Raises InputError if the run has no such
+        micro-benchmark.
+        """
+        ax = _axes(ax)
+        rows = self._run.summary
+        if f"{percentile}_ns" not in rows.columns:
+            raise InputError(f"there is no percentile `{percentile}`: give p50, p99 or p999")
+        columns = ("plan", "experiment", "regime", "parameter", "value", "ios_per_s", "mean_ns", f"{percentile}_ns")
+        lines: dict[str, list[tuple[float, float, float, float]]] = {}
+        for plan, experiment, regime, parameter, value, load, mean, tail in zip(*(rows[column] for column in columns)):
+            if plan == name and parameter and mean:
+                line = experiment + (f", {regime}" if regime else "")
+                lines.setdefault(line, []).append((value, load, mean / 1e3, tail / 1e3))
+        if not lines:
+            raise InputError(f"the run has no micro-benchmark `{name}`: bench(..., only=[{name!r}]) measures it")
+        for index, (label, points) in enumerate(lines.items()):
+            _, loads, means, tails = zip(*sorted(points))
+            colour = _COLOURS[index % 7]
+            ax.plot(loads, means, color=colour, marker=_MARKS[index % 7], markersize=4, label=label)
+            ax.plot(loads, tails, color=colour, linestyle="--")
+        ax.set_yscale("log")
+        ax.set_xlabel("load (IO/s)")
+        ax.set_ylabel(f"response time (µs): mean, {percentile} dashed")
+        ax.legend(frameon=False)
+        return ax
+
     def _baselines(self, patterns: Sequence[str]) -> list[tuple[str, list[float]]]:
         """The response times of the baselines in microseconds, in the order of the IOs."""
         rows = self._run.summary
