@@ -227,7 +227,24 @@ def policies() -> None:
         print(f"{segments} segments, million host writes/s: greedy {built_in:.2f}, in Python {greedy:.2f}, which also separates writes {separating:.2f}")
 
 
-FIGURES = {figure.__name__: figure for figure in (import_time, workers, program, policies, ray, scale)}
+def samples() -> None:
+    """run.samples() to polars, against polars reading the same files. FLASHLAB_IOS is how many IOs: 100,000,000 need 40 GB of memory."""
+    import polars
+
+    count = int(os.environ.get("FLASHLAB_IOS", "10_000_000"))
+    with tempfile.TemporaryDirectory() as folder:
+        plan = Path(folder, "plan.toml")
+        plan.write_text(PLAN.format(count=count))
+        words = f"flashlab sim run tlc-sata --capacity 1GiB --plan {plan} --output {folder}/run"
+        subprocess.run(words.split(), check=True, capture_output=True)
+        run = flashlab.open(f"{folder}/run")
+        files = sorted(str(file) for file in Path(folder, "run").rglob("*.parquet"))
+        assert polars.DataFrame(run.samples()).height == polars.read_parquet(files).height == count
+        quotient = ratio(lambda: polars.DataFrame(run.samples()), lambda: polars.read_parquet(files))
+        print(f"samples of {count} IOs to polars: {quotient:.2f} times the time in which polars reads {len(files)} files")
+
+
+FIGURES = {figure.__name__: figure for figure in (import_time, workers, program, policies, samples, ray, scale)}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or FIGURES:

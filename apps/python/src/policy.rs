@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flashlab_base::Seed;
 use flashlab_repair::{
     LogId, PageCopy, PageWrite, Policy, PolicyReport, PolicyRunSetup, RepairError, SegmentId, SegmentTable,
-    SimulatedGeometry, SimulatedVolume, WorkloadKind,
+    SimulatedGeometry, SimulatedVolume, Slot, WorkloadKind,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes};
@@ -103,6 +103,11 @@ struct PythonPolicy {
     page_age: Py<PyByteArray>,
     /// The full segments, in the order in which they were filled.
     full: Vec<SegmentId>,
+    /// Of each segment: its live pages, when it was filled, and its log. The table has them too, in 64 bytes for a segment; these are so few
+    /// that the order of the full segments costs no misses of the CPU's cache.
+    live: Vec<u32>,
+    filled: Vec<u64>,
+    log_of: Vec<u8>,
     /// When the host wrote each page last; empty if nobody asks.
     written: Vec<u64>,
     /// The logs of pages that were announced.
@@ -138,6 +143,9 @@ impl PythonPolicy {
             page: memory("page")?,
             page_age: memory("page_age")?,
             full: Vec::new(),
+            live: vec![0; setup.geometry.segments() as usize],
+            filled: vec![0; setup.geometry.segments() as usize],
+            log_of: vec![0; setup.geometry.segments() as usize],
             written: vec![NEVER; pages],
             writes: VecDeque::new(),
             copies: VecDeque::new(),
@@ -161,17 +169,18 @@ impl PythonPolicy {
             let [valid, free, age, log] = views.map(|memory| unsafe { memory.as_bytes_mut() });
             let (valid, free) = (valid.as_chunks_mut().0.iter_mut(), free.as_chunks_mut().0.iter_mut());
             let rows = valid.zip(free).zip(age.as_chunks_mut().0).zip(log);
-            // One pass: the segments do not lie in the CPU's first cache.
             for ((((valid, free), age), log), &id) in rows.zip(&self.full) {
-                let segment = table.segment(id);
-                *valid = (segment.live_pages as i32).to_ne_bytes();
-                *free = ((pages - segment.live_pages) as i32).to_ne_bytes();
-                *age = ((now - segment.sealed) as i64).to_ne_bytes();
-                *log = segment.log.0;
+                let segment = id.0 as usize;
+                let live = self.live[segment];
+                *valid = (live as i32).to_ne_bytes();
+                *free = ((pages - live) as i32).to_ne_bytes();
+                *age = ((now - self.filled[segment]) as i64).to_ne_bytes();
+                *log = self.log_of[segment];
             }
             self.bridge.bind(py).call_method1("victim", (self.full.len(), now))?.extract()
         })?;
         let live = table.segment(self.full[place]).live_pages;
+        debug_assert_eq!(live, self.live[self.full[place].0 as usize], "the counts agree");
         self.useless = if live == pages { self.useless + 1 } else { 0 };
         if self.useless > table.segment_count() {
             return Err(input(format!(
@@ -260,13 +269,17 @@ impl Policy for PythonPolicy {
     }
 
     fn place_write(&mut self, write: &PageWrite, _: &SegmentTable) -> LogId {
+        if let Some(previous) = write.previous {
+            self.live[previous.segment.0 as usize] -= 1;
+        }
         if let Some(written) = self.written.get_mut(write.page as usize) {
             *written = write.now;
         }
         LogId(self.writes.pop_front().unwrap_or(0))
     }
 
-    fn place_copy(&mut self, _: &PageCopy, _: &SegmentTable) -> LogId {
+    fn place_copy(&mut self, copy: &PageCopy, _: &SegmentTable) -> LogId {
+        self.live[copy.from.segment.0 as usize] -= 1;
         LogId(self.copies.pop_front().unwrap_or(0))
     }
 
@@ -288,7 +301,14 @@ impl Policy for PythonPolicy {
         Some(self.full.remove(place))
     }
 
-    fn sealed(&mut self, segment: SegmentId, _: &SegmentTable) {
+    fn placed(&mut self, slot: Slot) {
+        self.live[slot.segment.0 as usize] += 1;
+    }
+
+    fn sealed(&mut self, segment: SegmentId, table: &SegmentTable) {
+        let index = segment.0 as usize;
+        (self.filled[index], self.log_of[index]) =
+            (table.segment(segment).sealed, table.segment(segment).log.0);
         self.full.push(segment);
     }
 
