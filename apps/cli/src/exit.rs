@@ -17,6 +17,7 @@ use flashlab_samples::SamplesError;
 use flashlab_sim::ProfileError;
 use flashlab_sweep::SweepError;
 use flashlab_trace::TraceError;
+use flashlab_view::ViewError;
 
 /// The work failed.
 pub const FAILED: u8 = 1;
@@ -113,6 +114,9 @@ fn code(error: &anyhow::Error) -> u8 {
     }
     if error.is::<TraceError>() {
         return WRONG_INPUT;
+    }
+    if let Some(ViewError::Samples(error)) = error.downcast_ref::<ViewError>() {
+        return of_samples(error);
     }
     match error.downcast_ref::<SweepError>() {
         Some(SweepError::Samples(error)) => return of_samples(error),

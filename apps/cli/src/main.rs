@@ -38,6 +38,7 @@ mod traces;
 mod transport_latency;
 mod unwritten;
 mod verbs;
+mod viewed;
 
 use std::process::ExitCode;
 

@@ -51,6 +51,14 @@ impl Bar {
         }
     }
 
+    /// Shows how much of a part is done, which other threads also report.
+    pub fn part(&self, what: &str, done: u64, all: u64) {
+        self.bar.set_length(all);
+        self.bar.set_message(what.to_owned());
+        self.bar.set_position(done);
+        self.tell_seldom(false, || format!("{what}: {} %", 100 * done / all.max(1)));
+    }
+
     /// Prints a line that stays.
     pub fn say(&self, line: &str) {
         if self.draws {

@@ -25,6 +25,7 @@ pub mod serve;
 pub mod sim;
 pub mod sim_run;
 pub mod sweep;
+pub mod view;
 pub mod wear_out;
 
 use anyhow::Result;
@@ -46,6 +47,7 @@ pub enum Verb {
     WearOut(wear_out::WearOut),
     Resume(resume::Resume),
     Report(report::Report),
+    View(view::View),
     Compare(compare::Compare),
     Model(model::Model),
     Plan(plan::PlanCommand),
@@ -86,6 +88,7 @@ impl Verb {
             Verb::WearOut(wear_out) => wear_out.run(),
             Verb::Resume(resume) => resume.run(),
             Verb::Report(report) => report.run(),
+            Verb::View(view) => view.run(),
             Verb::Compare(compare) => compare.run(),
             Verb::Model(model) => model.run(),
             Verb::Plan(plan) => plan.run(),

@@ -1,5 +1,7 @@
 //! The record of a finished run: what its samples do not contain.
 
+use std::fmt;
+
 use flashlab_analysis::findings::{Regime, RunEnd};
 use flashlab_base::Seed;
 use serde::{Deserialize, Serialize};
@@ -56,6 +58,31 @@ pub enum Purpose {
         /// From 1.
         repetition: u32,
     },
+}
+
+impl fmt::Display for Purpose {
+    /// A few words, as in a list of runs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Purpose::State { state, .. } => write!(f, "state {state}"),
+            Purpose::SteadyRound { round, .. } => write!(f, "steady state, round {round}"),
+            Purpose::Baseline { pattern } => write!(f, "baseline {pattern}"),
+            Purpose::LeadIn => write!(f, "lead-in"),
+            Purpose::Recovery { idle_ns } => {
+                write!(f, "recovery after {} s of idle time", *idle_ns as f64 / 1e9)
+            }
+            Purpose::LingeringBefore => write!(f, "lingering, reads before the writes"),
+            Purpose::LingeringWrites => write!(f, "lingering, writes"),
+            Purpose::LingeringAfter => write!(f, "lingering, reads after the writes"),
+            Purpose::Point { plan, experiment, regime, label, repetition, .. } => {
+                write!(f, "{plan} {experiment} {label}")?;
+                if let Some(regime) = regime {
+                    write!(f, ", {}", regime.name())?;
+                }
+                write!(f, ", repetition {repetition}")
+            }
+        }
+    }
 }
 
 impl Purpose {

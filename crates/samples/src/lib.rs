@@ -43,5 +43,5 @@ pub use manifest::{Finished, FolderKind, Manifest};
 pub use probe_step::{FailedIo, PROBE_STEPS_VERSION, ProbeRun, ProbeRunEnd, ProbeStep};
 pub use recording::Recording;
 pub use recording_manifest::{RecordedRun, RecordingSettings};
-pub use segment_reader::{for_each_batch, for_each_batch_of, read_guarded};
+pub use segment_reader::{SegmentReader, for_each_batch, for_each_batch_of, read_guarded};
 pub use segments::SegmentIndex;

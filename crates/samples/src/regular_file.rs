@@ -29,7 +29,7 @@ pub(crate) fn bytes(path: &Path, kind: InputKind) -> Result<Vec<u8>, SamplesErro
 /// The text of a regular file.
 ///
 /// # Errors
-/// As [`bytes`], and if it is not text.
+/// As [`bytes()`], and if it is not text.
 pub(crate) fn text(path: &Path, kind: InputKind) -> Result<String, SamplesError> {
     String::from_utf8(bytes(path, kind)?).map_err(|error| {
         let byte = error.utf8_error().valid_up_to() + 1;

@@ -1,4 +1,4 @@
-//! Reads a segment, or some of its columns, in bounded memory.
+//! Reads a segment, or some of its columns: batch by batch in bounded memory, or one row group by its number.
 //!
 //! A segment comes from outside and may be damaged. Reading it ends with its samples or with a
 //! [`SamplesError`], whatever its bytes are.
@@ -6,14 +6,17 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
-use std::sync::Once;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Once};
 
+use bytes::Bytes;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
-use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::reader::{ChunkReader, FileReader, Length, RowGroupReader, SerializedFileReader};
 
 use crate::columns::{COLUMNS, Column, Columns, SAMPLES_VERSION, VERSION_KEY, Values};
 use crate::{SamplesError, checksum, regular_file};
@@ -39,16 +42,82 @@ pub fn for_each_batch_of(
     wanted: &[Column],
     mut see: impl FnMut(&Columns),
 ) -> Result<(), SamplesError> {
-    let file = regular_file::open(path)?;
-    let reader = guarded(path, || open(file))?;
+    let segment = SegmentReader::open(path)?;
+    segment.verify()?;
     let mut columns = Columns::default();
-    for index in 0..reader.num_row_groups() {
-        let mut batches = guarded(path, || Batches::new(reader.get_row_group(index)?.as_ref(), wanted))?;
+    for index in 0..segment.row_group_count() {
+        let mut batches = segment.batches(index, wanted)?;
         while guarded(path, || batches.next(&mut columns))? {
             see(&columns);
         }
     }
     Ok(())
+}
+
+/// A segment whose row groups are read one by one, by several threads if need be.
+pub struct SegmentReader {
+    path: PathBuf,
+    file: PositionedFile,
+    reader: SerializedFileReader<PositionedFile>,
+}
+
+impl SegmentReader {
+    /// Opens a segment and reads its footer. Its content is not compared with its checksum: [`SegmentReader::verify`] does.
+    ///
+    /// # Errors
+    /// If it is not a Parquet file, or has other columns.
+    pub fn open(path: &Path) -> Result<SegmentReader, SamplesError> {
+        let file = PositionedFile(Arc::new(regular_file::open(path)?));
+        let reader = guarded(path, || open(file.clone()))?;
+        Ok(SegmentReader { path: path.to_owned(), file, reader })
+    }
+
+    /// Reads the whole file and compares it with its checksum.
+    ///
+    /// # Errors
+    /// If it is damaged or cannot be read.
+    pub fn verify(&self) -> Result<(), SamplesError> {
+        guarded(&self.path, || {
+            let metadata = self.reader.metadata();
+            let pairs = metadata.file_metadata().key_value_metadata().map_or(&[][..], Vec::as_slice);
+            let file = PositionedRead { file: self.file.clone(), position: 0 };
+            checksum::verify(file, pairs, metadata.row_groups())
+        })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The number of row groups.
+    pub fn row_group_count(&self) -> usize {
+        self.reader.num_row_groups()
+    }
+
+    /// The number of samples in a row group, as the footer says; panics if there is no such row group.
+    pub fn row_count(&self, row_group: usize) -> u64 {
+        self.reader.metadata().row_group(row_group).num_rows().max(0) as u64
+    }
+
+    /// Replaces `columns` by the wanted columns of a row group.
+    ///
+    /// # Errors
+    /// If it is damaged or cannot be read.
+    pub fn read(
+        &self,
+        row_group: usize,
+        wanted: &[Column],
+        columns: &mut Columns,
+    ) -> Result<(), SamplesError> {
+        let mut batches = self.batches(row_group, wanted)?;
+        let count = batches.left;
+        guarded(&self.path, || batches.take(count, columns)).map(drop)
+    }
+
+    fn batches(&self, row_group: usize, wanted: &[Column]) -> Result<Batches, SamplesError> {
+        guarded(&self.path, || Batches::new(self.reader.get_row_group(row_group)?.as_ref(), wanted))
+    }
 }
 
 /// Does one step of reading a file of samples.
@@ -99,19 +168,58 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
     }
 }
 
-fn open(mut file: File) -> Result<SerializedFileReader<File>, ParquetError> {
-    let reader = SerializedFileReader::new(file.try_clone()?)?;
+/// A file that is read at positions, so that threads do not move each other's.
+#[derive(Clone)]
+struct PositionedFile(Arc<File>);
+
+/// Reads a [`PositionedFile`] from a position on.
+struct PositionedRead {
+    file: PositionedFile,
+    position: u64,
+}
+
+impl Read for PositionedRead {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.0.read_at(buffer, self.position)?;
+        self.position += count as u64;
+        Ok(count)
+    }
+}
+
+impl Length for PositionedFile {
+    fn len(&self) -> u64 {
+        self.0.metadata().map_or(0, |metadata| metadata.len())
+    }
+}
+
+impl ChunkReader for PositionedFile {
+    type T = BufReader<PositionedRead>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        Ok(BufReader::new(PositionedRead { file: self.clone(), position: start }))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        let mut bytes = Vec::new();
+        let read = PositionedRead { file: self.clone(), position: start };
+        // A length that the file does not have makes no large buffer.
+        read.take(length as u64).read_to_end(&mut bytes)?;
+        match bytes.len() == length {
+            true => Ok(bytes.into()),
+            false => Err(general("it ends within a column")),
+        }
+    }
+}
+
+fn open(file: PositionedFile) -> Result<SerializedFileReader<PositionedFile>, ParquetError> {
+    let reader = SerializedFileReader::new(file)?;
     let metadata = reader.metadata().file_metadata();
     if metadata.schema().get_fields() != COLUMNS.get_fields() {
         return Err(general("it does not have the columns of samples"));
     }
     let version = metadata.key_value_metadata().into_iter().flatten().find(|pair| pair.key == VERSION_KEY);
     match version.and_then(|pair| pair.value.as_deref()) {
-        Some(SAMPLES_VERSION) => {
-            let pairs = metadata.key_value_metadata().map_or(&[][..], Vec::as_slice);
-            checksum::verify(&mut file, pairs, reader.metadata().row_groups())?;
-            Ok(reader)
-        }
+        Some(SAMPLES_VERSION) => Ok(reader),
         Some(other) => Err(general(&format!(
             "its samples have version {other}; this program reads version {SAMPLES_VERSION}"
         ))),
@@ -143,8 +251,13 @@ impl Batches {
 
     /// Replaces the content of `columns`; `false` at the end.
     fn next(&mut self, columns: &mut Columns) -> Result<bool, ParquetError> {
+        self.take(self.left.min(BATCH), columns)
+    }
+
+    /// Replaces the content of `columns` by the next `count` samples; `false` if there are none.
+    fn take(&mut self, count: u64, columns: &mut Columns) -> Result<bool, ParquetError> {
         columns.clear();
-        let count = self.left.min(BATCH) as usize;
+        let count = count as usize;
         for (column, reader) in &mut self.readers {
             match (columns.values(*column), reader) {
                 (Values::Int32(values), ColumnReader::Int32ColumnReader(reader)) => {

@@ -22,6 +22,7 @@ fn of_the_program() {
                    some rounds
       resume       Resume an interrupted run of bench, run or infer as it was begun
       report       Show a run and rebuild its report
+      view         Look at every IO of runs in a browser, until Ctrl-C
       compare      Compare runs of bench or run: ratios with confidence intervals at each quantile
       model        Fit equations to a device, predict with them, check them, derive settings of other
                    software

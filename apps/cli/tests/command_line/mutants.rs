@@ -82,6 +82,8 @@ const KINDS: &[(&str, &[&str])] = &[
     ("resume RUN", &["run", "inference"]),
     ("report RUN", &["run", "recording", "inference"]),
     ("report TWIN", &["run", "profile.toml"]),
+    // What is right is served until a signal: `crates/view/tests` damages samples.
+    ("view RUN", &[]),
     ("compare RUN", &["run"]),
     ("compare OTHER", &["run"]),
     ("model predict MODEL", &["fit", "rr_lat.1.log", "fio.json"]),

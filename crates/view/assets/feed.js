@@ -1,0 +1,132 @@
+// The content of the panels of one recording: asks for it, cancels what is outdated, decodes the answers.
+//
+// 1. A new view is asked for with exact=0. A request that is in flight is finished first when it is younger than PATIENCE_MS,
+//    so that a long drag shows pictures on its way; otherwise it is cancelled.
+// 2. When the answer could be finer, the same view is asked for with exact=1 after IDLE_MS without another view.
+// 3. A busy server is asked again, after a while that doubles.
+
+const PATIENCE_MS = 120; // The longest wait for the answer to an outdated view.
+const IDLE_MS = 150; // A pause of the input this long asks for the exact answer.
+const BUSY_MS = 200; // First wait after 429 or 503.
+const BUSY_TRIES = 6; // 200 ms doubled six times: 12.6 s in all.
+
+/** An answer of the server as an object: the header with the arrays as typed arrays. */
+export function decode(buffer) {
+  const length = new DataView(buffer).getUint32(0, true);
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
+  const base = Math.ceil((4 + length) / 8) * 8;
+  for (const [name, { type, start, length: count }] of Object.entries(header.arrays)) {
+    const Type = type === 'u32' ? Uint32Array : Float64Array;
+    const at = base + start;
+    const isAligned = at % Type.BYTES_PER_ELEMENT === 0;
+    header.arrays[name] = isAligned ? new Type(buffer, at, count) : new Type(buffer.slice(at, at + count * Type.BYTES_PER_ELEMENT));
+  }
+  return header;
+}
+
+/** The server's words for what went wrong. */
+export async function wordsOf(response) {
+  try {
+    const { error } = await response.json();
+    if (error) return error;
+  } catch {
+    // Not a document of ours.
+  }
+  return `The server answered ${response.status} ${response.statusText}.`;
+}
+
+export const UNREACHABLE = 'flashlab view does not answer. Start it again in the terminal, then retry.';
+
+export class Feed {
+  /** `report(feed, what)` is called with 'data', 'error' or 'work' (a request began or ended). */
+  constructor(id, report) {
+    Object.assign(this, { id, report, data: null, error: null, query: null, flight: null, since: 0, timer: 0 });
+  }
+
+  /** `since` is the moment of the input that made this view. */
+  show(query, since, again = false) {
+    if (query === this.query && !again) return;
+    this.query = query;
+    this.since = since;
+    this.error = null;
+    clearTimeout(this.timer);
+    const { flight } = this;
+    const age = flight ? performance.now() - flight.began : Infinity;
+    if (flight && !flight.isExact && age < PATIENCE_MS) {
+      this.timer = setTimeout(() => this.ask(false), PATIENCE_MS - age);
+    } else {
+      this.ask(false);
+    }
+  }
+
+  stop() {
+    clearTimeout(this.timer);
+    this.flight?.controller.abort();
+    this.flight = null;
+    this.query = null;
+  }
+
+  /** Whether an answer is still to come, the finer one too. */
+  get isWorking() {
+    if (this.query === null || this.error) return false;
+    return this.data?.query !== this.query || (this.data.could_be_finer && !this.data.isRefined) || (this.flight !== null && !this.flight.isWhole);
+  }
+
+  get isRefining() {
+    return Boolean(this.flight?.isExact && !this.flight.isWhole);
+  }
+
+  async ask(isExact, tries = 0) {
+    clearTimeout(this.timer);
+    this.flight?.controller.abort();
+    const flight = { controller: new AbortController(), isExact, query: this.query, since: this.since, began: performance.now() };
+    this.flight = flight;
+    this.report(this, 'work');
+    try {
+      const response = await fetch(`api/panels?${flight.query}&exact=${isExact ? 1 : 0}`, { signal: flight.controller.signal });
+      if (this.flight !== flight) return;
+      if ((response.status === 429 || response.status === 503) && tries < BUSY_TRIES) {
+        this.flight = null;
+        this.timer = setTimeout(() => this.ask(isExact, tries + 1), BUSY_MS * 2 ** tries);
+        return;
+      }
+      if (!response.ok) throw new Error(await wordsOf(response));
+      const data = decode(await response.arrayBuffer());
+      if (this.flight === flight) this.arrived(flight, data);
+    } catch (error) {
+      if (this.flight === flight) this.failed(error);
+    }
+  }
+
+  /** Asks once for the whole recording, while nothing else is asked for. */
+  async whole(query) {
+    const controller = new AbortController();
+    const flight = { controller, isExact: true, query, began: performance.now(), isWhole: true };
+    this.flight = flight;
+    try {
+      const response = await fetch(`api/panels?${query}&exact=0`, { signal: controller.signal });
+      if (response.ok) this.baseline = Object.assign(decode(await response.arrayBuffer()), { query });
+    } catch {
+      // The strip above the panels stays empty; the next view's answer asks again.
+    }
+    if (this.flight === flight) this.flight = null;
+    if (this.baseline) this.report(this, 'whole');
+  }
+
+  arrived(flight, data) {
+    this.flight = null;
+    this.data = Object.assign(data, { query: flight.query, since: flight.since, isRefined: flight.isExact });
+    this.report(this, 'data');
+    if (flight.query !== this.query) {
+      this.ask(false);
+    } else if (data.could_be_finer && !flight.isExact) {
+      this.timer = setTimeout(() => this.ask(true), IDLE_MS);
+    }
+  }
+
+  failed(error) {
+    this.flight = null;
+    this.error = error instanceof TypeError ? UNREACHABLE : error.message;
+    this.report(this, 'error');
+  }
+}

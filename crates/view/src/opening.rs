@@ -1,0 +1,45 @@
+//! Opens a recording: its files are verified, and what its IOs have in common is found or loaded.
+
+use flashlab_samples::SegmentReader;
+use rayon::prelude::*;
+
+use crate::error::ViewError;
+use crate::overview::Overview;
+use crate::pyramid_file;
+use crate::recording::{COUNTED_IOS_MOST, ReadProgress, Source, ViewedRecording, last_completion};
+
+impl ViewedRecording {
+    /// Opens a recording. One with many IOs is summed up to a pyramid, or that is loaded from its file.
+    ///
+    /// # Errors
+    /// If a file is damaged or cannot be read.
+    pub fn open(source: Source, progress: ReadProgress) -> Result<ViewedRecording, ViewError> {
+        let segments: Vec<SegmentReader> =
+            source.segments.iter().map(|path| SegmentReader::open(path)).collect::<Result<_, _>>()?;
+        let ios: u64 = segments
+            .iter()
+            .flat_map(|segment| (0..segment.row_group_count()).map(|group| segment.row_count(group)))
+            .sum();
+        let mut recording = ViewedRecording::new(source, segments);
+        if ios > COUNTED_IOS_MOST {
+            pyramid_file::load_or_build(&mut recording, progress)?;
+        } else {
+            recording.survey(progress)?;
+        }
+        Ok(recording)
+    }
+
+    /// Reads all IOs once, for what they have in common.
+    fn survey(&mut self, progress: ReadProgress) -> Result<(), ViewError> {
+        self.find_row_groups(progress)?;
+        let extents: Vec<(u64, Overview)> = (0..self.row_groups.len())
+            .into_par_iter()
+            .map(|group| {
+                let ios = self.ios(group)?;
+                Ok((last_completion(&ios), Overview::of(&ios, &self.source.runs)))
+            })
+            .collect::<Result<_, ViewError>>()?;
+        self.take_extents(extents);
+        Ok(())
+    }
+}

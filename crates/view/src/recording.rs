@@ -1,0 +1,210 @@
+//! A recording that is looked at: its segments, their row groups, and what is known of all its IOs.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flashlab_samples::{Column, Columns, SegmentReader};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::error::ViewError;
+use crate::ios::IoColumns;
+use crate::overview::{Overview, RunLabel};
+use crate::pyramid::Pyramid;
+use crate::windows::Windows;
+
+/// The most IOs that are counted one by one for each picture; recordings with more have a pyramid.
+pub const COUNTED_IOS_MOST: u64 = 1 << 20;
+/// The most IOs that stay in memory; each takes about 49 bytes.
+const KEPT_IOS_MOST: u64 = 3 << 20;
+
+/// Where a recording comes from, and what its program says about it.
+#[derive(Clone, Debug, Default)]
+pub struct Source {
+    /// What it is called.
+    pub name: String,
+    /// What was measured.
+    pub target: String,
+    /// The verb that made it.
+    pub verb: String,
+    /// The files with its IOs, as docs/formats.md describes them.
+    pub segments: Vec<PathBuf>,
+    /// Its runs.
+    pub runs: Vec<RunLabel>,
+    /// What the reader should know.
+    pub notes: Vec<String>,
+    /// Where the pyramid is kept: in the first file that can be written.
+    pub pyramid_files: Vec<PathBuf>,
+}
+
+/// A row group of a segment. Times count from the recording's first IO.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RowGroup {
+    /// The index of its segment.
+    pub segment: usize,
+    /// Its index in the segment.
+    pub index: usize,
+    /// How many IOs it has.
+    pub ios: u64,
+    /// From the first begin to the last, nanoseconds, both inclusive.
+    pub time_ns: (u64, u64),
+    /// The last completion, nanoseconds.
+    pub completed_ns: u64,
+    /// The longest response time, nanoseconds.
+    pub response_ns_max: u64,
+}
+
+/// A recording that is looked at.
+pub struct ViewedRecording {
+    /// Where it comes from.
+    pub source: Source,
+    /// What its IOs have in common.
+    pub overview: Overview,
+    /// What a large recording was summed up to.
+    pub(crate) pyramid: Option<Pyramid>,
+    segments: Vec<SegmentReader>,
+    /// In the order of their first begin.
+    pub(crate) row_groups: Vec<RowGroup>,
+    /// The device's clock at the first IO, nanoseconds.
+    pub(crate) origin_ns: i64,
+    /// Row groups in memory, the most recently used last.
+    kept: Mutex<Vec<(usize, Arc<IoColumns>)>>,
+}
+
+/// What a recording is being read for, and how far that is: IOs done of all.
+pub type ReadProgress<'a> = &'a (dyn Fn(&str, u64, u64) + Sync);
+
+impl ViewedRecording {
+    /// A recording of which nothing but its segments is known.
+    pub(crate) fn new(source: Source, segments: Vec<SegmentReader>) -> ViewedRecording {
+        ViewedRecording {
+            source,
+            overview: Overview::default(),
+            pyramid: None,
+            segments,
+            row_groups: Vec::new(),
+            origin_ns: 0,
+            kept: Mutex::default(),
+        }
+    }
+
+    /// Notes what the IOs of each row group have in common.
+    pub(crate) fn take_extents(&mut self, extents: Vec<(u64, Overview)>) {
+        for (group, (completed_ns, overview)) in self.row_groups.iter_mut().zip(extents) {
+            group.completed_ns = completed_ns;
+            group.response_ns_max = overview.response_ns.1;
+            self.overview.add(&overview);
+        }
+        self.overview.join_runs();
+    }
+
+    /// The bytes of its segments.
+    pub(crate) fn samples_bytes(&self) -> u64 {
+        let bytes = |path: &PathBuf| path.metadata().map_or(0, |metadata| metadata.len());
+        self.source.segments.iter().map(bytes).sum()
+    }
+
+    /// Verifies the segments and reads when the IOs of each row group began: the recording's origin follows.
+    pub(crate) fn find_row_groups(&mut self, progress: ReadProgress) -> Result<(), ViewError> {
+        let files = self.segments.len() as u64;
+        let done = std::sync::atomic::AtomicU64::new(0);
+        type Found = Vec<(RowGroup, (i64, i64))>;
+        let found: Vec<Found> = self
+            .segments
+            .par_iter()
+            .enumerate()
+            .map(|(segment, reader)| {
+                reader.verify()?;
+                let mut groups = Vec::new();
+                let mut columns = Columns::default();
+                for index in 0..reader.row_group_count() {
+                    reader.read(index, &[Column::Intended], &mut columns)?;
+                    let times = columns.intended_ns.iter().copied();
+                    let (Some(first), Some(last)) = (times.clone().min(), times.max()) else { continue };
+                    let ios = columns.len() as u64;
+                    let group = RowGroup {
+                        segment,
+                        index,
+                        ios,
+                        time_ns: (0, 0),
+                        completed_ns: 0,
+                        response_ns_max: 0,
+                    };
+                    groups.push((group, (first, last)));
+                }
+                let done = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+                progress("verifying files", done, files);
+                Ok(groups)
+            })
+            .collect::<Result<_, ViewError>>()?;
+        let mut found: Found = found.into_iter().flatten().collect();
+        found.sort_by_key(|(group, times)| (*times, group.segment, group.index));
+        self.origin_ns = found.iter().map(|(_, (first, _))| *first).min().unwrap_or(0);
+        self.row_groups = found
+            .into_iter()
+            .map(|(mut group, (first, last))| {
+                group.time_ns =
+                    (first.wrapping_sub(self.origin_ns) as u64, last.wrapping_sub(self.origin_ns) as u64);
+                group
+            })
+            .collect();
+        Ok(())
+    }
+
+    /// The IOs of a row group, from memory or from its file.
+    pub(crate) fn ios(&self, group: usize) -> Result<Arc<IoColumns>, ViewError> {
+        {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(at) = kept.iter().position(|(known, _)| *known == group) {
+                let found = kept.remove(at);
+                let ios = Arc::clone(&found.1);
+                kept.push(found);
+                return Ok(ios);
+            }
+        }
+        let ios = Arc::new(self.read(group, &mut Columns::default())?);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push((group, Arc::clone(&ios)));
+        let mut count: u64 = kept.iter().map(|(_, ios)| ios.len() as u64).sum();
+        while count > KEPT_IOS_MOST && kept.len() > 1 {
+            count -= kept.remove(0).1.len() as u64;
+        }
+        Ok(ios)
+    }
+
+    /// The longest response time in a row group of the IOs that began in the window of time.
+    pub(crate) fn longest_response(
+        &self,
+        group: usize,
+        columns: &mut Columns,
+        windows: &Windows,
+    ) -> Result<u64, ViewError> {
+        let RowGroup { segment, index, .. } = self.row_groups[group];
+        let wanted = [Column::Intended, Column::Response];
+        self.segments[segment].read(index, &wanted, columns)?;
+        let ios = columns.intended_ns.iter().zip(&columns.response_ns);
+        let shown = ios
+            .filter(|(time, _)| windows.time_ns.contains(&(time.wrapping_sub(self.origin_ns) as u64)))
+            .filter_map(|(_, &response)| u64::try_from(response).ok())
+            .filter(|response| windows.response_ns.contains(response));
+        Ok(shown.max().unwrap_or(0))
+    }
+
+    /// All columns of a row group, from its file.
+    pub(crate) fn read_whole(&self, group: usize, columns: &mut Columns) -> Result<(), ViewError> {
+        let RowGroup { segment, index, .. } = self.row_groups[group];
+        Ok(self.segments[segment].read(index, &Column::ALL, columns)?)
+    }
+
+    /// The IOs of a row group, from its file.
+    pub(crate) fn read(&self, group: usize, columns: &mut Columns) -> Result<IoColumns, ViewError> {
+        let RowGroup { segment, index, .. } = self.row_groups[group];
+        Ok(IoColumns::read(&self.segments[segment], index, self.origin_ns, columns)?)
+    }
+}
+
+/// When the last of these IOs completed.
+pub(crate) fn last_completion(ios: &IoColumns) -> u64 {
+    let completions = ios.time_ns.iter().zip(&ios.response_ns);
+    completions.map(|(time, response)| time.saturating_add(*response)).max().unwrap_or(0)
+}

@@ -1,0 +1,174 @@
+//! What a reader looks at: windows over time, offsets and response times, and filters.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use crate::error::ViewError;
+use crate::ios::{IoColumns, IoKind};
+
+/// Which failed IOs are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Errors {
+    /// Like the others.
+    #[default]
+    Any,
+    /// Not at all.
+    None,
+    /// Without the others.
+    Only,
+}
+
+/// The IOs that are looked at. `None` is no restriction.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct View {
+    /// Intended starts, nanoseconds since the recording's first IO.
+    pub time_ns: Option<Range<u64>>,
+    /// Offsets, bytes.
+    pub offset_bytes: Option<Range<u64>>,
+    /// Response times, nanoseconds.
+    pub response_ns: Option<Range<u64>>,
+    /// Whether reads are shown.
+    pub without_reads: bool,
+    /// Whether writes are shown.
+    pub without_writes: bool,
+    /// Size classes.
+    pub size_classes: Option<BTreeSet<u8>>,
+    /// Failed IOs.
+    pub errors: Errors,
+    /// The process.
+    pub process: Option<u32>,
+    /// The run.
+    pub run: Option<u32>,
+}
+
+impl View {
+    /// The view that a query asks for; keys that are not of a view are left to the caller.
+    ///
+    /// # Errors
+    /// [`ViewError::Query`] with the key and what it takes.
+    pub fn parse(query: &[(String, String)]) -> Result<View, ViewError> {
+        let mut view = View::default();
+        for (key, value) in query {
+            match key.as_str() {
+                "time_ns" => view.time_ns = Some(window(key, value)?),
+                "offset_bytes" => view.offset_bytes = Some(window(key, value)?),
+                "response_ns" => view.response_ns = Some(window(key, value)?),
+                "modes" => {
+                    let modes: Vec<&str> = value.split(',').collect();
+                    if let Some(other) = modes.iter().find(|mode| !["read", "write"].contains(*mode)) {
+                        return Err(ViewError::query(key, other, "read, write or both with a comma"));
+                    }
+                    view.without_reads = !modes.contains(&"read");
+                    view.without_writes = !modes.contains(&"write");
+                }
+                "sizes" => {
+                    let classes = value.split(',').map(|class| number(key, class));
+                    view.size_classes = Some(classes.collect::<Result<_, _>>()?);
+                }
+                "errors" => {
+                    view.errors = match value.as_str() {
+                        "any" => Errors::Any,
+                        "none" => Errors::None,
+                        "only" => Errors::Only,
+                        other => return Err(ViewError::query(key, other, "any, none or only")),
+                    }
+                }
+                "process" => view.process = Some(number(key, value)?),
+                "run" => view.run = Some(number(key, value)?),
+                _ => {}
+            }
+        }
+        Ok(view)
+    }
+
+    /// Whether IOs of this kind are shown.
+    pub fn has_kind(&self, kind: IoKind) -> bool {
+        let is_mode_shown = if kind.is_write() { !self.without_writes } else { !self.without_reads };
+        let is_error_shown = match self.errors {
+            Errors::Any => true,
+            Errors::None => !kind.is_failed(),
+            Errors::Only => kind.is_failed(),
+        };
+        is_mode_shown
+            && is_error_shown
+            && self.size_classes.as_ref().is_none_or(|classes| classes.contains(&kind.size_class()))
+    }
+
+    /// A table of [`View::has_kind`] by kind.
+    pub fn kinds(&self) -> [bool; crate::ios::KIND_COUNT] {
+        std::array::from_fn(|kind| self.has_kind(IoKind(kind as u8)))
+    }
+
+    /// Whether IOs of every kind are shown.
+    pub fn has_all_kinds(&self) -> bool {
+        let has_both = !self.without_reads && !self.without_writes;
+        has_both && self.size_classes.is_none() && self.errors == Errors::Any
+    }
+
+    /// Whether the IO `index` is shown, its kind and its time left aside.
+    #[inline]
+    pub fn has_rest(&self, ios: &IoColumns, index: usize) -> bool {
+        self.offset_bytes.as_ref().is_none_or(|window| window.contains(&ios.offset_bytes[index]))
+            && self.response_ns.as_ref().is_none_or(|window| window.contains(&ios.response_ns[index]))
+            && self.process.is_none_or(|process| ios.process[index] == process)
+            && self.run.is_none_or(|run| ios.run[index] == run)
+    }
+}
+
+fn number<T: std::str::FromStr>(key: &str, text: &str) -> Result<T, ViewError> {
+    text.parse().map_err(|_| ViewError::query(key, text, "a number"))
+}
+
+fn window(key: &str, text: &str) -> Result<Range<u64>, ViewError> {
+    let wrong = || ViewError::query(key, text, "two numbers with a comma, the smaller first");
+    let (start, end) = text.split_once(',').ok_or_else(wrong)?;
+    let (start, end): (u64, u64) = (start.parse().map_err(|_| wrong())?, end.parse().map_err(|_| wrong())?);
+    if start >= end { Err(wrong()) } else { Ok(start..end) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(query: &[(&str, &str)]) -> Result<View, ViewError> {
+        let query: Vec<_> =
+            query.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        View::parse(&query)
+    }
+
+    #[test]
+    fn a_query_becomes_a_view() {
+        let parsed = view(&[
+            ("recording", "0"),
+            ("time_ns", "5,9"),
+            ("modes", "write"),
+            ("sizes", "12,15"),
+            ("errors", "only"),
+            ("run", "3"),
+        ])
+        .unwrap();
+        assert_eq!(parsed.time_ns, Some(5..9));
+        assert!(parsed.has_kind(IoKind::new(true, true, 4096)));
+        assert!(!parsed.has_kind(IoKind::new(false, true, 4096)));
+        assert!(!parsed.has_kind(IoKind::new(true, false, 4096)));
+        assert!(!parsed.has_kind(IoKind::new(true, true, 8192)));
+        assert_eq!(parsed.run, Some(3));
+    }
+
+    #[test]
+    fn a_wrong_query_is_refused_with_its_key() {
+        for (key, value) in [
+            ("time_ns", "9,5"),
+            ("time_ns", "5"),
+            ("time_ns", "-1,5"),
+            ("offset_bytes", ""),
+            ("modes", "trim"),
+            ("sizes", "12,x"),
+            ("errors", "some"),
+            ("process", "1.5"),
+        ] {
+            let error = view(&[(key, value)]).unwrap_err().to_string();
+            assert!(error.contains(key), "{error}");
+        }
+    }
+}
