@@ -4,6 +4,7 @@
 //! `u32` little endian, the length of the header; the header as JSON; zero bytes up to a multiple of 8; the arrays one after the other,
 //! each at a multiple of 8. The header's `arrays` has the type, the start behind the header in bytes and the number of elements of each.
 
+use flashlab_base::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -123,15 +124,8 @@ fn marks(recording: &ViewedRecording) -> Vec<Value> {
 
 /// The sizes of a class, as people read them.
 fn size_class_name(class: u8) -> String {
-    let most = human_bytes(1 << class.min(62));
     // A class of sectors has one size: between 2 KiB and 4 KiB there is seldom one.
-    format!("up to {most}")
-}
-
-fn human_bytes(bytes: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let exponent = (bytes.max(1).ilog2() / 10) as usize;
-    format!("{} {}", bytes >> (10 * exponent), units[exponent])
+    format!("up to {}", Bytes(1 << class.min(62)))
 }
 
 /// The panels of a view, as bytes.

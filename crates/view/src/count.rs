@@ -92,20 +92,18 @@ fn count_groups(
         if is_cancelled.load(Ordering::Relaxed) {
             return Err(ViewError::Cancelled);
         }
-        let kept = if keeps { Some(recording.ios(group)?) } else { None };
-        let read = if keeps { None } else { Some(recording.read(group, &mut columns)?) };
-        let ios = kept.as_deref().or(read.as_ref()).expect("one of both was read");
+        let ios = recording.ios(group, keeps, &mut columns)?;
         for index in 0..ios.len() {
-            if !kinds[usize::from(ios.kind[index].0)] || !view.has_rest(ios, index) {
+            if !kinds[usize::from(ios.kind[index].0)] || !view.has_rest(&ios, index) {
                 continue;
             }
             let begin = ios.time_ns[index];
             tally.add_flight(begin, begin.saturating_add(ios.response_ns[index]));
             if windows.time_ns.contains(&begin) {
-                tally.add_io(ios, index, &bins);
+                tally.add_io(&ios, index, &bins);
                 points = points.filter(|points| points.len() < POINTS_MOST);
                 if let Some(points) = &mut points {
-                    points.push(ios, index);
+                    points.push(&ios, index);
                 }
             }
         }

@@ -32,4 +32,4 @@ pub mod windows;
 pub use error::ViewError;
 pub use overview::{Overview, RunLabel};
 pub use recording::{ReadProgress, Source, ViewedRecording};
-pub use server::{Server, ServerOptions};
+pub use server::Server;

@@ -1,6 +1,6 @@
 //! Opens a recording: its files are verified, and what its IOs have in common is found or loaded.
 
-use flashlab_samples::SegmentReader;
+use flashlab_samples::{Columns, SegmentReader};
 use rayon::prelude::*;
 
 use crate::error::ViewError;
@@ -34,8 +34,8 @@ impl ViewedRecording {
         self.find_row_groups(progress)?;
         let extents: Vec<(u64, Overview)> = (0..self.row_groups.len())
             .into_par_iter()
-            .map(|group| {
-                let ios = self.ios(group)?;
+            .map_init(Columns::default, |columns, group| {
+                let ios = self.ios(group, true, columns)?;
                 Ok((last_completion(&ios), Overview::of(&ios, &self.source.runs)))
             })
             .collect::<Result<_, ViewError>>()?;

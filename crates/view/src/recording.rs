@@ -151,8 +151,16 @@ impl ViewedRecording {
         Ok(())
     }
 
-    /// The IOs of a row group, from memory or from its file.
-    pub(crate) fn ios(&self, group: usize) -> Result<Arc<IoColumns>, ViewError> {
+    /// The IOs of a row group, from its file. If it `is_kept`, they stay in memory, and may be there already. `columns` is a buffer.
+    pub(crate) fn ios(
+        &self,
+        group: usize,
+        is_kept: bool,
+        columns: &mut Columns,
+    ) -> Result<Arc<IoColumns>, ViewError> {
+        if !is_kept {
+            return Ok(Arc::new(self.read(group, columns)?));
+        }
         {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(at) = kept.iter().position(|(known, _)| *known == group) {
@@ -162,7 +170,7 @@ impl ViewedRecording {
                 return Ok(ios);
             }
         }
-        let ios = Arc::new(self.read(group, &mut Columns::default())?);
+        let ios = Arc::new(self.read(group, columns)?);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push((group, Arc::clone(&ios)));
         let mut count: u64 = kept.iter().map(|(_, ios)| ios.len() as u64).sum();

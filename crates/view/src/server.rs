@@ -88,13 +88,6 @@ impl Asset {
     }
 }
 
-/// How to serve.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ServerOptions {
-    /// The port; 0 takes a free one.
-    pub port: u16,
-}
-
 /// Serves until it is dropped.
 pub struct Server {
     url: String,
@@ -110,12 +103,12 @@ struct Shared {
 }
 
 impl Server {
-    /// Starts to serve these recordings.
+    /// Starts to serve these recordings; port 0 takes a free one.
     ///
     /// # Errors
     /// [`ViewError::Listen`] if the port is taken.
-    pub fn start(recordings: Vec<Arc<ViewedRecording>>, options: ServerOptions) -> Result<Server, ViewError> {
-        let failed = |source| ViewError::Listen { port: options.port, source };
+    pub fn start(recordings: Vec<Arc<ViewedRecording>>, port: u16) -> Result<Server, ViewError> {
+        let failed = |source| ViewError::Listen { port, source };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .max_blocking_threads(8)
@@ -124,7 +117,7 @@ impl Server {
             .build()
             .map_err(failed)?;
         let listener = runtime
-            .block_on(TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, options.port))))
+            .block_on(TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))))
             .map_err(failed)?;
         let port = listener.local_addr().map_err(failed)?.port();
         let token = random_token().map_err(failed)?;

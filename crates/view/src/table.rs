@@ -206,16 +206,14 @@ fn ranked(
                 continue;
             }
         }
-        let kept = if ios <= SORTED_IOS_MOST { Some(recording.ios(group)?) } else { None };
-        let read = if kept.is_none() { Some(recording.read(group, &mut columns)?) } else { None };
-        let ios = kept.as_deref().or(read.as_ref()).expect("one of both was read");
+        let ios = recording.ios(group, ios <= SORTED_IOS_MOST, &mut columns)?;
         for index in 0..ios.len() {
             let is_shown = kinds[usize::from(ios.kind[index].0)]
                 && windows.time_ns.contains(&ios.time_ns[index])
-                && view.has_rest(ios, index);
+                && view.has_rest(&ios, index);
             if is_shown {
                 matching += 1;
-                found.push((rank(page.order.key(ios, index)), group as u32, index as u32));
+                found.push((rank(page.order.key(&ios, index)), group as u32, index as u32));
             }
         }
         if found.len() > 4 * end + 4096 {

@@ -5,8 +5,12 @@
 //! `FLASHLAB_REQUIRE` lists needs, separated by commas; if one of them is missing, the test fails. `.ci/run`
 //! lists everything that it installs.
 
+mod chromium;
+
 use std::fmt::Display;
 use std::io::Write;
+
+pub use chromium::{chromium, headless};
 
 /// What a machine may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

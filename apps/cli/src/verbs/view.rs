@@ -1,19 +1,18 @@
 //! `flashlab view`: every IO of runs as linked pictures in a browser.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
-use flashlab_view::{Server, ServerOptions, ViewedRecording};
+use flashlab_view::{Server, ViewedRecording};
 
 use crate::exit::Usage;
 use crate::progress::Bar;
-use crate::{interrupt, viewed};
+use crate::{interrupt, output, viewed};
 
 /// The most runs on one page.
 const RUNS_MOST: usize = 8;
@@ -47,13 +46,9 @@ impl View {
             let open = |run: &PathBuf| open(run, &bar);
             self.runs.iter().map(open).collect::<Result<_>>()?
         };
-        let server = Server::start(recordings, ServerOptions { port: self.port })?;
+        let server = Server::start(recordings, self.port)?;
         // A program that waits for the address reads it at once.
-        let mut output = std::io::stdout().lock();
-        writeln!(output, "{}", server.url())
-            .and_then(|()| output.flush())
-            .context("cannot print the address")?;
-        drop(output);
+        output::text(&format!("{}\n", server.url()))?;
         tell!("the page is at the address above until Ctrl-C; nobody else can read it without the address");
         if self.open {
             open_browser(server.url());

@@ -4,14 +4,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use flashlab_base::Seed;
 use flashlab_report::{compare_html, html};
+use flashlab_skip::{chromium, headless};
 
 use crate::{comparison, inference, page, synthetic};
-
-const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 /// The test appends this to the page. It checks the pixels of each chart, because a chart may be marked as
 /// drawn and be empty. `data-unseen` names the series whose colour fewer than ten pixels have. (uPlot draws
@@ -103,37 +101,11 @@ const USE_THE_PAGE: &str = r#"<script>
 })();
 </script>"#;
 
-/// A browser that starts, or `None` with a printed reason.
-fn browser() -> Option<&'static str> {
-    let starts = |name: &&&str| {
-        Command::new(name)
-            .arg("--version")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|s| s.success())
-    };
-    let found = BROWSERS.iter().find(starts).copied();
-    if found.is_none() {
-        flashlab_skip::skip(flashlab_skip::Need::Chromium, format_args!("none of {BROWSERS:?} is installed"));
-    }
-    found
-}
-
-fn command(browser: &str, profile: &Path) -> Command {
-    let mut command = Command::new(browser);
-    command
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
-        .args(["--disable-background-networking", "--enable-logging=stderr", "--v=0"])
-        .arg(format!("--user-data-dir={}", profile.display()));
-    command
-}
-
 /// The page's document after its scripts ran, and the output of the console.
 fn open(browser: &str, folder: &Path, page: &str, script: &str, theme: &str) -> (String, String) {
     let file = folder.join("page.html");
     fs::write(&file, page.replace("</body>", &format!("{script}</body>"))).unwrap();
-    let output = command(browser, &folder.join("profile"))
+    let output = headless(browser, &folder.join("profile"))
         .args(["--window-size=1400,1000", "--dump-dom"])
         .arg(format!("file://{}?theme={theme}", file.display()))
         .output()
@@ -159,7 +131,7 @@ fn check(document: &str, console: &str, charts: usize) {
 
 #[test]
 fn every_chart_is_drawn_in_both_themes() {
-    let Some(browser) = browser() else { return };
+    let Some(browser) = chromium() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (findings, traces) = synthetic::findings(Seed(1));
     let page = html(&findings, &traces);
@@ -175,7 +147,7 @@ fn every_chart_is_drawn_in_both_themes() {
 
 #[test]
 fn a_page_without_charts_has_no_errors() {
-    let Some(browser) = browser() else { return };
+    let Some(browser) = chromium() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (findings, traces) = page::empty();
     let (document, console) = open(browser, folder.path(), &html(&findings, &traces), LOOK_AT_PIXELS, "dark");
@@ -184,7 +156,7 @@ fn a_page_without_charts_has_no_errors() {
 
 #[test]
 fn a_comparison_is_drawn_too() {
-    let Some(browser) = browser() else { return };
+    let Some(browser) = chromium() else { return };
     let folder = tempfile::tempdir().unwrap();
     let page = compare_html(&comparison::three_runs());
     let (document, console) = open(browser, folder.path(), &page, LOOK_AT_PIXELS, "light");
@@ -195,7 +167,7 @@ fn a_comparison_is_drawn_too() {
 
 #[test]
 fn a_reader_can_use_charts_and_tables() {
-    let Some(browser) = browser() else { return };
+    let Some(browser) = chromium() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (findings, traces) = synthetic::findings(Seed(1));
     let page = html(&findings, &traces);
@@ -219,7 +191,7 @@ fn a_reader_can_use_charts_and_tables() {
 
 #[test]
 fn no_page_is_wider_than_a_phone() {
-    let Some(browser) = browser() else { return };
+    let Some(browser) = chromium() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (findings, traces) = synthetic::findings(Seed(1));
     let (bare, none) = page::empty();
@@ -239,7 +211,7 @@ fn no_page_is_wider_than_a_phone() {
 
 #[test]
 fn an_inference_is_drawn_too() {
-    let Some(browser) = browser() else { return };
+    let Some(browser) = chromium() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (document, console) = open(browser, folder.path(), &inference::page(), LOOK_AT_PIXELS, "light");
     check(&document, &console, 5);
@@ -249,7 +221,7 @@ fn an_inference_is_drawn_too() {
 #[test]
 fn pictures_are_taken_when_asked_for() {
     let Some(target) = std::env::var_os("FLASHLAB_SCREENSHOTS").map(PathBuf::from) else { return };
-    let Some(browser) = browser() else { return };
+    let Some(browser) = chromium() else { return };
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir_all(&target).unwrap();
     let (findings, traces) = synthetic::findings(Seed(1));
@@ -264,7 +236,7 @@ fn pictures_are_taken_when_asked_for() {
         let file = fs::canonicalize(file).unwrap();
         for (theme, width, height) in [("light", 1400, 7400), ("dark", 1600, 7400), ("light", 500, 11000)] {
             let picture = target.join(format!("{name}-{theme}-{width}.png"));
-            let status = command(browser, &folder.path().join("profile"))
+            let status = headless(browser, &folder.path().join("profile"))
                 .arg(format!("--screenshot={}", picture.display()))
                 .arg(format!("--window-size={width},{height}"))
                 .arg(format!("file://{}?theme={theme}", file.display()))

@@ -3,35 +3,17 @@
 //! Set `FLASHLAB_SCREENSHOTS` to a folder to look at the pages.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
+
+use flashlab_skip::{chromium, headless};
 
 use crate::shared::{LARGE, SMALL, open, serve};
 
-const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-
-/// A browser that starts, or `None` with a printed reason.
-fn browser() -> Option<&'static str> {
-    let starts = |name: &&&str| {
-        let mut version = Command::new(name);
-        version.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
-        version.status().is_ok_and(|status| status.success())
-    };
-    let found = BROWSERS.iter().find(starts).copied();
-    if found.is_none() {
-        flashlab_skip::skip(flashlab_skip::Need::Chromium, format_args!("none of {BROWSERS:?} is installed"));
-    }
-    found
-}
-
+/// The browser for a page that fetches: virtual time passes only while nothing is fetched, so that the page is complete when it is read.
 fn command(browser: &str, profile: &Path) -> Command {
-    let mut command = Command::new(browser);
-    command
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
-        .args(["--disable-background-networking", "--enable-logging=stderr", "--v=0"])
-        // Virtual time passes only while nothing is fetched: the page is complete when it is read.
-        .arg("--virtual-time-budget=20000")
-        .arg(format!("--user-data-dir={}", profile.display()));
+    let mut command = headless(browser, profile);
+    command.arg("--virtual-time-budget=20000");
     command
 }
 
@@ -57,7 +39,7 @@ fn data<'a>(document: &'a str, name: &str) -> &'a str {
 
 #[test]
 fn views_are_painted_without_an_error() {
-    let Some(browser) = browser() else { return };
+    let Some(browser) = chromium() else { return };
     let server = serve(vec![
         Arc::clone(&LARGE.recording),
         Arc::clone(&SMALL.recording),
@@ -81,7 +63,7 @@ fn views_are_painted_without_an_error() {
 #[test]
 fn pictures_are_taken_when_asked_for() {
     let Some(target) = std::env::var_os("FLASHLAB_SCREENSHOTS").map(PathBuf::from) else { return };
-    let Some(browser) = browser() else { return };
+    let Some(browser) = chromium() else { return };
     std::fs::create_dir_all(&target).unwrap();
     let server = serve(vec![Arc::clone(&LARGE.recording)]);
     for (name, view) in [("all", ""), ("few", "#time_ns=1000000,900000000")] {

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use flashlab_base::{Bytes, Sample, Seed};
 use flashlab_samples::for_each_batch;
-use flashlab_view::{RunLabel, Server, ServerOptions, Source, ViewedRecording};
+use flashlab_view::{RunLabel, Server, Source, ViewedRecording};
 use tempfile::TempDir;
 
 /// A recording that has a pyramid: 4 runs of 270,000 IOs.
@@ -72,7 +72,7 @@ pub fn segments(folder: &Path) -> Vec<PathBuf> {
 }
 
 pub fn serve(recordings: Vec<Arc<ViewedRecording>>) -> Server {
-    Server::start(recordings, ServerOptions::default()).unwrap()
+    Server::start(recordings, 0).unwrap()
 }
 
 /// The status and the body of the answer to a request for what follows the page's address.
