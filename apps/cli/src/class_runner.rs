@@ -18,6 +18,9 @@ use crate::recordings;
 use crate::selection::Selection;
 use crate::target::OpenDevice;
 
+/// Times of each kind in which the device worked on its own account that a recording has, at most.
+const ACTIVITY_MOST: usize = 500;
+
 pub struct ClassRunner<'a> {
     device: &'a mut OpenDevice,
     target: String,
@@ -77,8 +80,16 @@ impl<'a> ClassRunner<'a> {
         work: impl FnOnce(&mut ClassRunner<'a>) -> Result<(Option<TraceFacts>, Vec<ClassifiedRun>)>,
     ) -> Result<ClassDocument> {
         let counts = self.device.as_flash().map(|device| device.flash().counts().clone());
+        if self.recorder.recording.is_some()
+            && let Some(telemetry) = self.device.as_mut().telemetry()
+        {
+            telemetry.note_activity();
+        }
         let (trace, runs) = work(&mut self)?;
         if let Some((folder, _)) = &self.recorder.recording {
+            let telemetry = self.device.as_mut().telemetry();
+            let activity = telemetry.map_or(Vec::new(), |telemetry| telemetry.take_activity(ACTIVITY_MOST));
+            folder.add_activity(&activity)?;
             folder.finish::<RecordingSettings>()?;
         }
         let flash = self.device.as_flash();

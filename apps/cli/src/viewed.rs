@@ -4,13 +4,20 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use flashlab_bench::RunRecord;
+use flashlab_analysis::inference::Inference;
+use flashlab_base::{Activity, ActivityAmount, ActivityKind, Span, Spans};
+use flashlab_bench::{RunRecord, doubts};
+use flashlab_infer::PROBES;
 use flashlab_samples::{FolderKind, Manifest, ProbeStep, RecordedRun, RunFolder};
-use flashlab_view::{RunLabel, Source};
+use flashlab_view::{Mark, MarkKind, MarkedTime, RunLabel, Source};
 use serde::de::IgnoredAny;
+
+use crate::inference::folder::{INFERENCE, PAGE};
 
 /// The name of the file beside the samples that keeps what a large recording was summed up to.
 const PYRAMID: &str = "samples.pyramid";
+/// The most times of each kind of a device's own work that are told apart: a mark for every second pixel.
+const ACTIVITY_MOST: usize = 1000;
 /// The kinds of folders that have samples of their own.
 const WITH_SAMPLES: &[FolderKind] = &[
     FolderKind::Bench,
@@ -41,12 +48,15 @@ pub fn source(run: &Path) -> Result<Source> {
     if manifest.finished.is_some() {
         pyramid_files.insert(0, folder.path().join(PYRAMID));
     }
+    let (runs, marks) = runs(&folder, manifest.kind)?;
     Ok(Source {
         name,
         target: manifest.identity.target.clone(),
         verb: verb(&manifest),
         segments: folder.all_segments(),
-        runs: labels(&folder, manifest.kind)?,
+        report: Some(folder.path().join(PAGE)).filter(|page| page.is_file()),
+        runs,
+        marks,
         notes,
         pyramid_files,
     })
@@ -62,35 +72,103 @@ fn verb(manifest: &Manifest<IgnoredAny>) -> String {
     words.take(2).cloned().collect::<Vec<String>>().join(" ")
 }
 
-/// What each run was.
-fn labels(folder: &RunFolder, kind: FolderKind) -> Result<Vec<RunLabel>> {
+/// What each run was, and what the page marks.
+fn runs(folder: &RunFolder, kind: FolderKind) -> Result<(Vec<RunLabel>, Vec<Mark>)> {
     Ok(match kind {
-        FolderKind::Recording => folder
-            .runs::<RecordedRun>()?
-            .into_iter()
-            .map(|run| RunLabel { run: run.run, name: run.name, io_ignore: 0 })
-            .collect(),
-        FolderKind::Inference => {
-            let mut probe = String::new();
-            let mut labels = Vec::new();
-            for step in folder.runs::<ProbeStep>()? {
-                match step {
-                    ProbeStep::Begin { probe: name, .. } => probe = name,
-                    ProbeStep::Run(run) => {
-                        let name = format!("{probe}: {}", run.experiment);
-                        labels.push(RunLabel { run: run.run, name, io_ignore: 0 });
-                    }
-                    _ => {}
+        FolderKind::Recording => {
+            let label = |run: RecordedRun| RunLabel { run: run.run, name: run.name, io_ignore: 0 };
+            (folder.runs()?.into_iter().map(label).collect(), activity(&folder.activity()?))
+        }
+        FolderKind::Inference => inference(folder)?,
+        _ => {
+            let runs = folder.runs::<RunRecord>()?;
+            let mut marks = activity(&folder.activity()?);
+            marks.extend(doubtful(&runs));
+            let label = |run: RunRecord| RunLabel {
+                run: run.run,
+                name: run.purpose.to_string(),
+                io_ignore: run.io_ignore,
+            };
+            (runs.into_iter().map(label).collect(), marks)
+        }
+    })
+}
+
+/// When the device worked on its own account, at most [`ACTIVITY_MOST`] times of each kind.
+fn activity(noted: &[Activity]) -> Vec<Mark> {
+    let mut kinds: Vec<(ActivityKind, Spans<ActivityAmount>)> = Vec::new();
+    for &Activity { kind, start_ns, end_ns, amount } in noted {
+        let at = kinds.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
+            kinds.push((kind, Spans::new(ACTIVITY_MOST, 0)));
+            kinds.len() - 1
+        });
+        kinds[at].1.add(Span { start_ns, end_ns, amount });
+    }
+    let mark = |kind: ActivityKind, span: Span<ActivityAmount>| Mark {
+        when: MarkedTime::Clock(span.start_ns, span.end_ns),
+        kind: MarkKind::Collection,
+        text: format!(
+            "{}: {} pages written, {} blocks erased",
+            kind.name(),
+            span.amount.pages,
+            span.amount.erases
+        ),
+    };
+    kinds
+        .into_iter()
+        .flat_map(|(kind, spans)| spans.into_vec().into_iter().map(move |span| mark(kind, span)))
+        .collect()
+}
+
+/// What is doubtful in single runs.
+fn doubtful(runs: &[RunRecord]) -> impl Iterator<Item = Mark> + '_ {
+    runs.iter().flat_map(|record| {
+        let mark = |doubt| Mark {
+            when: MarkedTime::Runs(record.run, record.run),
+            kind: MarkKind::Finding,
+            text: format!("run {}: {doubt}", record.run),
+        };
+        doubts(record).into_iter().map(mark)
+    })
+}
+
+/// The runs of an inference, and each finding over those of the probe that decided it.
+fn inference(folder: &RunFolder) -> Result<(Vec<RunLabel>, Vec<Mark>)> {
+    let mut labels = Vec::new();
+    let mut probes: Vec<(String, u32, u32)> = Vec::new();
+    let mut probe = String::new();
+    for step in folder.runs::<ProbeStep>()? {
+        match step {
+            ProbeStep::Begin { probe: name, .. } => probe = name,
+            ProbeStep::Run(run) => {
+                let name = format!("{probe}: {}", run.experiment);
+                labels.push(RunLabel { run: run.run, name, io_ignore: 0 });
+                match probes.last_mut() {
+                    Some((known, _, last)) if *known == probe => *last = run.run,
+                    _ => probes.push((probe.clone(), run.run, run.run)),
                 }
             }
-            labels
+            _ => {}
         }
-        _ => folder
-            .runs::<RunRecord>()?
-            .into_iter()
-            .map(|run| RunLabel { run: run.run, name: run.purpose.to_string(), io_ignore: run.io_ignore })
-            .collect(),
-    })
+    }
+    let Ok(known) = folder.read_sealed::<Inference>(INFERENCE) else { return Ok((labels, Vec::new())) };
+    let marks = probes.iter().flat_map(|(name, first, last)| {
+        let parameters =
+            PROBES.iter().find(|probe| probe.name == name).map_or(&[][..], |probe| probe.parameters);
+        let found = known.findings.iter().filter(|finding| parameters.contains(&finding.parameter));
+        found.filter(|finding| finding.value.is_some()).map(|finding| Mark {
+            when: MarkedTime::Runs(*first, *last),
+            kind: MarkKind::Finding,
+            text: format!(
+                "{} {}, confidence {:.2}",
+                finding.parameter,
+                finding.value_in_words(),
+                finding.confidence
+            ),
+        })
+    });
+    let marks = marks.collect();
+    Ok((labels, marks))
 }
 
 /// A file in the user's cache folder, for a run whose folder cannot be written or is still written to.

@@ -350,6 +350,15 @@ fn pairs_of<'a>(
     (0..Statistic::ALL.len()).map(|index| Pair::new(level(first, index), level(other, index))).collect()
 }
 
+/// How much longer `other` takes than `first`, for each of [`Statistic::ALL`]. Their p-values are corrected together. The runs' repetitions
+/// have no variance in common, as those of a whole comparison have: each counts with its own.
+pub fn ratios(first: &Responses, other: &Responses) -> Vec<Ratio> {
+    let apart = [RepetitionVariance::default(); Statistic::ALL.len()];
+    let pairs = pairs_of((first, &apart), (other, &apart));
+    let p: Vec<f64> = pairs.iter().map(Pair::p).collect();
+    pairs.iter().zip(holm(&p)).map(|(pair, p)| pair.ratio(p, pairs.len())).collect()
+}
+
 /// Quantiles that are as dense in the tail as in the middle, up to the largest value.
 fn distribution(responses: &Responses) -> Vec<QuantilePoint> {
     let decades = (responses.count() as f64).log10();

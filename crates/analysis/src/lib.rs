@@ -38,7 +38,7 @@ pub use classes::{ClassRow, ClassTable, Classes, Done, Locality};
 pub use compare::{
     ComparedRun, Comparison, Estimate, ExperimentKey, ExperimentRow, FALSE_DIFFERENCE_P, FigureRow,
     MissingRow, QuantilePoint, Ratio, RatioVerdict, Responses, RunDetails, Statistic, StatisticRatio,
-    TransferTotals, compare,
+    TransferTotals, compare, ratios,
 };
 pub use expect::{
     Evidence, Expectation, ExpectationError, ExpectationKind, FigureUnit, Judgement, Outcome,

@@ -7,6 +7,7 @@
 //! - [`Prng`] yields the same sequence for the same [`Seed`] on every platform and in every
 //!   version: recorded runs are replayed from their seed.
 
+mod activity;
 mod bytes;
 mod identity;
 mod mode;
@@ -15,9 +16,11 @@ mod operation;
 mod prng;
 mod quantile;
 mod sample;
+mod spans;
 mod target;
 mod text_or_number;
 
+pub use activity::{Activity, ActivityAmount, ActivityKind};
 pub use bytes::{Bytes, ParseBytesError};
 pub use identity::{Identity, SavedState};
 pub use mode::Mode;
@@ -26,4 +29,5 @@ pub use operation::Operation;
 pub use prng::{Prng, Seed};
 pub use quantile::{median, quantile};
 pub use sample::Sample;
+pub use spans::{Span, Spans};
 pub use target::{ParseTargetError, ProfileName, SimulatedTarget, Target};

@@ -32,6 +32,8 @@ use crate::step::{Schedule, Step};
 use crate::store::{Record, Store};
 use crate::until_shown::UntilShown;
 
+/// Times of each kind in which a device worked on its own account that are noted of a run, at most.
+const ACTIVITY_MOST: usize = 64;
 /// The most reads before and after the random writes of the lingering experiment. On a simulated device whose
 /// reads take no time, a time limit alone would never end them.
 const MOST_READS: u64 = 1 << 24;
@@ -454,8 +456,14 @@ impl<'a> Conduct<'a> {
             failures_allowed: FAILURES_ALLOWED,
         };
         let media_before = MediaCounters::of(self.device);
+        if let Some(telemetry) = self.device.telemetry() {
+            telemetry.note_activity();
+        }
         let outcome = run(self.device, &placed, &mut observers, &control)?;
         let media = MediaCounters::of(self.device).since(media_before);
+        if let Some(telemetry) = self.device.telemetry() {
+            self.store.add_activity(&telemetry.take_activity(ACTIVITY_MOST))?;
+        }
         let loss = outcome.loss.clone().or_else(|| self.loss());
         // If one process ended the run because its mean was precise, the others did not end it.
         let ends = observers.iter().map(|(_, until)| until.end());

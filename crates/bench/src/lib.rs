@@ -61,6 +61,7 @@ pub use schedule::{expected_written, most_written};
 pub use settings::{CAPACITIES_MOST, ROUNDS_PER_CAPACITY, Settings, State, Thoroughness};
 pub use step::{Schedule, Step};
 pub use store::{check_records, records};
+pub use warnings::doubts;
 
 use settings::MOST_REPETITIONS;
 

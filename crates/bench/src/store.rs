@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flashlab_analysis::findings::Warning;
-use flashlab_base::Sample;
+use flashlab_base::{Activity, Sample};
 use flashlab_engine::Observer;
 use flashlab_samples::{Lane, Recording, RunFolder, SamplesError, SegmentIndex};
 
@@ -100,6 +100,11 @@ impl Store {
     }
 
     /// Notes what the run was.
+    /// Notes when the device worked on its own account.
+    pub fn add_activity(&self, activity: &[Activity]) -> Result<(), BenchError> {
+        Ok(self.folder.add_activity(activity)?)
+    }
+
     pub fn add(&mut self, record: RunRecord) -> Result<(), BenchError> {
         self.folder.add_run(&record)?;
         self.records.push(record);

@@ -141,6 +141,15 @@ pub(crate) fn flags(record: &RunRecord) -> Vec<String> {
     CHECKS.iter().filter(concern).map(|check| check.kind.to_owned()).collect()
 }
 
+/// What is doubtful in a run, a sentence for each.
+pub fn doubts(record: &RunRecord) -> Vec<String> {
+    let doubt = |check: &Check| {
+        let (_, figures) = (check.find)(record)?;
+        Some(format!("{figures}; {}", check.advice))
+    };
+    CHECKS.iter().filter_map(doubt).collect()
+}
+
 fn summed_up(check: &Check, records: &[RunRecord]) -> Option<Warning> {
     let found: Vec<(u32, f64, String)> = records
         .iter()

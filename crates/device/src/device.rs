@@ -26,7 +26,7 @@
 
 use std::io;
 
-use flashlab_base::{Bytes, Identity, Nanos, Operation};
+use flashlab_base::{Activity, Bytes, Identity, Nanos, Operation};
 
 use crate::geometry::Geometry;
 use crate::io::{Completion, IoError, Request};
@@ -145,6 +145,15 @@ pub trait Telemetry {
     /// For code that may use the simulator's true values; `None` on every other device.
     fn erased(&mut self) -> Option<Bytes> {
         None
+    }
+
+    /// Notes from now on when the device works on its own account. Only simulated devices know it.
+    fn note_activity(&mut self) {}
+
+    /// What was noted since the last call, at most `most` spans of each kind, ascending in time.
+    fn take_activity(&mut self, most: usize) -> Vec<Activity> {
+        let _ = most;
+        Vec::new()
     }
 
     /// What disturbed measurements so far, as seen from the calling thread.

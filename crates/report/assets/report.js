@@ -548,3 +548,14 @@ for (const table of document.querySelectorAll('table.sortable')) {
 }
 
 for (const [id, drawing] of Object.entries(drawings)) begin(id, drawing);
+
+// `flashlab view` serves this page at report/N/ below its own: there, what has a view of its own links to it.
+if (/^https?:/.test(location.protocol) && /\/report\/\d+\/$/.test(location.pathname)) {
+  for (const host of document.querySelectorAll('[data-view]')) {
+    const link = element('a');
+    link.href = `../../#${host.dataset.view}`;
+    link.title = 'Look at each IO';
+    link.append(...host.childNodes);
+    host.append(link);
+  }
+}

@@ -52,7 +52,7 @@ fn table(rows: &[Markup]) -> Markup {
     html! {
         details.runs {
             summary { (rows.len()) " runs with their statistics" }
-            p.note { "Start-up phases are left out. Click on a heading to sort." }
+            p.note { "Start-up phases are left out. Click on a heading to sort. " code { "flashlab view" } " with the run's folder shows each IO; this page there links each run to its IOs." }
             div.scroll tabindex="0" role="region" aria-label="Table of all runs" {
                 table.figures.sortable {
                     thead { tr { @for heading in HEADINGS { th scope="col" { (heading) } } } }
@@ -136,7 +136,7 @@ fn row(place: &Place<'_>, run: &RunSummary, counted: &Counted<'_>) -> Markup {
     let figures = microseconds.chain(rates).chain(precision);
     html! {
         tr {
-            td { (run.run) }
+            td data-view={ "run=" (run.run) } { (run.run) }
             td { (place.benchmark) }
             td { (place.pattern) }
             td data-value=(place.value) { (place.label) }

@@ -4,6 +4,7 @@
 //! manifest.json            what was measured, how, by whose consent, and whether it is finished
 //! runs.jsonl               one line for each finished run, appended when it is
 //! files.jsonl              one line for each file that is read later, with its length and checksum
+//! activity.jsonl           when a simulated device worked on its own account
 //! samples/run-00001-00000.parquet ...
 //! samples/runs-00002-00417.parquet ...   many short runs in one file, as of an inference
 //! summary.json, traces.json, report.html
@@ -33,10 +34,11 @@ use crate::json_lines::{self, JsonLines};
 use crate::manifest::{Finished, FolderKind, MANIFEST_VERSION, Manifest};
 use crate::segments::{SHARED_RUNS_MOST, Segment, SegmentIndex};
 use crate::{Column, Columns, SamplesError, regular_file, seal, segment_writer};
-use flashlab_base::Sample;
+use flashlab_base::{Activity, Sample};
 
 const MANIFEST: &str = "manifest.json";
 const RUNS: &str = "runs.jsonl";
+const ACTIVITY: &str = "activity.jsonl";
 const SAMPLES: &str = "samples";
 
 /// A file that was renamed to `.torn`, or is gone, so that no reader takes it for a whole one.
@@ -331,6 +333,26 @@ impl RunFolder {
     /// As [`RunFolder::add_run`], for several lines at once.
     pub fn add_runs<R: Serialize>(&self, runs: &[R]) -> Result<(), SamplesError> {
         json_lines::append(&self.path.join(RUNS), runs)
+    }
+
+    /// Appends when the device worked on its own account.
+    pub fn add_activity(&self, activity: &[Activity]) -> Result<(), SamplesError> {
+        match activity {
+            [] => Ok(()),
+            some => json_lines::append(&self.path.join(ACTIVITY), some),
+        }
+    }
+
+    /// When the device worked on its own account, as far as it was noted.
+    ///
+    /// # Errors
+    /// If a line is damaged.
+    pub fn activity(&self) -> Result<Vec<Activity>, SamplesError> {
+        let path = self.path.join(ACTIVITY);
+        match path.exists() {
+            true => Ok(json_lines::read(&path)?.lines),
+            false => Ok(Vec::new()),
+        }
     }
 
     /// The finished runs, in their order. A torn last line is ignored.

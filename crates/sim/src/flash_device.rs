@@ -11,6 +11,7 @@
 //!   the other;
 //! - an IO is served or fails with a reason: a device without a block to write to is read-only from then on.
 
+mod activity;
 mod conditioning;
 mod controller;
 mod limit;
@@ -19,7 +20,7 @@ mod state;
 mod statistics;
 mod write_buffer;
 
-use flashlab_base::{Bytes, Identity, Nanos};
+use flashlab_base::{Activity, Bytes, Identity, Nanos};
 use flashlab_device::{
     Completion, Conditioning, DataHandling, Device, DisturbanceCounters, Geometry, Health, IoError,
     Operation, Request, Telemetry, VirtualQueue, VirtualTime,
@@ -30,6 +31,7 @@ use crate::illegal::Illegal;
 use crate::layer::{FrontLayer, Layer};
 use crate::noise::NoiseSource;
 use crate::profile::{FlashSection, Placement, Profile, translation};
+use activity::ActivityLog;
 use controller::{Buffers, Controller, Costs, Groups, Options, Pipeline, RequestContext};
 use limit::Bucket;
 
@@ -55,6 +57,8 @@ pub struct FlashDevice {
     queue: VirtualQueue,
     fingerprint: u64,
     remembered: Option<Box<Remembered>>,
+    /// Only while somebody wants to know.
+    activity: Option<Box<ActivityLog>>,
 }
 
 /// What decides about the response times to come, at a moment that a measurement wants to return to.
@@ -106,6 +110,7 @@ impl FlashDevice {
             queue: VirtualQueue::new(profile.controller.depth),
             fingerprint: profile.fingerprint(),
             remembered: None,
+            activity: None,
         })
     }
 
@@ -150,6 +155,9 @@ impl FlashDevice {
         if self.noisy {
             completed = now + self.noise.disturbed(completed.since(now).0 as f64);
             self.controller.works_until(completed);
+        }
+        if let Some(log) = &mut self.activity {
+            log.note(self.flash.counts(), now, completed);
         }
         self.queue.push(request, completed, served.map(drop));
     }
@@ -308,6 +316,14 @@ impl Telemetry for FlashDevice {
     fn erased(&mut self) -> Option<Bytes> {
         let (counts, layout) = (self.flash.counts(), self.flash.geometry());
         Some(layout.page() * (counts.erases() * u64::from(layout.pages_per_block())))
+    }
+
+    fn note_activity(&mut self) {
+        self.activity = Some(Box::new(ActivityLog::new(self.flash.counts())));
+    }
+
+    fn take_activity(&mut self, most: usize) -> Vec<Activity> {
+        self.activity.as_mut().map_or(Vec::new(), |log| log.take(most))
     }
 
     /// Nothing else uses a simulated device.

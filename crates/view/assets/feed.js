@@ -5,37 +5,12 @@
 // 2. When the answer could be finer, the same view is asked for with exact=1 after IDLE_MS without another view.
 // 3. A busy server is asked again, after a while that doubles.
 
+import { source } from './source.js';
+
 const PATIENCE_MS = 120; // The longest wait for the answer to an outdated view.
 const IDLE_MS = 150; // A pause of the input this long asks for the exact answer.
 const BUSY_MS = 200; // First wait after 429 or 503.
 const BUSY_TRIES = 6; // 200 ms doubled six times: 12.6 s in all.
-
-/** An answer of the server as an object: the header with the arrays as typed arrays. */
-export function decode(buffer) {
-  const length = new DataView(buffer).getUint32(0, true);
-  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
-  const base = Math.ceil((4 + length) / 8) * 8;
-  for (const [name, { type, start, length: count }] of Object.entries(header.arrays)) {
-    const Type = type === 'u32' ? Uint32Array : Float64Array;
-    const at = base + start;
-    const isAligned = at % Type.BYTES_PER_ELEMENT === 0;
-    header.arrays[name] = isAligned ? new Type(buffer, at, count) : new Type(buffer.slice(at, at + count * Type.BYTES_PER_ELEMENT));
-  }
-  return header;
-}
-
-/** The server's words for what went wrong. */
-export async function wordsOf(response) {
-  try {
-    const { error } = await response.json();
-    if (error) return error;
-  } catch {
-    // Not a document of ours.
-  }
-  return `The server answered ${response.status} ${response.statusText}.`;
-}
-
-export const UNREACHABLE = 'flashlab view does not answer. Start it again in the terminal, then retry.';
 
 export class Feed {
   /** `report(feed, what)` is called with 'data', 'error' or 'work' (a request began or ended). */
@@ -83,18 +58,13 @@ export class Feed {
     this.flight = flight;
     this.report(this, 'work');
     try {
-      const response = await fetch(`api/panels?${flight.query}&exact=${isExact ? 1 : 0}`, { signal: flight.controller.signal });
-      if (this.flight !== flight) return;
-      if ((response.status === 429 || response.status === 503) && tries < BUSY_TRIES) {
-        this.flight = null;
-        this.timer = setTimeout(() => this.ask(isExact, tries + 1), BUSY_MS * 2 ** tries);
-        return;
-      }
-      if (!response.ok) throw new Error(await wordsOf(response));
-      const data = decode(await response.arrayBuffer());
+      const data = await source.panels(flight.query, isExact, flight.controller.signal);
       if (this.flight === flight) this.arrived(flight, data);
     } catch (error) {
-      if (this.flight === flight) this.failed(error);
+      if (this.flight !== flight) return;
+      this.flight = null;
+      if (error.isBusy && tries < BUSY_TRIES) this.timer = setTimeout(() => this.ask(isExact, tries + 1), BUSY_MS * 2 ** tries);
+      else this.failed(error);
     }
   }
 
@@ -104,8 +74,7 @@ export class Feed {
     const flight = { controller, isExact: true, query, began: performance.now(), isWhole: true };
     this.flight = flight;
     try {
-      const response = await fetch(`api/panels?${query}&exact=0`, { signal: controller.signal });
-      if (response.ok) this.baseline = Object.assign(decode(await response.arrayBuffer()), { query });
+      this.baseline = Object.assign(await source.panels(query, false, controller.signal), { query });
     } catch {
       // The strip above the panels stays empty; the next view's answer asks again.
     }
@@ -125,8 +94,7 @@ export class Feed {
   }
 
   failed(error) {
-    this.flight = null;
-    this.error = error instanceof TypeError ? UNREACHABLE : error.message;
+    this.error = error.message;
     this.report(this, 'error');
   }
 }

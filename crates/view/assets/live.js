@@ -2,6 +2,7 @@
 
 import { filters } from './controls.js';
 import { byId } from './elements.js';
+import { source } from './source.js';
 import { hashOf } from './state.js';
 
 const LIVE_MS = 1000; // How often a recording that grows is asked for.
@@ -12,8 +13,7 @@ export function follow(page) {
   byId('live').hidden = false;
   const again = async () => {
     try {
-      const response = await fetch('api/recordings');
-      if (response.ok) grew(page, (await response.json()).recordings);
+      grew(page, await source.recordings());
     } catch {
       // The panels' own requests say that the server is gone.
     }

@@ -65,9 +65,9 @@ function showQuantiles(page) {
   section.querySelector('table').replaceChildren(...quantileTable(['', ...names], lines, areQuantilesNarrow(page)));
 }
 
-/** Two recordings' quantiles have room in the right column, one below the other. */
+/** One recording's quantiles have room in the right column. */
 export function areQuantilesNarrow(page) {
-  return page.visible.length <= 2;
+  return page.visible.length <= 1;
 }
 
 /** A table with a row for each of `lines`, or with a column for each. */

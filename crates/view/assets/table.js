@@ -1,7 +1,7 @@
 // The table of the IOs in view: loaded when it is opened, sorted and paged by the server.
 
 import { button, byId, element } from './elements.js';
-import { UNREACHABLE, wordsOf } from './feed.js';
+import { source } from './source.js';
 import { counted, duration, grouped, instant, size } from './words.js';
 
 const PAGE = 200;
@@ -56,17 +56,14 @@ export class IoTable {
     content.setAttribute('aria-busy', 'true');
     if (!content.firstChild) content.append(element('p', 'detail', 'Loading the IOs …'));
     try {
-      const response = await fetch(`api/ios?${this.query}&sort=${encodeURIComponent(this.sort)}&descending=${this.isDescending ? 1 : 0}&start=${this.start}&count=${PAGE}`, { signal: controller.signal });
-      if (!response.ok) throw new Error(await wordsOf(response));
-      const answer = await response.json();
+      const answer = await source.ios(this.query, { sort: this.sort, isDescending: this.isDescending, start: this.start, count: PAGE }, controller.signal);
       if (this.controller === controller) this.fill(answer);
     } catch (error) {
       if (error.name === 'AbortError' || this.controller !== controller) return;
       this.shown = null;
-      const text = error instanceof TypeError ? UNREACHABLE : error.message;
       const isDefault = this.sort === 'response_ns' && this.isDescending;
       const ways = isDefault ? [] : [button('tool', '', () => this.slowestFirst(), 'Slowest first')];
-      content.replaceChildren(element('p', 'notice failure', element('span', '', text), button('tool', '', () => this.load(), 'Retry'), ...ways));
+      content.replaceChildren(element('p', 'notice failure', element('span', '', error.message), button('tool', '', () => this.load(), 'Retry'), ...ways));
     }
     content.removeAttribute('aria-busy');
   }
@@ -98,10 +95,11 @@ export class IoTable {
       return made;
     };
     bar.append(turn('previous', 'Previous page', '‹', Math.max(0, this.start - PAGE), this.start === 0), turn('next', 'Next page', '›', this.start + PAGE, matching === null ? count < PAGE : last >= matching));
+    if (!source.exportOf) return bar;
     bar.append(element('span', 'push'), element('span', 'detail', 'Export'));
-    for (const [format, name] of [['csv', 'CSV'], ['arrow', 'Arrow'], ['parquet', 'Parquet']]) {
+    for (const [format, name] of [['csv', 'CSV']]) {
       const link = element('a', 'tool', name);
-      link.href = `api/export?${this.query}&format=${format}`;
+      link.href = source.exportOf(this.query, format);
       link.download = '';
       bar.append(link);
     }

@@ -6,20 +6,22 @@
 //
 // For tests: `data-state` of the body is loading, ready (nothing finer is to come) or error; `data-painted` counts the paints of
 // fetched answers; `data-milliseconds` is the time from the last input to its painted first answer, `data-refined-milliseconds` to
-// the exact one, `data-frame-milliseconds` to the stretched picture.
+// the exact one, `data-frame-milliseconds` to the stretched picture; `data-comparing` is there while recordings are compared.
 
 import { tools } from './bar.js';
 import { rgb } from './colours.js';
 import { chips, filters, notesOf, notice } from './controls.js';
 import { button, byId, element, letter } from './elements.js';
-import { Feed, UNREACHABLE, wordsOf } from './feed.js';
+import { Feed } from './feed.js';
 import { attach } from './gestures.js';
 import { legends } from './legends.js';
 import { follow } from './live.js';
 import { Overview } from './overview.js';
 import { PANELS } from './panels.js';
 import { Plot, plotWidth } from './plot.js';
+import { Ratios } from './ratios.js';
 import { hide, show } from './readout.js';
+import { source } from './source.js';
 import { EVERYTHING, hashOf, parse, query, WINDOWS } from './state.js';
 import { areQuantilesNarrow, showStatus } from './status.js';
 import { IoTable } from './table.js';
@@ -45,27 +47,27 @@ class Page {
   }
 
   async start() {
-    let answer;
     try {
-      const response = await fetch('api/recordings');
-      if (!response.ok) throw new Error(await wordsOf(response));
-      answer = await response.json();
+      this.take(await source.recordings());
     } catch (error) {
       document.body.dataset.state = 'error';
-      notice('failure', element('p', '', error instanceof TypeError ? UNREACHABLE : error.message), button('tool', '', () => location.reload(), 'Retry'));
+      notice('failure', element('p', '', error.message), button('tool', '', () => location.reload(), 'Retry'));
       return;
     }
-    this.take(answer.recordings);
     document.title = `${this.recordings.map(({ name }) => name.split('/').pop()).join(', ')} · flashlab view`;
     byId('source').textContent = this.recordings.length === 1 ? `${this.recordings[0].name} · ${this.recordings[0].verb} on ${this.recordings[0].target}` : counted(this.recordings.length, 'recording');
+    const reported = this.recordings.filter((one) => one.has_report);
+    byId('source').append(...reported.flatMap((one) => [' · ', Object.assign(element('a', '', this.recordings.length === 1 ? 'report' : `report of ${one.letter}`), { href: `report/${one.id}/` })]));
     byId('source').title = this.recordings.map(({ name, target }) => `${name} on ${target}`).join('\n');
     notesOf(this.recordings);
     for (const { id } of this.recordings) this.feeds.set(id, new Feed(id, (feed, what) => this.reported(feed, what)));
     this.showFilters = filters(this);
     this.table = new IoTable(this);
+    this.ratios = new Ratios(this);
     tools(this);
     this.overview = new Overview(this);
     this.arrange();
+    this.chooseNamedMark();
     this.apply(performance.now());
     if (this.recordings.some((one) => one.is_growing)) follow(this);
   }
@@ -192,6 +194,7 @@ class Page {
     this.invalidate();
     this.ask(since);
     this.table.later();
+    this.ratios.later();
   }
 
   ask(since, again = false) {
@@ -254,6 +257,13 @@ class Page {
   chooseMark({ time_ns: [from, to] }) {
     const margin = Math.max((to - from) * 0.25, 1e6);
     this.update({ ...this.setWindow('time', [from - margin, to + margin]), marks: true });
+  }
+
+  /** A link of a report names the mark to begin with by the first words of its text. */
+  chooseNamedMark() {
+    const words = new URLSearchParams(location.hash.slice(1)).get('mark');
+    const found = words && this.recordings.flatMap(({ marks }) => marks).find(({ text }) => text.startsWith(words));
+    if (found) this.chooseMark(found);
   }
 
   unzoom(dimensions, since) {

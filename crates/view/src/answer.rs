@@ -1,17 +1,14 @@
-//! The answers of the server: what is shown, and the panels of a view.
-//!
-//! # Format of panels
-//! `u32` little endian, the length of the header; the header as JSON; zero bytes up to a multiple of 8; the arrays one after the other,
-//! each at a multiple of 8. The header's `arrays` has the type, the start behind the header in bytes and the number of elements of each.
+//! The answers of the server: what is shown, and the panels of a view in a frame (module `frame`).
 
 use flashlab_base::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::frame::Arrays;
 use crate::grid::ColumnGrid;
 use crate::ios::IoKind;
 use crate::panels::{ByMode, Counted, Tally};
-use crate::recording::ViewedRecording;
+use crate::recording::{MarkKind, ViewedRecording};
 use crate::response_bins::{PER_OCTAVE, ResponseBins};
 
 /// Shares of the distribution that are named.
@@ -30,6 +27,7 @@ pub struct RecordingHead<'a> {
     ios: u64,
     failed: u64,
     is_growing: bool,
+    has_report: bool,
     time_ns: [u64; 2],
     offset_bytes: [u64; 2],
     response_ns: [u64; 2],
@@ -83,6 +81,7 @@ impl<'a> RecordingHead<'a> {
             ios: overview.ios(),
             failed: by_kind().filter(|(kind, _)| kind.is_failed()).map(|(_, ios)| ios).sum(),
             is_growing: false,
+            has_report: source.report.is_some(),
             time_ns: some([0, overview.time_end_ns]),
             offset_bytes: some([overview.offset_first, overview.offset_end]),
             response_ns: some([overview.response_ns.0, overview.response_ns.1]),
@@ -104,22 +103,37 @@ impl<'a> RecordingHead<'a> {
     }
 }
 
-/// Start-up phases of runs and the pauses between runs.
+/// Start-up phases of runs, the pauses between them, failures, and what the source knows.
 fn marks(recording: &ViewedRecording) -> Vec<Value> {
-    let runs = &recording.overview.runs;
+    let overview = &recording.overview;
+    let runs = &overview.runs;
+    let mark = |time_ns: (u64, u64), kind: &str, text: String| json!({ "time_ns": [time_ns.0, time_ns.1], "kind": kind, "text": text });
     let start_up = runs.iter().filter_map(|run| {
         let text = format!("start-up phase of run {}", run.run);
-        Some(json!({ "time_ns": [run.time_ns.0, run.start_up_end_ns? + 1], "kind": "start-up phase", "text": text }))
+        Some(mark((run.time_ns.0, run.start_up_end_ns? + 1), "start-up phase", text))
     });
     // Between most runs of a simulated device there is none.
-    let least = recording.overview.time_end_ns / PAUSES_MOST;
+    let least = overview.time_end_ns / PAUSES_MOST;
     let pauses = runs.windows(2).filter_map(|two| {
         let (start, end) = (two[0].time_ns.1, two[1].time_ns.0);
         let text = || format!("pause of {:.3} s before run {}", (end - start) as f64 / 1e9, two[1].run);
-        (end > start && end - start > least)
-            .then(|| json!({ "time_ns": [start, end], "kind": "pause", "text": text() }))
+        (end > start && end - start > least).then(|| mark((start, end), "pause", text()))
     });
-    start_up.chain(pauses).collect()
+    let failures = overview.failures.iter().map(|&(start, end, count)| {
+        mark(
+            (start, end),
+            "fault",
+            if count == 1 { "an IO failed".to_owned() } else { format!("{count} IOs failed") },
+        )
+    });
+    let of_source = recording.source.marks.iter().filter_map(|known| {
+        let kind = match known.kind {
+            MarkKind::Collection => "collection",
+            MarkKind::Finding => "finding",
+        };
+        Some(mark(recording.marked_ns(known.when)?, kind, known.text.clone()))
+    });
+    start_up.chain(pauses).chain(failures).chain(of_source).collect()
 }
 
 /// The sizes of a class, as people read them.
@@ -181,18 +195,8 @@ pub fn panels(counted: &Counted) -> Vec<u8> {
         "offset": columns(&layout.offset, "bytes"),
         "points": points.map_or(0, |points| points.len()),
         "distribution": { "read": read, "write": write },
-        "arrays": Value::Object(arrays.directory),
     });
-    framed(&header, &arrays.bytes)
-}
-
-fn framed(header: &Value, arrays: &[u8]) -> Vec<u8> {
-    let header = header.to_string();
-    let mut bytes = (header.len() as u32).to_le_bytes().to_vec();
-    bytes.extend(header.as_bytes());
-    bytes.resize(bytes.len().next_multiple_of(8), 0);
-    bytes.extend(arrays);
-    bytes
+    arrays.framed(header)
 }
 
 fn columns(grid: &ColumnGrid, unit: &str) -> Value {
@@ -201,42 +205,6 @@ fn columns(grid: &ColumnGrid, unit: &str) -> Value {
     columns.insert(format!("step_{unit}"), grid.step().into());
     columns.insert("count".to_owned(), grid.count.into());
     Value::Object(columns)
-}
-
-/// The arrays behind a header.
-#[derive(Default)]
-struct Arrays {
-    directory: Map<String, Value>,
-    bytes: Vec<u8>,
-}
-
-/// Numbers that an array can have.
-trait Number: Copy {
-    const TYPE: &'static str;
-    fn put(self, bytes: &mut Vec<u8>);
-}
-
-impl Number for u32 {
-    const TYPE: &'static str = "u32";
-    fn put(self, bytes: &mut Vec<u8>) {
-        bytes.extend(self.to_le_bytes());
-    }
-}
-
-impl Number for f64 {
-    const TYPE: &'static str = "f64";
-    fn put(self, bytes: &mut Vec<u8>) {
-        bytes.extend(self.to_le_bytes());
-    }
-}
-
-impl Arrays {
-    fn put<T: Number>(&mut self, name: &str, values: Vec<T>) {
-        let entry = json!({ "type": T::TYPE, "start": self.bytes.len(), "length": values.len() });
-        self.directory.insert(name.to_owned(), entry);
-        values.iter().for_each(|value| value.put(&mut self.bytes));
-        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
-    }
 }
 
 /// The cells that have IOs: column, row, reads, writes.

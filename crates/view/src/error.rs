@@ -39,6 +39,14 @@ pub enum ViewError {
         /// What was to be done with them.
         purpose: &'static str,
     },
+    /// A picture needs a browser.
+    #[error(
+        "there is no browser to take the picture with: install chromium, or open the page in your browser and take the picture there"
+    )]
+    NoBrowser,
+    /// The browser failed.
+    #[error("the browser could not show the page: {0}")]
+    Browser(String),
     /// The port cannot be listened to.
     #[error(
         "cannot listen on 127.0.0.1:{port}: {source}; choose another port with --port, or leave it out to take a free one"

@@ -12,15 +12,20 @@
 //! - The server listens on the loopback interface alone, and answers only those who know the address that it printed.
 
 pub mod answer;
+mod assets;
+pub mod browser;
 pub mod count;
 mod error;
+mod frame;
 pub mod grid;
 pub mod ios;
 mod opening;
 mod overview;
+pub mod page_file;
 pub mod panels;
 mod pyramid;
 mod pyramid_file;
+mod ratios;
 mod recording;
 pub mod response_bins;
 mod server;
@@ -31,5 +36,5 @@ pub mod windows;
 
 pub use error::ViewError;
 pub use overview::{Overview, RunLabel};
-pub use recording::{ReadProgress, Source, ViewedRecording};
+pub use recording::{Mark, MarkKind, MarkedTime, ReadProgress, Source, ViewedRecording};
 pub use server::Server;

@@ -1,8 +1,12 @@
 //! What all IOs of a recording have in common.
 
+use flashlab_base::{Span, Spans};
 use serde::{Deserialize, Serialize};
 
 use crate::ios::{IoColumns, KIND_COUNT};
+
+/// The most times of failures that are told apart.
+const FAILURES_MOST: usize = 200;
 
 /// A run and what it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +40,8 @@ pub struct Overview {
     pub runs: Vec<RunOverview>,
     /// IOs that completed before they began, by their clock.
     pub backward: u64,
+    /// When IOs began that failed: from, to and how many, nanoseconds. What lies close together is one.
+    pub failures: Vec<(u64, u64, u64)>,
 }
 
 /// When a run was.
@@ -63,6 +69,7 @@ impl Default for Overview {
             process_count: 0,
             runs: Vec::new(),
             backward: 0,
+            failures: Vec::new(),
         }
     }
 }
@@ -78,10 +85,14 @@ impl Overview {
         let mut overview = Overview { backward: ios.backward, ..Overview::default() };
         // Of each run, how many IOs of a process are its start-up phase.
         let mut ignored: Vec<u64> = Vec::new();
+        let mut failures = Spans::new(FAILURES_MOST, 0);
         let mut last: Option<usize> = None;
         for index in 0..ios.len() {
             overview.ios_by_kind[usize::from(ios.kind[index].0)] += 1;
             let time = ios.time_ns[index];
+            if ios.kind[index].is_failed() {
+                failures.add(Span { start_ns: time, end_ns: time + 1, amount: 1 });
+            }
             overview.time_end_ns = overview.time_end_ns.max(time.saturating_add(1));
             let offset = ios.offset_bytes[index];
             overview.offset_first = overview.offset_first.min(offset);
@@ -109,6 +120,7 @@ impl Overview {
             }
             last = Some(at);
         }
+        overview.take_failures(failures);
         overview
     }
 
@@ -125,10 +137,22 @@ impl Overview {
         self.process_count = self.process_count.max(other.process_count);
         self.runs.extend(&other.runs);
         self.backward += other.backward;
+        self.failures.extend(&other.failures);
     }
 
-    /// Makes one of the parts of each run, and orders them by their begin.
-    pub(crate) fn join_runs(&mut self) {
+    fn take_failures(&mut self, failures: Spans<u64>) {
+        self.failures =
+            failures.into_vec().into_iter().map(|span| (span.start_ns, span.end_ns, span.amount)).collect();
+    }
+
+    /// Makes one of the parts of each run, and orders them by their begin; and so for the times of failures.
+    pub(crate) fn join_parts(&mut self) {
+        let mut failures = Spans::new(FAILURES_MOST, self.time_end_ns / 10_000);
+        self.failures.sort_unstable();
+        for &(start_ns, end_ns, amount) in &self.failures {
+            failures.add(Span { start_ns, end_ns, amount });
+        }
+        self.take_failures(failures);
         self.runs.sort_by_key(|run| run.run);
         self.runs.dedup_by(|next, own| {
             let is_same = next.run == own.run;

@@ -141,6 +141,33 @@ impl Default for ColumnSums {
 }
 
 impl ColumnSums {
+    /// All of them in the order of `SUMS` in `assets/tally.js`. Without IOs the shortest response time is 0.
+    pub fn numbers(&self) -> [u64; 15] {
+        let shortest = [0, 1].map(|mode| if self.ios[mode] == 0 { 0 } else { self.response_ns_min[mode] });
+        let Flight { begun, completed, begun_to_end_ns, completed_to_end_ns } = self.flight;
+        let [reads, writes] = self.ios;
+        let [read_bytes, written_bytes] = self.bytes;
+        let [read_max, write_max] = self.response_ns_max;
+        let [read_sum, write_sum] = self.response_ns_sum;
+        [
+            reads,
+            writes,
+            read_bytes,
+            written_bytes,
+            shortest[0],
+            shortest[1],
+            read_max,
+            write_max,
+            read_sum,
+            write_sum,
+            self.failed,
+            begun,
+            completed,
+            begun_to_end_ns as u64,
+            completed_to_end_ns as u64,
+        ]
+    }
+
     /// Adds those of a part of the column that ends `to_end_ns` before the column does.
     pub fn add(&mut self, other: &ColumnSums, to_end_ns: u64) {
         for mode in 0..2 {

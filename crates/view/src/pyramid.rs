@@ -13,6 +13,8 @@
 //! - Counts are exact. What is coarse is where a window begins and ends, and `could_be_finer` says it.
 //! - Columns are as narrow as fits into 5 % of the samples' bytes.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::grid::ColumnGrid;
@@ -38,6 +40,33 @@ pub struct SparseTable {
 }
 
 impl SparseTable {
+    /// The same with columns of twice the width.
+    pub(crate) fn coarser(&self) -> SparseTable {
+        let mut coarser = SparseTable { shift: self.shift + 1, ..SparseTable::default() };
+        let mut at = 0;
+        while at < self.columns.len() {
+            let column = self.columns[at] >> 1;
+            let end = at + self.columns[at..].partition_point(|&other| other >> 1 <= column);
+            let cells = self.starts[at] as usize..self.starts[end] as usize;
+            let mut joined: Vec<(u32, u32)> =
+                self.keys[cells.clone()].iter().copied().zip(self.counts[cells].iter().copied()).collect();
+            // Two ascending halves, which this sort merges.
+            joined.sort_by_key(|(key, _)| *key);
+            joined.dedup_by(|next, own| {
+                let is_same = next.0 == own.0;
+                own.1 += if is_same { next.1 } else { 0 };
+                is_same
+            });
+            coarser.columns.push(column);
+            coarser.starts.push(coarser.keys.len() as u32);
+            coarser.keys.extend(joined.iter().map(|(key, _)| key));
+            coarser.counts.extend(joined.iter().map(|(_, count)| count));
+            at = end;
+        }
+        coarser.starts.push(coarser.keys.len() as u32);
+        coarser
+    }
+
     /// Passes each column that begins within `grid` to `see`, with its cells.
     fn each_column(&self, grid: &ColumnGrid, mut see: impl FnMut(usize, &[u32], &[u32])) {
         let first = self.columns.partition_point(|&column| u64::from(column) << self.shift < grid.start());
@@ -111,6 +140,18 @@ impl Pyramid {
         Counted { is_exact, could_be_finer, has_column_sums, points: None, windows: widened, tally }
     }
 
+    /// The same with leaves of twice the width.
+    pub(crate) fn with_coarser_leaves(&self) -> Pyramid {
+        let mut sums: BTreeMap<u32, ColumnSums> = BTreeMap::new();
+        for (&column, own) in self.sum_columns.iter().zip(&self.sums) {
+            // The first of a pair ends where the second begins.
+            let to_end_ns = if column % 2 == 0 { 1 << self.leaves.shift } else { 0 };
+            sums.entry(column >> 1).or_default().add(own, to_end_ns);
+        }
+        let (sum_columns, sums) = sums.into_iter().unzip();
+        Pyramid { leaves: self.leaves.coarser(), sum_columns, sums, ..self.clone() }
+    }
+
     fn add_leaves(&self, view: &View, tally: &mut Tally) {
         let (kinds, bins) = (view.kinds(), tally.layout.bins.clone());
         let grid = tally.layout.time;
@@ -158,6 +199,42 @@ impl Pyramid {
                 }
                 None => break,
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn table(cells: &BTreeMap<(u32, u32), u32>) -> SparseTable {
+        let mut table = SparseTable { shift: 10, ..SparseTable::default() };
+        for (&(column, key), &count) in cells {
+            if table.columns.last() != Some(&column) {
+                table.columns.push(column);
+                table.starts.push(table.keys.len() as u32);
+            }
+            table.keys.push(key);
+            table.counts.push(count);
+        }
+        table.starts.push(table.keys.len() as u32);
+        table
+    }
+
+    proptest! {
+        #[test]
+        fn a_coarser_table_has_the_counts_of_pairs_of_columns(
+            cells in prop::collection::btree_map((0..40_u32, 0..20_u32), 1..1000_u32, 0..200)
+        ) {
+            let mut joined = BTreeMap::new();
+            for (&(column, key), count) in &cells {
+                *joined.entry((column / 2, key)).or_default() += count;
+            }
+            prop_assert_eq!(table(&cells).coarser(), SparseTable { shift: 11, ..table(&joined) });
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::pyramid::{Pyramid, SparseTable};
 use crate::recording::{ReadProgress, RowGroup, ViewedRecording};
 use crate::summing;
 
-const MAGIC: &[u8; 8] = b"flpyram1";
+const MAGIC: &[u8; 8] = b"flpyram2";
 
 /// A file of samples as it was when it was summed up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ pub fn load_or_build(recording: &mut ViewedRecording, progress: ReadProgress) ->
         recording.pyramid = Some(stored.pyramid);
         return Ok(());
     }
-    let pyramid = summing::build(recording, progress)?;
+    let pyramid = summing::build(recording, summing::table_bytes(recording), progress)?;
     let stored = Stored {
         stamps,
         origin_ns: recording.origin_ns,

@@ -31,10 +31,43 @@ pub struct Source {
     pub segments: Vec<PathBuf>,
     /// Its runs.
     pub runs: Vec<RunLabel>,
+    /// The page that its verb made of it.
+    pub report: Option<PathBuf>,
+    /// What the page marks.
+    pub marks: Vec<Mark>,
     /// What the reader should know.
     pub notes: Vec<String>,
     /// Where the pyramid is kept: in the first file that can be written.
     pub pyramid_files: Vec<PathBuf>,
+}
+
+/// A time that the page marks.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    /// When it was.
+    pub when: MarkedTime,
+    /// What it is.
+    pub kind: MarkKind,
+    /// What it says.
+    pub text: String,
+}
+
+/// When something was.
+#[derive(Clone, Copy, Debug)]
+pub enum MarkedTime {
+    /// From a moment to another, by the device's clock, nanoseconds.
+    Clock(u64, u64),
+    /// From the begin of one run to the end of another.
+    Runs(u32, u32),
+}
+
+/// What a mark is.
+#[derive(Clone, Copy, Debug)]
+pub enum MarkKind {
+    /// The device worked on its own account.
+    Collection,
+    /// What was found from these IOs, or what is doubtful in them.
+    Finding,
 }
 
 /// A row group of a segment. Times count from the recording's first IO.
@@ -90,12 +123,13 @@ impl ViewedRecording {
 
     /// Notes what the IOs of each row group have in common.
     pub(crate) fn take_extents(&mut self, extents: Vec<(u64, Overview)>) {
+        self.overview = Overview::default();
         for (group, (completed_ns, overview)) in self.row_groups.iter_mut().zip(extents) {
             group.completed_ns = completed_ns;
             group.response_ns_max = overview.response_ns.1;
             self.overview.add(&overview);
         }
-        self.overview.join_runs();
+        self.overview.join_parts();
     }
 
     /// The bytes of its segments.
@@ -178,6 +212,23 @@ impl ViewedRecording {
             count -= kept.remove(0).1.len() as u64;
         }
         Ok(ios)
+    }
+
+    /// When something was, from the first IO on; `None` if the recording has nothing there.
+    pub(crate) fn marked_ns(&self, when: MarkedTime) -> Option<(u64, u64)> {
+        let overview = &self.overview;
+        match when {
+            MarkedTime::Clock(start, end) => {
+                // It may have begun before the first IO.
+                let since = |time: u64| (time as i64).saturating_sub(self.origin_ns).max(0) as u64;
+                (since(end) > 0 && since(start) < overview.time_end_ns).then(|| (since(start), since(end)))
+            }
+            MarkedTime::Runs(first, last) => {
+                let runs = || overview.runs.iter().filter(|run| (first..=last).contains(&run.run));
+                let start = runs().map(|run| run.time_ns.0).min()?;
+                Some((start, runs().map(|run| run.time_ns.1 + 1).max()?))
+            }
+        }
     }
 
     /// The longest response time in a row group of the IOs that began in the window of time.

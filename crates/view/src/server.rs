@@ -22,71 +22,20 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
 use crate::error::ViewError;
+use crate::ratios::ratios_in_view;
 use crate::recording::ViewedRecording;
 use crate::table::{Order, Page};
 use crate::view::View;
-use crate::{answer, count, table};
+use crate::{answer, assets, count, table};
 
 /// Requests that are computed at a time. Each uses both CPUs of a small machine; a second one keeps a table from waiting for a picture.
 const COMPUTED_MOST: usize = 2;
 /// Requests that wait, at most: a page has one for each recording.
 const WAITING_MOST: usize = 64;
+/// A report has its scripts in itself. It is from a folder that may be somebody else's: it may ask nothing of this server.
+const REPORT_POLICY: &str = "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 /// What the browser may load: this server's own files.
 const SECURITY_POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; frame-ancestors 'none'";
-
-/// A file of the page.
-struct Asset {
-    name: &'static str,
-    text: &'static str,
-}
-
-/// The files of the page.
-const ASSETS: &[Asset] = &[
-    file("bar.js", include_str!("../assets/bar.js")),
-    file("cells.js", include_str!("../assets/cells.js")),
-    file("colours.js", include_str!("../assets/colours.js")),
-    file("controls.js", include_str!("../assets/controls.js")),
-    file("early.js", include_str!("../assets/early.js")),
-    file("elements.js", include_str!("../assets/elements.js")),
-    file("feed.js", include_str!("../assets/feed.js")),
-    file("gestures.js", include_str!("../assets/gestures.js")),
-    file("icon.svg", include_str!("../assets/icon.svg")),
-    file("index.html", include_str!("../assets/index.html")),
-    file("legends.js", include_str!("../assets/legends.js")),
-    file("lines.js", include_str!("../assets/lines.js")),
-    file("live.js", include_str!("../assets/live.js")),
-    file("marks.js", include_str!("../assets/marks.js")),
-    file("overview.js", include_str!("../assets/overview.js")),
-    file("panels.js", include_str!("../assets/panels.js")),
-    file("plot.js", include_str!("../assets/plot.js")),
-    file("points.js", include_str!("../assets/points.js")),
-    file("readout.js", include_str!("../assets/readout.js")),
-    file("state.js", include_str!("../assets/state.js")),
-    file("status.js", include_str!("../assets/status.js")),
-    file("table.js", include_str!("../assets/table.js")),
-    file("view.css", include_str!("../assets/view.css")),
-    file("view.js", include_str!("../assets/view.js")),
-    file("words.js", include_str!("../assets/words.js")),
-    file("uPlot.js", include_str!("../../report/vendor/uplot/uPlot.iife.min.js")),
-    file("uPlot.css", include_str!("../../report/vendor/uplot/uPlot.min.css")),
-];
-
-const fn file(name: &'static str, text: &'static str) -> Asset {
-    Asset { name, text }
-}
-
-impl Asset {
-    /// What it is, by its name.
-    fn media_type(&self) -> &'static str {
-        match self.name.rsplit('.').next() {
-            Some("html") => "text/html; charset=utf-8",
-            Some("js") => "text/javascript; charset=utf-8",
-            Some("css") => "text/css; charset=utf-8",
-            Some("svg") => "image/svg+xml",
-            _ => "application/octet-stream",
-        }
-    }
-}
 
 /// Serves until it is dropped.
 pub struct Server {
@@ -137,6 +86,8 @@ impl Server {
             .route("/{token}/api/panels", get(panels))
             .route("/{token}/api/ios", get(ios))
             .route("/{token}/api/export", get(export))
+            .route("/{token}/api/ratios", get(ratios))
+            .route("/{token}/report/{id}/", get(report))
             .fallback(nothing)
             .layer(middleware::from_fn_with_state(Arc::clone(&shared), guard))
             .with_state(shared);
@@ -194,7 +145,7 @@ async fn guard(
         (header::REFERRER_POLICY, "no-referrer"),
         (header::CACHE_CONTROL, "no-store"),
     ] {
-        headers.insert(name, HeaderValue::from_static(value));
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
     response
 }
@@ -222,7 +173,7 @@ async fn asset(Path((_, name)): Path<(String, String)>) -> Response {
 }
 
 fn serve_asset(name: &str) -> Response {
-    match ASSETS.iter().find(|asset| asset.name == name) {
+    match assets::named(name) {
         Some(asset) => ([(header::CONTENT_TYPE, asset.media_type())], asset.text).into_response(),
         None => failure(StatusCode::NOT_FOUND, "there is no such file"),
     }
@@ -283,6 +234,36 @@ async fn export(State(shared): State<Arc<Shared>>, Query(query): Pairs) -> Respo
             (headers, text).into_response()
         }
         Err(response) => response,
+    }
+}
+
+async fn ratios(State(shared): State<Arc<Shared>>, Query(query): Pairs) -> Response {
+    let of_others = Arc::clone(&shared);
+    let answer = compute(shared, query, move |recording, view, query, is_cancelled| {
+        let id = query.get("other").unwrap_or("1");
+        let other = id.parse().ok().and_then(|id: usize| of_others.recordings.get(id));
+        let other = other.ok_or_else(|| ViewError::NoRecording(id.to_owned()))?;
+        ratios_in_view(recording, other, view, is_cancelled)
+    });
+    match answer.await {
+        Ok(document) => ([(header::CONTENT_TYPE, "application/json")], document.to_string()).into_response(),
+        Err(response) => response,
+    }
+}
+
+/// The page that the run's own verb made, in which the page's scripts make links to here.
+async fn report(State(shared): State<Arc<Shared>>, Path((_, id)): Path<(String, usize)>) -> Response {
+    let file = shared.recordings.get(id).and_then(|recording| recording.source.report.clone());
+    let Some(file) = file else { return failure(StatusCode::NOT_FOUND, "this recording has no report") };
+    match tokio::task::spawn_blocking(move || std::fs::read(file)).await {
+        Ok(Ok(page)) => {
+            let headers = [
+                (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+                (header::CONTENT_SECURITY_POLICY, REPORT_POLICY),
+            ];
+            (headers, page).into_response()
+        }
+        _ => failure(StatusCode::NOT_FOUND, "the report cannot be read: flashlab report makes it anew"),
     }
 }
 
@@ -360,18 +341,5 @@ fn status(error: &ViewError) -> StatusCode {
         ViewError::Query { .. } | ViewError::TooMany { .. } => StatusCode::BAD_REQUEST,
         ViewError::NoRecording(_) => StatusCode::NOT_FOUND,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_file_of_the_page_is_served() {
-        for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/assets")).unwrap() {
-            let name = file.unwrap().file_name().into_string().unwrap();
-            assert!(ASSETS.iter().any(|asset| asset.name == name), "{name} is not served");
-        }
     }
 }

@@ -51,13 +51,23 @@ struct CountedGroup {
     sums: BTreeMap<u32, ColumnSums>,
 }
 
-/// Builds the pyramid of a recording whose row groups are not known yet, and notes what its IOs have in common.
+/// The bytes that each table of a kept pyramid may take.
+pub fn table_bytes(recording: &ViewedRecording) -> f64 {
+    TABLE_SHARE * recording.samples_bytes() as f64
+}
+
+/// Builds the pyramid of a recording whose row groups may not be known yet, and notes what its IOs have in common. Its columns are as narrow
+/// as fits into `table_bytes` for each of its two tables.
 ///
 /// # Errors
 /// If a segment is damaged or cannot be read.
-pub fn build(recording: &mut ViewedRecording, progress: ReadProgress) -> Result<Pyramid, ViewError> {
+pub fn build(
+    recording: &mut ViewedRecording,
+    table_bytes: f64,
+    progress: ReadProgress,
+) -> Result<Pyramid, ViewError> {
     recording.find_row_groups(progress)?;
-    let mut widths = choose_widths(recording)?;
+    let mut widths = choose_widths(recording, table_bytes)?;
     loop {
         match build_with(recording, widths, progress)? {
             Some(pyramid) => return Ok(pyramid),
@@ -241,8 +251,8 @@ impl TableBuilder {
     }
 }
 
-/// The narrowest widths with which the tables fit into their shares of the samples' bytes.
-fn choose_widths(recording: &ViewedRecording) -> Result<Widths, ViewError> {
+/// The narrowest widths with which each table fits into `table_bytes`.
+fn choose_widths(recording: &ViewedRecording, table_bytes: f64) -> Result<Widths, ViewError> {
     let count = recording.row_groups.len();
     let step = count.div_ceil(LOOKED_AT).max(1);
     let mut columns = Columns::default();
@@ -252,7 +262,7 @@ fn choose_widths(recording: &ViewedRecording) -> Result<Widths, ViewError> {
         .collect::<Result<_, _>>()?;
     let looked_at_ios: usize = looked_at.iter().map(IoColumns::len).sum();
     let all_ios: u64 = recording.row_groups.iter().map(|group| group.ios).sum();
-    let samples_bytes = recording.samples_bytes() as f64 * looked_at_ios as f64 / all_ios.max(1) as f64;
+    let looked_at_bytes = table_bytes * looked_at_ios as f64 / all_ios.max(1) as f64;
 
     let span = recording.row_groups.iter().map(|group| group.time_ns.1).max().unwrap_or(0);
     // The number of a column has 32 bits; completions may lie behind the last begin.
@@ -269,7 +279,7 @@ fn choose_widths(recording: &ViewedRecording) -> Result<Widths, ViewError> {
             cells += counted.len();
             columns += counted.chunk_by(|(a, _), (b, _)| a >> 32 == b >> 32).count();
         }
-        cells as f64 * CELL_BYTES + columns as f64 * column_bytes <= TABLE_SHARE * samples_bytes
+        cells as f64 * CELL_BYTES + columns as f64 * column_bytes <= looked_at_bytes
     };
     let leaf_cell =
         |ios: &IoColumns, index: usize| leaf_key(ios.kind[index], bins.bin(ios.response_ns[index]));

@@ -107,7 +107,7 @@ pub fn page(
 }
 
 /// The columns of a table.
-const COLUMNS: [&str; 10] = [
+pub(crate) const COLUMNS: [&str; 10] = [
     "run",
     "process",
     "position",
@@ -160,6 +160,16 @@ pub fn csv(recording: &ViewedRecording, view: &View, is_cancelled: &AtomicBool) 
         text.push('\n');
     }
     Ok(text)
+}
+
+/// The slowest IOs of a recording with their runs, at most so many, the slowest first.
+///
+/// # Errors
+/// If samples are damaged or cannot be read.
+pub(crate) fn slowest(recording: &ViewedRecording, count: usize) -> Result<Vec<(u32, Sample)>, ViewError> {
+    let all = Page { order: Order::Response, is_descending: true, start: 0, count };
+    let (ranked, _) = ranked(recording, &View::default(), all, count, &AtomicBool::new(false))?;
+    samples(recording, &ranked)
 }
 
 /// The first `end` IOs of the view in the order, and how many match if each was looked at.

@@ -7,10 +7,12 @@ use anyhow::{Result, bail};
 use clap::Args;
 use flashlab_analysis::{ComparedRun, ExpectationKind, compare};
 use flashlab_input::InputKind;
+use flashlab_report::shell_word;
 use flashlab_samples::{FolderKind, RunFolder};
 
 use crate::arguments::PrintOptions;
 use crate::exit::Usage;
+use crate::verbs::view;
 use crate::{csv_table, expectations, files, output, run_folder};
 
 /// Compare runs of bench or run: ratios with confidence intervals at each quantile
@@ -63,6 +65,11 @@ impl Compare {
             }
         } else {
             output::text(&flashlab_report::compare_terminal(&comparison, &output::layout(Some(page))))?;
+            let words: Vec<String> =
+                folders.iter().map(|folder| shell_word(&folder.display().to_string())).collect();
+            if words.len() <= view::RUNS_MOST {
+                tell!("each IO of these runs: flashlab view {} --state layout=overlay", words.join(" "));
+            }
         }
         let names: Vec<String> = (0..runs.len()).map(|run| comparison.run_in_words(run)).collect();
         expectations.conclude(

@@ -1,5 +1,6 @@
 //! `flashlab view`: every IO of runs as linked pictures in a browser.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -8,14 +9,16 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use flashlab_view::{Server, ViewedRecording};
+use flashlab_view::browser::Browser;
+use flashlab_view::{Server, ViewedRecording, page_file};
 
 use crate::exit::Usage;
+use crate::files::NewFile;
 use crate::progress::Bar;
-use crate::{interrupt, output, viewed};
+use crate::{files, interrupt, output, viewed};
 
 /// The most runs on one page.
-const RUNS_MOST: usize = 8;
+pub const RUNS_MOST: usize = 8;
 
 /// Look at every IO of runs in a browser, until Ctrl-C
 #[derive(Args)]
@@ -29,7 +32,21 @@ pub struct View {
     /// Open the page in the desktop's browser
     #[arg(long)]
     open: bool,
+    /// Write the page with the runs in it to a file of at most 5 MB that needs neither them nor flashlab, and serve nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "open"])]
+    html: Option<PathBuf>,
+    /// Write a picture of the page to a new file, by an installed Chromium, and serve nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "open"])]
+    png: Option<PathBuf>,
+    /// What is shown first: what follows # in the address of the page
+    #[arg(long, value_name = "VIEW", default_value = "", hide_default_value = true)]
+    state: String,
 }
+
+/// The width of a picture in CSS pixels, as a page of two columns has.
+const PICTURE_WIDTH: u32 = 1400;
+/// Pixels of a picture for each of those.
+const PICTURE_RATIO: u32 = 2;
 
 impl View {
     /// Serves the page.
@@ -40,18 +57,44 @@ impl View {
                 self.runs.len()
             )));
         }
+        let is_written = self.html.is_some() || self.png.is_some();
+        let state = self.state.trim_start_matches('#');
+        if let Some(file) = &self.html {
+            files::check_output(file, files::Output::Page)?;
+        }
         let interrupted = interrupt::interrupt()?;
-        let recordings: Vec<Arc<ViewedRecording>> = {
-            let bar = Bar::new();
-            let open = |run: &PathBuf| open(run, &bar);
-            self.runs.iter().map(open).collect::<Result<_>>()?
+        let picture = match &self.png {
+            Some(file) => {
+                Some((NewFile::begin(file)?, Browser::start(PICTURE_WIDTH, PICTURE_WIDTH, PICTURE_RATIO)?))
+            }
+            None => None,
         };
-        let server = Server::start(recordings, self.port)?;
+        let bar = Bar::new();
+        let mut recordings: Vec<ViewedRecording> =
+            self.runs.iter().map(|run| open(run, &bar)).collect::<Result<_>>()?;
+        if let Some(file) = &self.html {
+            let progress = |what: &str, done, all| bar.part(what, done, all);
+            let page = page_file::page_file(&mut recordings, state, &progress)?;
+            files::write_output(file, files::Output::Page, &page)?;
+            tell!("{} has {} bytes", file.display(), page.len());
+        }
+        let server = Server::start(recordings.into_iter().map(Arc::new).collect(), self.port)?;
+        drop(bar);
+        if let Some((file, mut browser)) = picture {
+            browser.open(&format!("{}?theme=light#{state}", server.url()))?;
+            file.file().write_all(&browser.picture(PICTURE_WIDTH, PICTURE_RATIO)?)?;
+            file.finish()?;
+        }
+        if is_written {
+            return Ok(());
+        }
         // A program that waits for the address reads it at once.
-        output::text(&format!("{}\n", server.url()))?;
+        let url =
+            if state.is_empty() { server.url().to_owned() } else { format!("{}#{state}", server.url()) };
+        output::text(&format!("{url}\n"))?;
         tell!("the page is at the address above until Ctrl-C; nobody else can read it without the address");
         if self.open {
-            open_browser(server.url());
+            open_browser(&url);
         }
         while !interrupted.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(50));
@@ -60,11 +103,11 @@ impl View {
     }
 }
 
-fn open(run: &Path, bar: &Bar) -> Result<Arc<ViewedRecording>> {
+fn open(run: &Path, bar: &Bar) -> Result<ViewedRecording> {
     let source = viewed::source(run)?;
     let name = source.name.clone();
     let progress = |what: &str, done, all| bar.part(&format!("{what} of {name}"), done, all);
-    Ok(Arc::new(ViewedRecording::open(source, &progress)?))
+    Ok(ViewedRecording::open(source, &progress)?)
 }
 
 /// Asks the desktop to show the page. Without a desktop the address is printed anyway.

@@ -43,5 +43,6 @@ mod support;
 mod sweep;
 mod tuned_programs;
 mod twin;
+mod view;
 mod wrong_commands;
 mod wrong_files;

@@ -140,6 +140,18 @@ impl Started<'_> {
         }
     }
 
+    /// The next line of its standard output.
+    pub fn line(&mut self) -> String {
+        let output = self.child.stdout.as_mut().unwrap();
+        let mut line = Vec::new();
+        let mut byte = [0];
+        // Nothing of the next line may be lost in a buffer.
+        while output.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
+            line.push(byte[0]);
+        }
+        String::from_utf8(line).unwrap()
+    }
+
     /// Waits until the run in this folder has finished this number of runs.
     pub fn until_runs(mut self, folder: &str, count: usize) -> Self {
         let runs = self.directory.path(folder).join("runs.jsonl");

@@ -26,7 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("infer", &["base", "plan", "device", "samples", "engine", "analysis"]),
     ("model", &["base", "input", "plan", "device", "sim", "samples", "engine", "analysis", "bench", "infer"]),
     ("report", &["base", "plan", "analysis"]),
-    ("view", &["base", "samples"]),
+    ("view", &["analysis", "base", "samples"]),
     ("sweep", &["base", "input", "plan", "device", "sim", "trace", "samples", "engine", "analysis", "bench"]),
     ("export", &["base", "device", "host", "input", "sim", "repair", "samples"]),
     ("repair", &["base", "device"]),

@@ -19,7 +19,7 @@
 use std::cmp::Ordering;
 
 use crate::record_format::RecordFormat;
-use crate::sort::slices::{Spans, copy, cut, split};
+use crate::sort::slices::{SliceSpans, copy, cut, split};
 use crate::sort::tree::Tree;
 
 /// How many records of slices are distributed at a time: with their copy 32 KiB for records of 16 bytes. With 512 or 2048 it
@@ -36,7 +36,7 @@ const IN_PART_MAX: u32 = 32;
 pub fn merge_by_distribution<const SIZE: usize>(
     format: &RecordFormat,
     sources: &[&[u8]],
-    mut out: Spans<'_>,
+    mut out: SliceSpans<'_>,
 ) {
     if sources.len() > SLICES_MAX {
         return Tree::<SIZE>::new(format, sources).run(out);

@@ -11,7 +11,7 @@
 
 use crate::record_format::RecordFormat;
 use crate::sort::distribution::merge_by_distribution;
-use crate::sort::slices::{Spans, copy, cut, split};
+use crate::sort::slices::{SliceSpans, copy, cut, split};
 use crate::sort::tree::Tree;
 
 /// Below this number of records, two threads take longer than one: handing over costs some microseconds, merging a record
@@ -26,7 +26,7 @@ pub fn work_on_this_thread(threads: usize) {
 }
 
 /// Merges `sources` into `out`, which has exactly their length, with `parts` threads or fewer.
-pub fn merge_parallel(format: &RecordFormat, sources: &[&[u8]], out: Spans<'_>, parts: usize) {
+pub fn merge_parallel(format: &RecordFormat, sources: &[&[u8]], out: SliceSpans<'_>, parts: usize) {
     let count: usize = sources.iter().map(|source| format.count(source)).sum();
     if parts < 2 || count < PARALLEL_MIN {
         return merge(format, sources, out);
@@ -48,7 +48,7 @@ pub fn merge_parallel(format: &RecordFormat, sources: &[&[u8]], out: Spans<'_>, 
 }
 
 /// Merges `sources` into `out`, which has exactly their length.
-fn merge(format: &RecordFormat, sources: &[&[u8]], out: Spans<'_>) {
+fn merge(format: &RecordFormat, sources: &[&[u8]], out: SliceSpans<'_>) {
     if let [source] = sources {
         return copy(source, out);
     }

@@ -3,7 +3,7 @@
 use crate::record_format::RecordFormat;
 
 /// Where merged records go: spans that are filled one after the other. Each holds whole records.
-pub type Spans<'o> = Vec<&'o mut [u8]>;
+pub type SliceSpans<'o> = Vec<&'o mut [u8]>;
 
 /// Where to cut each source, so that everything before the cuts goes before everything after them, and about this share of
 /// the records is before them. `None` where the cut makes no two parts.
@@ -26,7 +26,7 @@ pub fn cut(format: &RecordFormat, sources: &[&[u8]], share: f64) -> Option<Vec<u
 }
 
 /// The first `length` bytes of the spans, and the others.
-pub fn split(spans: Spans<'_>, mut length: usize) -> (Spans<'_>, Spans<'_>) {
+pub fn split(spans: SliceSpans<'_>, mut length: usize) -> (SliceSpans<'_>, SliceSpans<'_>) {
     let (mut low, mut high) = (Vec::new(), Vec::new());
     for span in spans {
         let (now, later) = span.split_at_mut(length.min(span.len()));
@@ -42,7 +42,7 @@ pub fn split(spans: Spans<'_>, mut length: usize) -> (Spans<'_>, Spans<'_>) {
 }
 
 /// Copies records to spans, which have exactly their length.
-pub fn copy(mut records: &[u8], to: Spans<'_>) {
+pub fn copy(mut records: &[u8], to: SliceSpans<'_>) {
     for span in to {
         let (now, later) = records.split_at(span.len());
         span.copy_from_slice(now);

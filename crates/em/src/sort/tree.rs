@@ -11,7 +11,7 @@
 use std::hint::select_unpredictable;
 
 use crate::record_format::RecordFormat;
-use crate::sort::slices::Spans;
+use crate::sort::slices::SliceSpans;
 
 /// A contender: the key's first eight bytes, then the source's index. A source that has ended loses against all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,7 +106,7 @@ impl<'f, 's, const SIZE: usize> Tree<'f, 's, SIZE> {
     }
 
     /// Merges all records into `out`, which has exactly their length.
-    pub fn run(mut self, out: Spans<'_>) {
+    pub fn run(mut self, out: SliceSpans<'_>) {
         let size = self.size();
         for record in out.into_iter().flat_map(|span| span.chunks_exact_mut(size)) {
             match self.is_long {

@@ -118,7 +118,7 @@ fn evidence_item(findings: &[&Finding], evidence: &str) -> Markup {
                 @if let Some(more) = more { p { (sentence(more)) } }
                 dl {
                     @for finding in findings {
-                        dt { (finding.parameter.title()) " " code { (finding.parameter.name()) } }
+                        dt data-view={ "mark=" (finding.parameter.name()) } { (finding.parameter.title()) " " code { (finding.parameter.name()) } }
                         dd {
                             (sentence(finding.parameter.definition()))
                             @if finding.verdict == Verdict::NotIdentifiable {

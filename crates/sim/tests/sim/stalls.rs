@@ -1,7 +1,8 @@
 //! A drive in its steady state stalls for tens to hundreds of milliseconds, not for seconds: it collects and folds at the host's pace.
 
-use flashlab_base::{Bytes, Nanos};
-use flashlab_device::Conditioning;
+use flashlab_base::{ActivityKind, Bytes, Nanos};
+use flashlab_device::{Conditioning, Device};
+use flashlab_sim::flash::Cause;
 use flashlab_sim::{FlashDevice, SimulatedDevice, zoo};
 
 use crate::writers::{Load, resized, response_times};
@@ -30,4 +31,32 @@ fn sixteen_writers_wait_for_no_second_in_the_steady_state() {
         let longest = response_times(&mut device, Load::RANDOM, 80_000).into_iter().max().unwrap();
         assert!(longest < Nanos::from_millis(700), "{name} stalls for {longest}");
     }
+}
+
+/// What a device says of its own work: none while nobody asks, then all of it, when requests waited for it.
+#[test]
+fn a_device_tells_when_it_collects_and_folds() {
+    let mut device = conditioned("nvme-consumer");
+    assert_eq!(device.telemetry().unwrap().take_activity(100), [], "nobody asked");
+    let begin = device.now();
+    device.telemetry().unwrap().note_activity();
+    let before = device.flash().counts().clone();
+    response_times(&mut device, Load::RANDOM, 40_000);
+    let counts = device.flash().counts().since(&before);
+    let end = device.now();
+    let activity = device.telemetry().unwrap().take_activity(100);
+    for (kind, cause) in [(ActivityKind::Collection, Cause::Reclaim), (ActivityKind::Folding, Cause::Fold)] {
+        let spans: Vec<_> = activity.iter().filter(|span| span.kind == kind).collect();
+        let pages: u64 = spans.iter().map(|span| span.amount.pages).sum();
+        let erases: u64 = spans.iter().map(|span| span.amount.erases).sum();
+        assert_eq!(
+            (pages, erases),
+            (counts.pages_programmed(cause), counts.blocks_erased(cause)),
+            "{kind:?}"
+        );
+        assert!(pages > 0 && !spans.is_empty() && spans.len() <= 100, "{kind:?}: {}", spans.len());
+        assert!(spans.iter().all(|span| begin.0 <= span.start_ns && span.start_ns < span.end_ns));
+        assert!(spans.iter().all(|span| span.start_ns <= end.0));
+    }
+    assert_eq!(device.telemetry().unwrap().take_activity(100), [], "it was taken");
 }

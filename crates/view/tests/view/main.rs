@@ -4,6 +4,7 @@ mod browser;
 mod counts;
 mod duckdb;
 mod made;
+mod page_file;
 mod pyramid_file;
 mod server;
 mod shared;

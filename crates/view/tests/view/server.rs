@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use flashlab_view::{Mark, MarkKind, MarkedTime};
 use serde_json::Value;
 
-use crate::shared::{LARGE, SMALL, ask, send, serve, split};
+use crate::shared::{LARGE, SMALL, ask, open, send, serve, split};
 
 fn json(body: &[u8]) -> Value {
     serde_json::from_slice(body).unwrap()
@@ -146,4 +147,69 @@ fn a_port_that_is_taken_is_refused_with_advice() {
     let taken = flashlab_view::Server::start(Vec::new(), port);
     let message = taken.err().expect("the port is taken").to_string();
     assert!(message.contains(&port.to_string()) && message.contains("--port"), "{message}");
+}
+
+#[test]
+fn recordings_are_compared_with_the_intervals_of_compare() {
+    let server =
+        serve(vec![Arc::clone(&SMALL.recording), Arc::clone(&SMALL.recording), Arc::clone(&LARGE.recording)]);
+    let (status, body) = ask(&server, "api/ratios?recording=0&other=1&modes=write");
+    assert_eq!(status, 200);
+    let answer = json(&body);
+    assert_eq!(answer["read"], Value::Null, "no read is in view");
+    let writes = answer["write"].as_array().unwrap();
+    let statistics: Vec<&str> = writes.iter().map(|row| row["statistic"].as_str().unwrap()).collect();
+    assert_eq!(statistics, ["p50", "p90", "p99", "p99.9", "mean"]);
+    let mut responses: Vec<u64> = SMALL
+        .samples
+        .iter()
+        .filter(|(_, sample)| sample.mode.is_write() && sample.errno == 0)
+        .map(|(_, sample)| sample.completed.0 - sample.intended.0)
+        .collect();
+    responses.sort_unstable();
+    let median = writes[0]["first_ns"].as_f64().unwrap();
+    assert!((median - responses[responses.len() / 2] as f64).abs() <= 0.01 * median, "{median}");
+    for row in writes {
+        assert_eq!(row["ratio"], 1.0);
+        assert!(row["low"].as_f64().unwrap() <= 1.0, "{row}");
+        assert!(row["high"].as_f64().is_none_or(|high| high >= 1.0), "{row}");
+        assert!(["equal", "cannot_be_told"].contains(&row["verdict"].as_str().unwrap()), "{row}");
+    }
+    // All of the large one is too much, a part of its time is not.
+    let (status, body) = ask(&server, "api/ratios?recording=0&other=2");
+    assert_eq!(status, 400);
+    assert!(json(&body)["error"].as_str().unwrap().contains("narrow the view"));
+    assert_eq!(ask(&server, "api/ratios?recording=0&other=2&time_ns=0,500000000").0, 200);
+    assert_eq!(ask(&server, "api/ratios?recording=0&other=7").0, 404);
+}
+
+#[test]
+fn marks_show_failures_and_what_the_source_knows() {
+    let mut source = SMALL.recording.source.clone();
+    let mark = |when, kind, text: &str| Mark { when, kind, text: text.to_owned() };
+    let begin = SMALL.origin_ns();
+    source.marks = vec![
+        mark(MarkedTime::Clock(begin + 1000, begin + 5000), MarkKind::Collection, "garbage collection"),
+        mark(MarkedTime::Clock(0, begin), MarkKind::Collection, "before the first IO"),
+        mark(MarkedTime::Runs(1, 2), MarkKind::Finding, "of two runs"),
+        mark(MarkedTime::Runs(90, 91), MarkKind::Finding, "of no run"),
+    ];
+    let server = serve(vec![open(source)]);
+    let document = json(&ask(&server, "api/recordings").1);
+    let head = &document["recordings"][0];
+    let of = |kind: &str| -> Vec<&Value> {
+        head["marks"].as_array().unwrap().iter().filter(|mark| mark["kind"] == kind).collect()
+    };
+    assert_eq!(of("collection").len(), 1);
+    assert_eq!(of("collection")[0]["time_ns"], serde_json::json!([1000, 5000]));
+    assert_eq!(of("finding").len(), 1);
+    assert_eq!(of("finding")[0]["time_ns"][0], head["runs"][1]["time_ns"][0]);
+    assert_eq!(of("finding")[0]["time_ns"][1], head["runs"][2]["time_ns"][1]);
+    let count = |mark: &&Value| {
+        let text = mark["text"].as_str().unwrap();
+        text.split(' ').next().unwrap().parse::<u64>().unwrap_or(1)
+    };
+    let failed = SMALL.samples.iter().filter(|(_, sample)| sample.errno != 0).count() as u64;
+    assert!(failed > 0);
+    assert_eq!(of("fault").iter().map(count).sum::<u64>(), failed);
 }

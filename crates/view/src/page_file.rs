@@ -1,0 +1,236 @@
+//! A page with its recordings in one file, for a reader who has neither the runs nor the program.
+//!
+//! # Model
+//! The file has the page's scripts and, of each recording, a frame (module `frame`) as base64 of gzip: its slowest IOs, and a pyramid of all of
+//! them if these are not all. `assets/own_file.js` answers the page from it, as the server would.
+//!
+//! # Invariants
+//! - The file has at most [`FILE_BYTES_MOST`] bytes: columns of the pyramid are joined in pairs, and fewer IOs are taken, until it fits.
+//! - What was left out is a note on the page.
+//! - The file loads nothing from elsewhere.
+
+use std::io::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use flashlab_base::{Bytes, Nanos, Sample};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Map, Value, json};
+
+use crate::answer::RecordingHead;
+use crate::assets::{self, ASSETS, Asset};
+use crate::error::ViewError;
+use crate::frame::Arrays;
+use crate::ios::IoKind;
+use crate::pyramid::{Pyramid, SparseTable};
+use crate::recording::{ReadProgress, ViewedRecording};
+use crate::summing;
+use crate::table::{self, COLUMNS};
+
+/// The most bytes of a file: what can be sent by mail or put into a ticket.
+pub const FILE_BYTES_MOST: usize = 5_000_000;
+/// The most IOs of all recordings together that a file has one by one.
+const IOS_MOST: usize = 100_000;
+/// The share of a recording's bytes that its single IOs may take where it has a pyramid, too.
+const IOS_SHARE: f64 = 0.6;
+
+/// The text of a page with these recordings in it. `state` is what it shows first: what follows `#` in the address of a page.
+///
+/// # Errors
+/// If samples are damaged or cannot be read.
+pub fn page_file(
+    recordings: &mut [ViewedRecording],
+    state: &str,
+    progress: ReadProgress,
+) -> Result<String, ViewError> {
+    let count = recordings.len().max(1);
+    let head = |(id, recording)| serde_json::to_value(RecordingHead::of(id, recording)).unwrap_or_default();
+    let mut heads: Vec<Value> = recordings.iter().enumerate().map(head).collect();
+    // Heads take what they need; the contents share the rest, with some room for the notes that are added to the heads.
+    let share = FILE_BYTES_MOST.saturating_sub(page(&heads, &[], state).len() + 1000 * count) / count;
+    let mut contents = Vec::new();
+    for (recording, head) in recordings.iter_mut().zip(&mut heads) {
+        let (content, note) = content(recording, IOS_MOST / count, share, progress)?;
+        contents.push(content);
+        head["has_report"] = false.into();
+        if let Some(notes) = head["notes"].as_array_mut() {
+            notes.push(note.into());
+        }
+    }
+    Ok(page(&heads, &contents, state))
+}
+
+/// What the file has of a recording, in at most `share` bytes if that is possible, and a note that says what is left out.
+fn content(
+    recording: &mut ViewedRecording,
+    ios_most: usize,
+    share: usize,
+    progress: ReadProgress,
+) -> Result<(String, String), ViewError> {
+    let all = recording.overview.ios();
+    let mut ios = table::slowest(recording, ios_most)?;
+    let mut packed = pack(recording, &ios, None);
+    if ios.len() as u64 == all && packed.len() <= share {
+        return Ok((packed, "this page is a file that has every IO".to_owned()));
+    }
+    while packed.len() as f64 > IOS_SHARE * share as f64 {
+        ios.truncate(ios.len() / 2);
+        packed = pack(recording, &ios, None);
+    }
+    // What the kept one leaves out may fit into the file.
+    let table_bytes = 0.5 * share.saturating_sub(packed.len()) as f64;
+    let mut pyramid = match &recording.pyramid {
+        Some(pyramid) if summing::table_bytes(recording) >= table_bytes => pyramid.clone(),
+        _ => summing::build(recording, table_bytes, progress)?,
+    };
+    loop {
+        packed = pack(recording, &ios, Some(&pyramid));
+        // A pyramid of one column cannot be made smaller.
+        if packed.len() <= share || pyramid.leaves.columns.len() <= 1 {
+            break;
+        }
+        // The table that is larger is what takes the bytes.
+        if pyramid.leaves.keys.len() + 8 * pyramid.sums.len() > pyramid.blocks.keys.len() {
+            pyramid = pyramid.with_coarser_leaves();
+        } else {
+            pyramid.blocks = pyramid.blocks.coarser();
+        }
+    }
+    let note = note(&ios, all, &pyramid);
+    Ok((packed, note))
+}
+
+/// What a file without every IO has.
+fn note(ios: &[(u32, Sample)], all: u64, pyramid: &Pyramid) -> String {
+    format!(
+        "this page is a file: one by one it has {} of {all} IOs, those from {} up; the others are counted in columns of {} (over offsets, \
+         of {} and {}), beyond which nothing can be zoomed; flashlab view shows each IO of the run itself",
+        ios.len(),
+        Nanos(known_from_ns(ios)),
+        Nanos(1 << pyramid.leaves.shift),
+        Nanos(1 << pyramid.blocks.shift),
+        Bytes(1 << pyramid.offset_shift),
+    )
+}
+
+/// From which response time on each IO is among the slowest: others may be as fast as the last of these.
+fn known_from_ns(slowest: &[(u32, Sample)]) -> u64 {
+    slowest.iter().map(|(_, sample)| response_ns(sample).max(0) as u64 + 1).min().unwrap_or(u64::MAX)
+}
+
+fn response_ns(sample: &Sample) -> i64 {
+    sample.completed.0.wrapping_sub(sample.intended.0) as i64
+}
+
+/// Base64 of gzip of the frame with these IOs and this pyramid.
+fn pack(recording: &ViewedRecording, ios: &[(u32, Sample)], pyramid: Option<&Pyramid>) -> String {
+    let mut ios: Vec<&(u32, Sample)> = ios.iter().collect();
+    ios.sort_by_key(|(_, sample)| sample.intended.0);
+    let mut arrays = Arrays::default();
+    let time_ns = |sample: &Sample| (sample.intended.0 as i64).wrapping_sub(recording.origin_ns) as u64;
+    let mut put = |name: &str, value: &dyn Fn(u32, &Sample) -> u64| {
+        arrays.put_varints(&format!("io_{name}"), ios.iter().map(|(run, sample)| value(*run, sample)));
+    };
+    put("run", &|run, _| run.into());
+    put("process", &|_, sample| sample.process.into());
+    put("position", &|_, sample| sample.position);
+    put("kind", &|_, sample| IoKind::new(sample.mode.is_write(), sample.errno != 0, sample.size.0).0.into());
+    put("offset_bytes", &|_, sample| sample.offset.0);
+    put("size_bytes", &|_, sample| sample.size.0);
+    let submission_delay = |sample: &Sample| sample.submitted.0.wrapping_sub(sample.intended.0) as i64;
+    arrays.put_varints("io_time_ns", differences(ios.iter().map(|(_, sample)| time_ns(sample))));
+    arrays.put_signed("io_submission_delay_ns", ios.iter().map(|(_, sample)| submission_delay(sample)));
+    arrays.put_signed("io_response_ns", ios.iter().map(|(_, sample)| response_ns(sample)));
+    arrays.put_signed("io_errno", ios.iter().map(|(_, sample)| i64::from(sample.errno)));
+    if let Some(pyramid) = pyramid {
+        put_table(&mut arrays, "leaf", &pyramid.leaves);
+        put_table(&mut arrays, "block", &pyramid.blocks);
+        arrays
+            .put_varints("sum_columns", differences(pyramid.sum_columns.iter().map(|&column| column.into())));
+        arrays.put_varints("sums", pyramid.sums.iter().flat_map(|sums| sums.numbers()));
+    }
+    let overview = &recording.overview;
+    let owned: Vec<(u32, Sample)> = ios.into_iter().cloned().collect();
+    let header = json!({
+        "columns": COLUMNS,
+        "known_from_ns": known_from_ns(&owned),
+        "overview": {
+            "time_end_ns": overview.time_end_ns,
+            "offset_bytes": [overview.offset_first.min(overview.offset_last), overview.offset_last],
+            "response_ns": [overview.response_ns.0.min(overview.response_ns.1), overview.response_ns.1],
+        },
+        "pyramid": pyramid.map(|pyramid| json!({
+            "leaf_shift": pyramid.leaves.shift,
+            "block_shift": pyramid.blocks.shift,
+            "offset_shift": pyramid.offset_shift,
+        })),
+    });
+    let mut zipped = GzEncoder::new(Vec::new(), Compression::best());
+    let written = zipped.write_all(&arrays.framed(header)).and_then(|()| zipped.finish());
+    BASE64.encode(written.expect("memory can be written to"))
+}
+
+fn put_table(arrays: &mut Arrays, name: &str, table: &SparseTable) {
+    arrays.put_varints(
+        &format!("{name}_columns"),
+        differences(table.columns.iter().map(|&column| column.into())),
+    );
+    let cells = table.starts.windows(2).map(|two| u64::from(two[1] - two[0]));
+    arrays.put_varints(&format!("{name}_cells"), cells);
+    let keys = table.starts.windows(2).flat_map(|two| {
+        differences(table.keys[two[0] as usize..two[1] as usize].iter().map(|&key| key.into()))
+    });
+    arrays.put_varints(&format!("{name}_keys"), keys);
+    arrays.put_varints(&format!("{name}_counts"), table.counts.iter().map(|&count| count.into()));
+}
+
+/// The first of ascending numbers, and how much each is larger than the one before.
+fn differences(numbers: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
+    let mut before = 0;
+    numbers.map(move |number| number - std::mem::replace(&mut before, number))
+}
+
+/// The page as one text.
+fn page(heads: &[Value], contents: &[String], state: &str) -> String {
+    let classic = ["early.js", "uPlot.js"];
+    let modules = ASSETS.iter().filter(|asset| asset.name.ends_with(".js") && !classic.contains(&asset.name));
+    // A module in an address of its own has no folder: the others have names instead of paths.
+    let import = |module: &Asset| {
+        let text = module.text.replace("from './", "from 'view/");
+        (format!("view/{}", module.name), Value::String(data_address(module, &text)))
+    };
+    let imports = json!({ "imports": modules.map(import).collect::<Map<_, _>>() });
+    let own = json!({ "heads": heads, "contents": contents });
+    let scripts = format!(
+        "<script>globalThis.flashlabFile = {};</script>\n<script type=\"importmap\">{}</script>\n\
+         <script type=\"module\">import 'view/view.js';</script>",
+        in_script(&own),
+        in_script(&imports),
+    );
+    let first_state =
+        format!("if (!location.hash) history.replaceState(null, '', '#' + {});", in_script(&json!(state)));
+    let text = |name: &str| assets::named(name).map_or("", |asset| asset.text);
+    let icon = assets::named("icon.svg").map_or(String::new(), |icon| data_address(icon, icon.text));
+    let inlined = [
+        ("href=\"icon.svg\"", format!("href=\"{icon}\"")),
+        ("<link rel=\"stylesheet\" href=\"uPlot.css\">", format!("<style>{}</style>", text("uPlot.css"))),
+        ("<link rel=\"stylesheet\" href=\"view.css\">", format!("<style>{}</style>", text("view.css"))),
+        ("<script src=\"early.js\"></script>", format!("<script>{}{first_state}</script>", text("early.js"))),
+        ("<script src=\"uPlot.js\" defer></script>", format!("<script>{}</script>", text("uPlot.js"))),
+        ("<script src=\"view.js\" type=\"module\"></script>", scripts),
+    ];
+    inlined.into_iter().fold(text("index.html").to_owned(), |page, (linked, inlined)| {
+        assert!(page.contains(linked), "index.html has {linked}");
+        page.replacen(linked, &inlined, 1)
+    })
+}
+
+fn data_address(asset: &Asset, text: &str) -> String {
+    format!("data:{};base64,{}", asset.media_type().replace(' ', ""), BASE64.encode(text))
+}
+
+/// A value between `<script>` and `</script>`, which a name of a run in it must not end.
+fn in_script(value: &Value) -> String {
+    value.to_string().replace('<', "\\u003c")
+}
