@@ -25,7 +25,7 @@ use crate::probe::Probe;
 use crate::progress::InferenceEnd;
 use crate::session::Session;
 use crate::session::allowance::Allowance;
-use crate::virtual_disk::seek_of;
+use crate::virtual_disk::{of_a_head, seek_of};
 
 /// The time for reading ([`Session::allow_reading`]) is for devices whose small reads take this long; it grows in proportion for slower ones.
 /// Source: Grupp et al., MICRO 2009: 22 to 115 us. Too long: slow devices have too little time; too short:
@@ -93,7 +93,7 @@ fn run(session: &mut Session<'_, '_>, probe: &'static Probe, share: f64) -> Opti
     }
     let times = small_reads(session);
     if let Some(seek) = seek_of(&times) {
-        session.findings.is_hard_disk(seek);
+        session.findings.has_no_flash(of_a_head(seek));
     }
     session.allow_reading(begin, slowness(&times));
     let halt = probe_device(session, probe);

@@ -3,7 +3,7 @@
 //! # Model
 //! A probe concludes a finding, or takes a provisional one for the answer until a later probe has looked again. Both
 //! go through [`Findings`], which counts what was written for them, and lowers their confidence where the measurement
-//! was disturbed or the disk is virtual or a hard disk.
+//! was disturbed or the disk is virtual, a hard disk, or behind a limit.
 //!
 //! # Invariants
 //! - Each parameter is concluded once.
@@ -12,12 +12,12 @@
 use std::mem;
 
 use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::Bytes;
 
 use crate::checkpoint::{Checkpoint, Fill, Known, WritesBefore};
 use crate::knowledge::Knowledge;
 use crate::session::allowance::Allowance;
-use crate::virtual_disk::{of_a_head, without_its_host};
+use crate::virtual_disk::without_its_host;
 
 /// The document of an inference, and which of its findings are new.
 pub(crate) struct Findings<'d> {
@@ -59,9 +59,9 @@ impl<'d> Findings<'d> {
         self.inference.findings.push(finding);
     }
 
-    /// A head moves between reads: the device is not flash, and what earlier probes took for flash is not.
-    pub(crate) fn is_hard_disk(&mut self, seek: Nanos) {
-        self.inference.not_flash.get_or_insert_with(|| of_a_head(seek));
+    /// The device is not flash, or hides it, for this reason: what earlier probes took for flash is not.
+    pub(crate) fn has_no_flash(&mut self, reason: String) {
+        self.inference.not_flash.get_or_insert(reason);
         let before = mem::take(&mut self.inference.findings);
         self.inference.findings =
             before.into_iter().map(|finding| without_its_host(finding, self.inference)).collect();

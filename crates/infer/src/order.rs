@@ -27,6 +27,7 @@ list_probes! {
     structure
     read_cache
     queue_depth
+    rate_limit
     large_reads
     over_provisioning
     buffered_writes

@@ -12,6 +12,7 @@ pub(crate) mod open_blocks;
 pub(crate) mod over_provisioning;
 pub(crate) mod physical_capacity;
 pub(crate) mod queue_depth;
+pub(crate) mod rate_limit;
 pub(crate) mod read_cache;
 pub(crate) mod recovery;
 pub(crate) mod segment_groups;

@@ -23,6 +23,7 @@ pub mod page_stalls;
 pub mod pass_level;
 pub mod pause_benefit;
 pub mod pictures;
+pub mod rate_limit;
 pub mod recovery;
 pub mod rounding;
 pub mod row_cycles;

@@ -11,7 +11,7 @@
 //! [`priors`](crate::priors).
 
 /// The probability with which noise alone shows the effect that a probe tests. Unit: probability. Source: derivation:
-/// 36 parameters with a test each give a false alarm on fewer than one device in 200. Too high: noise becomes an answer;
+/// 37 parameters with a test each give a false alarm on fewer than one device in 200. Too high: noise becomes an answer;
 /// too low: weak effects stay undetermined.
 pub const FALSE_ALARM: f64 = 1e-4;
 /// The same where a second condition has to hold as well, such as a least effect. Unit: probability. Source: tuned.

@@ -1,5 +1,5 @@
 //! What can be said of a disk that is no flash, or whose flash is behind a host: one that a hypervisor, a network or
-//! a machine's memory makes up, and one with a head that moves.
+//! a machine's memory makes up, one with a head that moves, and one behind a limit of IOs or bytes a second.
 //!
 //! What is seen of such a disk is its host's: caches, files, throttles and other guests beside the flash, if there is
 //! flash at all. How it behaves is what its user gets, and is reported. What is inside is undetermined, whatever an
@@ -10,9 +10,11 @@ use flashlab_analysis::inference::{Finding, Inference, Parameter, Verdict};
 use flashlab_base::{Identity, Nanos};
 
 use crate::caps;
+use crate::words::times;
 
 /// How a disk behaves, rather than what is inside.
-const BEHAVIOUR: [Parameter; 13] = [
+const BEHAVIOUR: [Parameter; 14] = [
+    Parameter::RateLimit,
     Parameter::UsefulQueueDepth,
     Parameter::ReadCostPerIo,
     Parameter::ReadSaturationSize,
@@ -49,6 +51,15 @@ pub(crate) fn of_a_head(seek: Nanos) -> String {
     format!("The disk is not flash: random reads take {seek}, the time of a head that moves")
 }
 
+/// The same of a disk behind a limit, which lets `passes` a second pass, and after idle time reads `burst` times as fast.
+pub(crate) fn behind_a_limit(passes: &str, burst: f64) -> String {
+    format!(
+        "The disk is behind a limit, which hides whether it is flash: {passes} pass, whatever the size and place of small reads, and \
+         only after idle time they are {} as fast",
+        times(burst)
+    )
+}
+
 /// Why a disk is taken for a virtual one, if it is.
 fn made_up_by(identity: &Identity) -> Option<String> {
     let is_file_in_memory = identity.file_system.as_deref().is_some_and(|name| IN_MEMORY.contains(&name));
@@ -77,7 +88,7 @@ pub(crate) fn seek_of(times: &[f64]) -> Option<Nanos> {
     (middle >= limit && high - low >= limit).then_some(Nanos(middle as u64))
 }
 
-/// What remains of a finding if the disk is virtual, or a hard disk.
+/// What remains of a finding if the disk is virtual, a hard disk, or behind a limit.
 pub(crate) fn without_its_host(finding: Finding, of: &Inference) -> Finding {
     match &of.not_flash {
         _ if finding.verdict == Verdict::Undetermined || BEHAVIOUR.contains(&finding.parameter) => {

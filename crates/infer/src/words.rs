@@ -20,6 +20,12 @@ pub(crate) fn times(ratio: f64) -> String {
     format!("{short} x")
 }
 
+/// A rate, as in `12400`: a number of IOs with three significant digits.
+pub(crate) fn rate(of: f64) -> String {
+    let unit = 10_f64.powf((of.max(1.0).log10().floor() - 2.0).max(0.0));
+    format!("{:.0}", (of / unit).round() * unit)
+}
+
 /// A share, as in `12.5 %`.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
@@ -34,5 +40,6 @@ mod tests {
         assert_eq!([589_644.4, 839_644.0].map(|nanos| duration(nanos).to_string()), ["590 us", "840 us"]);
         assert_eq!([2.1, 12.34, 100.4, 0.987, 2.0].map(times), ["2.1 x", "12.3 x", "100 x", "0.99 x", "2 x"]);
         assert_eq!(percent(0.1249), "12.5 %");
+        assert_eq!([12_389.7, 500.2, 257_024.0, 9.6].map(rate), ["12400", "500", "257000", "10"]);
     }
 }

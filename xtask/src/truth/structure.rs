@@ -22,6 +22,8 @@ pub fn truth(profile: &Profile, parameter: Parameter) -> Truth {
         // One sensing reads the pages of a multi-plane page. The next multi-plane page needs another one, or
         // another die.
         Parameter::PlanesReadAtOnce => u64::from(flash.planes).into(),
+        Parameter::RateLimit if profile.controller.limit.is_none() => "none".into(),
+        Parameter::RateLimit => Truth::unjudged("a limit shows only where it saves time for bursts"),
         Parameter::SegmentGroups => device.groups().map_or(1.into(), |(counts, _)| counts),
         Parameter::SegmentGroupSpan => match device.groups() {
             Some((_, span)) => span.into(),

@@ -231,11 +231,11 @@ fn interrupting_keeps_what_is_known() {
         fs::read_to_string(directory.path("run/report.html")).unwrap();
         // It may have ended before the signal came.
         if ran.code != Some(0) {
-            let told = " of 36 parameters were not looked at yet; resume with: flashlab resume run";
+            let told = " of 37 parameters were not looked at yet; resume with: flashlab resume run";
             assert!(shown.out.replace("\n  ", " ").contains(told), "{shown}");
             let shown = directory.succeeds(&["report", "run", "--json"]);
             let count = json(&shown.out).as_object().unwrap().len();
-            assert!(count == 37 && shown.err.contains(told), "{shown}");
+            assert!(count == 38 && shown.err.contains(told), "{shown}");
         }
         if signal == "INT" && ran.code != Some(0) {
             assert_eq!(ran.code, Some(1), "{ran}");

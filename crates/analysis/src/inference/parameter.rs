@@ -77,6 +77,7 @@ impl Parameter {
     pub fn words(self) -> &'static [&'static str] {
         match self {
             Parameter::TranslationFamily => &Family::NAMES,
+            Parameter::RateLimit => &["none", "ios", "bytes"],
             Parameter::WriteBufferFlush => &["immediately", "when-full"],
             _ => &[],
         }
@@ -106,6 +107,8 @@ parameters! {
         "the number of buses to the dies that transfer data at the same time; 1 with one die"
     UsefulQueueDepth "useful_queue_depth" Count "Useful queue depth"
         "the smallest power of two of IOs in flight from which doubling adds less than 2.5 % to the throughput of random reads of one read page; the device's largest depth if doubling always adds more"
+    RateLimit "rate_limit" None "Rate limit"
+        "what a limit counts behind which small random reads pass at one rate, whatever their size and place, and only after idle time faster: 'ios', 'bytes' or 'none'"
     ReadCostPerIo "read_cost_per_io" Nanos "Fixed cost of a read"
         "the part of a read's time that does not depend on its size: A of T = A + nB, fitted to the median response times of sequential reads of 64, 128, 256, 512 and 1024 KiB by least squares of the relative deviations"
     ReadSaturationSize "read_saturation_size" Bytes "Read saturation"

@@ -5,12 +5,11 @@ use flashlab_base::Bytes;
 
 use crate::rule::Rule;
 use crate::session::Session;
+use crate::thresholds::RIGHT;
 
 /// The parameters of the over-provisioned space.
 pub(crate) const SPACE: [Parameter; 2] = [Parameter::PhysicalCapacity, Parameter::OverProvisioning];
-
-/// The relative error up to which the physical capacity is reported, and the over-provisioning.
-pub(crate) const PHYSICAL_ERROR: f64 = 0.03;
+/// The relative error up to which the over-provisioning is reported. The physical capacity is reported up to [`RIGHT`].
 pub(crate) const SPARE_ERROR: f64 = 0.1;
 
 /// Makes provisional findings of the physical capacity and the over-provisioning, `spare` bytes, by these rules; `None` where
@@ -34,7 +33,7 @@ pub(crate) fn hand_in_space(
 
 /// The rule for each of both that is known well enough: within `error` of `spare`.
 pub(crate) fn known_within(capacity: Bytes, spare: f64, error: f64, rule: Rule) -> [Option<Rule>; 2] {
-    let physical = error / (capacity.0 as f64 + spare) <= PHYSICAL_ERROR;
+    let physical = error / (capacity.0 as f64 + spare) <= RIGHT;
     [physical, error / spare <= SPARE_ERROR].map(|is_known| is_known.then_some(rule))
 }
 

@@ -10,13 +10,12 @@ use flashlab_base::Bytes;
 
 use crate::rule::Rule;
 use crate::session::Session;
+use crate::thresholds::RIGHT;
 
 /// The rules of a size that parts of pages show: with an earlier size that agrees, with one that does not, and alone.
 const PARTS_TWICE: Rule = Rule::strong("parts of pages, twice");
 const PARTS_CONTRADICTED: Rule = Rule::likely("parts of pages, contradicted");
 const PARTS: Rule = Rule::likely("parts of pages");
-/// Two sizes that differ by no more than this part are the same.
-const NEAR: f64 = 0.03;
 
 /// Hands in that there is no write buffer.
 pub(crate) fn hand_in_none(session: &mut Session<'_, '_>, rule: Rule, evidence: String, picture: Picture) {
@@ -33,7 +32,7 @@ pub(crate) fn of_parts(size: Bytes, evidence: String, earlier: Option<Finding>) 
     else {
         return Rule::found(parameter, size, PARTS, evidence);
     };
-    if (earlier / size.0 as f64 - 1.0).abs() <= NEAR {
+    if (earlier / size.0 as f64 - 1.0).abs() <= RIGHT {
         return Rule::found(parameter, earlier, PARTS_TWICE, format!("{evidence} {known}"));
     }
     let evidence = format!("{evidence} An earlier measurement disagrees: {known}");

@@ -30,6 +30,7 @@ use crate::patterns::writes::{Buffer, RANDOM_TARGET, buffer, costs_of, shifted, 
 use crate::probe::Probe;
 use crate::rule::Rule;
 use crate::session::Session;
+use crate::thresholds::RIGHT;
 use crate::words::duration;
 
 pub(crate) const PROBE: Probe = Probe {
@@ -59,16 +60,9 @@ const PAGES_OF_BOTH: u64 = 3;
 /// The penalty is exact if half of its interval is at most this share of it. Unit: share. Source: choice,
 /// below [`crate::thresholds::RIGHT`]. Too high: the penalty is wrong; too low: the budget is used up.
 const EXACT_SHARE: f64 = 0.02;
-/// The same for an answer without a doubt. Unit: share. Source: [`crate::thresholds::RIGHT`]. Too high: wrong
-/// answers count as clear; too low: right ones count as doubtful.
-const NEARLY_EXACT: f64 = 0.03;
-/// The same for an answer at all. Unit: share. Source: tuned. Too high: the penalty is wrong; too low: it
+/// The same for an answer at all; with [`RIGHT`] it has no doubt. Unit: share. Source: tuned. Too high: the penalty is wrong; too low: it
 /// stays undetermined.
 const ROUGH_SHARE: f64 = 0.09;
-/// There is no penalty if half of its interval is at most this share of a write, and contains 0. Unit: share.
-/// Source: [`crate::thresholds::RIGHT`]. Too high: small penalties are denied; too low: none is never
-/// reported.
-const NOTHING_SHARE: f64 = 0.03;
 /// A greater penalty, as a multiple of a write, is other work: two pages are written instead of one, and both
 /// are read. Unit: ratio. Source: derivation: a page and two reads. Too high: merges count as a penalty; too
 /// low: slow reads refute it.
@@ -192,11 +186,11 @@ fn finding(page: Bytes, aligned: &[f64], misaligned: &[f64]) -> Finding {
     // What lies across reads from the flash.
     let most = more + 1.5 * half;
     let nothing =
-        most < priors::FLASH_READ_LEAST.0 as f64 || (more <= 1.5 * half && half <= NOTHING_SHARE * aligned);
+        most < priors::FLASH_READ_LEAST.0 as f64 || (more <= 1.5 * half && half <= RIGHT * aligned);
     let found = match half / more {
         _ if nothing => Rule::found(parameter, Nanos::ZERO, Rule::likely("no difference"), evidence),
         // What a write costs may depend on the writes before it, which medians do not know.
-        rough if (0.0..=NEARLY_EXACT).contains(&rough) && more <= PENALTY_MOST * aligned && is_steady => {
+        rough if (0.0..=RIGHT).contains(&rough) && more <= PENALTY_MOST * aligned && is_steady => {
             Rule::found(parameter, Nanos(more as u64), Rule::strong("tight medians"), evidence)
         }
         rough if (0.0..=ROUGH_SHARE).contains(&rough) => {

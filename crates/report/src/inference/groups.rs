@@ -83,6 +83,7 @@ pub const GROUPS: [ParameterGroup; 5] = [
             Parameter::ReadSaturationSize,
             Parameter::WriteSaturationSize,
             Parameter::UsefulQueueDepth,
+            Parameter::RateLimit,
             Parameter::ReadCostPerIo,
             Parameter::WriteCostPerIo,
             Parameter::ZerosProgramShare,
@@ -222,7 +223,12 @@ fn costs(known: &Inference) -> Vec<String> {
     let depth = with(known, Parameter::UsefulQueueDepth, Finding::number, |depth| {
         Some(format!("Random reads gain little from more than {depth:.0} in flight."))
     });
-    [reads, writes, depth].into_iter().flatten().collect()
+    let limit = with(known, Parameter::RateLimit, word, |limit| {
+        (limit == "ios").then(|| {
+            "A limit counts requests, whatever their size: fewer and larger ones move more bytes.".to_owned()
+        })
+    });
+    [reads, writes, depth, limit].into_iter().flatten().collect()
 }
 
 fn over_time(known: &Inference) -> Vec<String> {
