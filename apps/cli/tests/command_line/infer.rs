@@ -85,6 +85,55 @@ fn a_simulated_device_is_written_to_within_the_budget() {
     assert!(ran.out.contains("Nothing was written."), "{ran}");
 }
 
+/// The zoo's cloud volume with fewer dies, so that it can be inferred quickly, and with a name that says nothing.
+fn renamed_cloud_volume() -> String {
+    let volume = include_str!("../../../../crates/sim/profiles/cloud-gp.toml");
+    let lines = volume.lines().map(|line| match line.split_once(" = ") {
+        Some(("name", _)) => "name = \"renamed\"",
+        Some(("title", _)) => "title = \"A disk\"",
+        Some(("capacity", _)) => "capacity = \"512MiB\"",
+        Some(("dies", _)) => "dies = 8",
+        Some(("channels", _)) => "channels = 4",
+        Some(("planes", _)) => "planes = 2",
+        _ => line,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_cloud_volume_without_its_name_is_not_flash_and_a_drive_behind_no_limit_is() {
+    let directory = Directory::new();
+    let volume = renamed_cloud_volume();
+    let (before, rest) = volume.split_once("[controller.limit]").unwrap();
+    let (_, after) = rest.split_once("latency = \"285us\"").unwrap();
+    directory.write("volume.toml", &volume);
+    directory.write("drive.toml", format!("{before}{after}"));
+    let of_flash =
+        ["read_page_size", "erase_block_size", "translation_family", "physical_capacity", "parallel_units"];
+    let infer = |name: &str| {
+        let profile = format!("sim:./{name}.toml");
+        let findings = json(&directory.succeeds(&["infer", &profile, "--json", "--output", name]).out);
+        let found = of_flash.iter().filter(|&&name| findings[name]["verdict"] == "found").count();
+        let advised = json(&directory.succeeds(&["report", name, "--advise", "--json"]).out);
+        let given = advised["given"].as_array().unwrap().iter();
+        let subjects: Vec<String> =
+            given.map(|advice| advice["subject"].as_str().unwrap().to_owned()).collect();
+        let page = fs::read_to_string(directory.path(name).join("report.html")).unwrap();
+        let reason = read_json(&directory, &format!("{name}/inference.json"))["not_flash"].clone();
+        (found, subjects, page, reason, findings["rate_limit"]["value"].clone())
+    };
+    let (found, subjects, page, reason, limit) = infer("volume");
+    assert_eq!((found, limit.as_str()), (0, Some("ios")));
+    assert!(subjects.iter().all(|subject| subject == "queue depth"), "{subjects:?}");
+    let reason = reason.as_str().unwrap();
+    assert!(reason.contains("behind a limit") && reason.contains("12400 IOs a second"), "{reason}");
+    assert!(page.contains(reason), "the page says so, too");
+    let (found, subjects, page, reason, limit) = infer("drive");
+    assert!(found >= 3 && limit != "ios" && limit != "bytes", "{found} {limit}");
+    assert!(reason.is_null() && !page.contains("behind a limit"), "{reason}");
+    assert!(subjects.iter().any(|subject| subject == "f2fs"), "{subjects:?}");
+}
+
 #[test]
 fn every_probe_is_a_plan_that_runs_alone() {
     let directory = with_profile();

@@ -185,8 +185,7 @@ fn finding(page: Bytes, aligned: &[f64], misaligned: &[f64]) -> Finding {
     );
     // What lies across reads from the flash.
     let most = more + 1.5 * half;
-    let nothing =
-        most < priors::FLASH_READ_LEAST.0 as f64 || (more <= 1.5 * half && half <= RIGHT * aligned);
+    let nothing = most < priors::FLASH_READ_LEAST.0 as f64 || (more <= 1.5 * half && half <= RIGHT * aligned);
     let found = match half / more {
         _ if nothing => Rule::found(parameter, Nanos::ZERO, Rule::likely("no difference"), evidence),
         // What a write costs may depend on the writes before it, which medians do not know.

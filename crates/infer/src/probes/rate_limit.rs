@@ -28,7 +28,7 @@ use crate::signals::rate_limit::{
 };
 use crate::thresholds::PERIODS_LEAST;
 use crate::virtual_disk::behind_a_limit;
-use crate::words::{percent, rate, times};
+use crate::words::{rate, times};
 
 pub(crate) const PROBE: Probe = Probe {
     name: "rate-limit",
@@ -105,15 +105,15 @@ impl Kinds {
         let burst = rate_after_idle(&times_of(&samples), self.in_flight as usize);
         let (mut reads, mut long) = (samples.len() as u64, f64::NAN);
         // What idle time saved is used up after twice that time, unless the device is hardly faster than the limit.
-        while reads < READS[1] && begin.since(session.time_left()) < DIES_IDLE * 2 {
+        loop {
             let samples = self.read(session, "in-the-long-run", self.size, self.capacity)?;
             reads += samples.len() as u64;
             let before = std::mem::replace(&mut long, self.rate(&samples));
-            if is_burst(burst, before) && is_burst(burst, long) {
-                break;
+            let is_used_up = is_burst(burst, before) && is_burst(burst, long);
+            if is_used_up || reads >= READS[1] || begin.since(session.time_left()) >= DIES_IDLE * 2 {
+                return Ok([burst, long]);
             }
         }
-        Ok([burst, long])
     }
 
     /// The rates of all kinds.
@@ -143,7 +143,9 @@ fn what_passes(counted: Counted, of: f64) -> String {
 }
 
 fn finding(seen: &SeenLimit, in_flight: u32) -> Finding {
-    let kinds = format!("random reads of two sizes, on the whole device and in a small part, with {in_flight} in flight");
+    let kinds = format!(
+        "random reads of two sizes, on the whole device and in a small part, with {in_flight} in flight"
+    );
     match *seen {
         SeenLimit::Limit { counted, rate, burst } => {
             let value = match counted {
@@ -170,9 +172,9 @@ fn finding(seen: &SeenLimit, in_flight: u32) -> Finding {
             Parameter::RateLimit,
             format!(
                 "After idle time the first reads are {} as fast as in a long run, as behind a limit that may hide the flash. But the \
-                 rates of {kinds} differ by {}.",
+                 highest rate of {kinds} is {} the lowest.",
                 times(burst),
-                percent(spread)
+                times(1.0 + spread)
             ),
         ),
         SeenLimit::NoLimit { spread, burst } => Rule::found(
@@ -180,8 +182,8 @@ fn finding(seen: &SeenLimit, in_flight: u32) -> Finding {
             "none",
             Rule::strong("rates differ"),
             format!(
-                "The rates of {kinds} differ by {}, and after idle time the first reads are {} as fast as in a long run.",
-                percent(spread),
+                "The highest rate of {kinds} is {} the lowest. After idle time the first reads are {} as fast as in a long run.",
+                times(1.0 + spread),
                 times(burst)
             ),
         ),

@@ -190,11 +190,7 @@ mod tests {
     }
 
     /// Submissions and completions of a queue of `depth` reads; `done` has the completion of a read by when it is submitted.
-    fn closed_queue(
-        depth: usize,
-        count: usize,
-        mut done: impl FnMut(Nanos) -> Nanos,
-    ) -> Vec<(Nanos, Nanos)> {
+    fn closed_queue(depth: usize, count: usize, mut done: impl FnMut(Nanos) -> Nanos) -> Vec<(Nanos, Nanos)> {
         let mut waiting = std::collections::BinaryHeap::new();
         let mut ios = Vec::new();
         let mut now = Nanos::ZERO;
@@ -253,7 +249,8 @@ mod tests {
 
     #[test]
     fn a_bucket_is_faster_after_idle_time() {
-        for (rate, saved, latency) in [(12_400.0, 124.0, 365e3), (500.0, 500.0, 1.2e6), (3000.0, 16.0, 1.5e6)] {
+        for (rate, saved, latency) in [(12_400.0, 124.0, 365e3), (500.0, 500.0, 1.2e6), (3000.0, 16.0, 1.5e6)]
+        {
             let (mut tokens, mut last) = (saved, Nanos::ZERO);
             let ios = closed_queue(64, 1024, |now| {
                 tokens = f64::min(tokens + rate * now.since(last).0 as f64 / 1e9, saved);

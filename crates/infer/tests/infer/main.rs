@@ -4,6 +4,7 @@ mod bad_devices;
 mod damaged;
 mod families;
 mod figures;
+mod limits;
 mod made_up;
 mod no_flash;
 mod reading;
