@@ -14,7 +14,7 @@
 //! - The probe only reads. So it says the same of a device that may not be written to.
 //! - If one of the conditions fails, the device counts as flash: a limit that is overlooked costs less than a drive that is denied.
 
-use flashlab_analysis::inference::{Finding, Parameter};
+use flashlab_analysis::inference::{Axis, Finding, Parameter, Picture, Style};
 use flashlab_base::{Bytes, Nanos, Sample};
 
 use crate::halt::Halt;
@@ -59,7 +59,7 @@ pub(crate) fn probe(session: &mut Session<'_, '_>) -> Result<(), Halt> {
     let Some(seen) = seen_limit(&rounds) else {
         return Err(Halt::Lacks("too few reads were in flight".to_owned()));
     };
-    session.conclude(finding(&seen, kinds.in_flight));
+    session.conclude(finding(&seen, kinds.in_flight).with(picture(&rounds)));
     if let SeenLimit::Limit { counted, rate, burst } = seen {
         session.findings.has_no_flash(behind_a_limit(&what_passes(counted, rate), burst));
     }
@@ -133,6 +133,24 @@ impl Kinds {
 /// When reads were submitted and completed.
 fn times_of(samples: &[Sample]) -> Vec<(Nanos, Nanos)> {
     samples.iter().map(|sample| (sample.submitted, sample.completed)).collect()
+}
+
+/// The rates of all rounds over the size. Each round has those of the whole device first, and then those of the small part.
+fn picture(rounds: &[LimitRound]) -> Picture {
+    let part = |of: usize| -> Vec<(f64, f64)> {
+        let kinds = rounds.iter().flat_map(|round| round.kinds.chunks(2).nth(of).unwrap_or_default());
+        kinds.map(|kind| (kind.size.0 as f64, kind.rate)).collect()
+    };
+    let size = rounds.iter().flat_map(|round| &round.kinds).next().map_or(0.0, |kind| kind.size.0 as f64);
+    let after_idle = rounds.iter().filter_map(|round| Some((size, round.after_idle?[0]))).collect();
+    Picture::new(
+        "Random reads per second over their size. Behind a limit all are equal, and only those after idle time are faster.",
+        Axis::logarithmic("size", "bytes"),
+        Axis::logarithmic("reads per second", ""),
+    )
+    .draw("whole device", Style::Dots, part(0))
+    .draw("small part", Style::Dots, part(1))
+    .draw("after idle time", Style::Dots, after_idle)
 }
 
 fn what_passes(counted: Counted, of: f64) -> String {
