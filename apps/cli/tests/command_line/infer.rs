@@ -525,7 +525,7 @@ fn a_full_disk_for_the_folder_loses_no_answer_and_no_count_of_what_was_written()
     assert_eq!(ran.code, Some(1), "{ran}");
     assert!(ran.err.contains("No space left on device"), "{ran}");
     let findings = json(&ran.out);
-    assert_eq!(findings.as_object().unwrap().len(), 37, "{ran}");
+    assert_eq!(findings.as_object().unwrap().len(), 38, "{ran}");
     // What was written over at least once.
     let content = fs::read(directory.path("file")).unwrap();
     let written =
