@@ -80,7 +80,7 @@ impl<'a> RecordingHead<'a> {
             verb: &source.verb,
             ios: overview.ios(),
             failed: by_kind().filter(|(kind, _)| kind.is_failed()).map(|(_, ios)| ios).sum(),
-            is_growing: false,
+            is_growing: source.is_growing,
             has_report: source.report.is_some(),
             time_ns: some([0, overview.time_end_ns]),
             offset_bytes: some([overview.offset_first, overview.offset_end]),
