@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use flashlab_view::browser::Browser;
 use flashlab_view::{LiveRecording, RunLabel, Source, ViewedRecording};
 use serde_json::Value;
 
@@ -138,4 +139,42 @@ fn a_look_that_fails_is_repeated_and_then_reported() {
     assert_eq!(now.overview.ios(), 10_000);
     let label = RunLabel { run: 0, name: "random reads".to_owned(), io_ignore: 100 };
     assert_eq!(now.source.runs[0], label);
+}
+
+/// Waits until an expression of the page is true. A page of a busy machine may need a while.
+fn wait_for(browser: &mut Browser, expression: &str) {
+    for _ in 0..600 {
+        if browser.evaluate(expression).unwrap() == true {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("not in a minute: {expression}");
+}
+
+#[test]
+fn a_page_follows_a_run_and_moves_a_view_that_shows_its_end() {
+    if flashlab_skip::chromium().is_none() {
+        return;
+    }
+    let all = segments(&SMALL.folder());
+    let (live, next) = followed(with_segments(&SMALL, &all[..2], true));
+    let end = live.now().overview.time_end_ns;
+    let server = serve(vec![live]);
+    let mut browser = Browser::start(1000, 800, 1).unwrap();
+    browser.open(&format!("{}#time_ns={},{end}", server.url(), end / 2)).unwrap();
+    wait_for(&mut browser, "!document.getElementById('live').hidden && flashlab.recordings[0].ios === 10000");
+    *next.lock().unwrap() = Some(Ok(with_segments(&SMALL, &all[..3], true)));
+    wait_for(&mut browser, "flashlab.recordings[0].ios === 15000 && document.body.dataset.state === 'ready'");
+    let moved = browser
+        .evaluate(
+            "flashlab.state.time[1] === flashlab.end && flashlab.state.time[1] - flashlab.state.time[0]",
+        )
+        .unwrap();
+    assert_eq!(moved, end - end / 2, "the view has its width and shows the end");
+    // A view that does not show the end stays, and a run that has ended is not live.
+    browser.evaluate("flashlab.update({ time: [0, 1000000] })").unwrap();
+    *next.lock().unwrap() = Some(Ok(with_segments(&SMALL, &all, false)));
+    wait_for(&mut browser, "document.getElementById('live').hidden && flashlab.recordings[0].ios === 20000");
+    assert_eq!(browser.evaluate("`${flashlab.state.time}`").unwrap(), "0,1000000");
 }
