@@ -77,8 +77,11 @@ impl ForeignSamples {
             }
             let columns = metadata.schema_descr().columns();
             let find = |names: &[&str]| {
+                // Of a list or a structure the first part is the name.
                 let found = names.iter().find_map(|name| {
-                    columns.iter().position(|column| column.path().parts() == [(*name).to_owned()])
+                    columns
+                        .iter()
+                        .position(|column| column.path().parts().first().is_some_and(|first| first == name))
                 });
                 found.map(|at| flat(&columns[at]).map(|()| at)).transpose()
             };

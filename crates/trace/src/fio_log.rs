@@ -92,7 +92,7 @@ impl LogLine {
 
     /// When it was issued, in nanoseconds since the job began, if the log has that.
     pub fn issued_ns(&self, columns: LogColumns) -> Option<u64> {
-        self.number(self.field_count() - 5).filter(|_| columns.has_issue_time)
+        self.number(self.field_count().checked_sub(5)?).filter(|_| columns.has_issue_time)
     }
 
     fn number(&self, at: usize) -> Option<u64> {

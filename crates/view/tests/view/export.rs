@@ -9,7 +9,7 @@ use crate::shared::{LARGE, SMALL, ask, serve};
 
 /// Reads a file with one program and prints its figures.
 const READERS: [(&str, &str, &str); 7] = [
-    ("arrow", "import polars as pl", "d = pl.read_ipc(sys.argv[1], memory_map=False)"),
+    ("arrow", "import polars as pl", "d = pl.read_ipc(sys.argv[1])"),
     ("arrow", "import pyarrow.feather as f", "d = f.read_table(sys.argv[1])"),
     ("arrow", "import pandas as pd, pyarrow", "d = pd.read_feather(sys.argv[1])"),
     ("parquet", "import polars as pl", "d = pl.read_parquet(sys.argv[1])"),
