@@ -93,7 +93,7 @@ impl<'a> RecordingHead<'a> {
                 .map(|run| Run {
                     run: run.run,
                     name: name(run.run),
-                    time_ns: [run.time_ns.0, run.time_ns.1 + 1],
+                    time_ns: [run.time_ns.0, run.time_ns.1.saturating_add(1)],
                     ios: run.ios,
                 })
                 .collect(),
@@ -110,7 +110,7 @@ fn marks(recording: &ViewedRecording) -> Vec<Value> {
     let mark = |time_ns: (u64, u64), kind: &str, text: String| json!({ "time_ns": [time_ns.0, time_ns.1], "kind": kind, "text": text });
     let start_up = runs.iter().filter_map(|run| {
         let text = format!("start-up phase of run {}", run.run);
-        Some(mark((run.time_ns.0, run.start_up_end_ns? + 1), "start-up phase", text))
+        Some(mark((run.time_ns.0, run.start_up_end_ns?.saturating_add(1)), "start-up phase", text))
     });
     // Between most runs of a simulated device there is none.
     let least = overview.time_end_ns / PAUSES_MOST;

@@ -215,7 +215,7 @@ impl ViewedRecording {
             MarkedTime::Runs(first, last) => {
                 let runs = || overview.runs.iter().filter(|run| (first..=last).contains(&run.run));
                 let start = runs().map(|run| run.time_ns.0).min()?;
-                Some((start, runs().map(|run| run.time_ns.1 + 1).max()?))
+                Some((start, runs().map(|run| run.time_ns.1.saturating_add(1)).max()?))
             }
         }
     }
