@@ -26,6 +26,9 @@ use crate::{SamplesError, regular_file};
 /// Rows that are read at once.
 const BATCH: usize = 1 << 16;
 
+/// The largest time of either sign, in nanoseconds: 73 years. Sums of times stay within 64 bits.
+const TIME_MOST: i64 = 1 << 61;
+
 /// The columns with numbers, by their names. The begin has two: in a run it counts from the device's clock, in an export of the page from the
 /// first IO.
 const NUMBERS: [(&str, &[&str]); 9] = [
@@ -265,6 +268,10 @@ impl ForeignBatches {
     fn sample(&self, at: usize, number: u64) -> Result<Option<(u32, Sample)>, String> {
         let value = |column: usize| self.numbers[column].as_ref().and_then(|column| column.values[at]);
         let (Some(intended), Some(response)) = (value(0), value(1)) else { return Ok(None) };
+        let times = [intended, response, value(7).unwrap_or(0)];
+        if let Some(time) = times.into_iter().find(|time| !(-TIME_MOST..=TIME_MOST).contains(time)) {
+            return Err(format!("row {number}: a time is {time} ns, and at most 73 years can be shown"));
+        }
         let positive = |column: usize, most: i64| match value(column).unwrap_or(0) {
             value if (0..=most).contains(&value) => Ok(value as u64),
             value => {

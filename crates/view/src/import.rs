@@ -32,6 +32,8 @@ use crate::recording::{ReadProgress, Source};
 /// The version of what is converted to what: a folder of another one is made anew.
 const VERSION: u32 = 1;
 const DOCUMENT: &str = "imported.json";
+/// The latest time that is shown, nanoseconds: 73 years. Sums of times stay within 64 bits.
+const TIME_MOST: u64 = 1 << 61;
 /// Bytes between two reports of progress.
 const PROGRESS_STEP: u64 = 1 << 20;
 

@@ -10,7 +10,7 @@ use flashlab_base::{Bytes, Mode, Nanos, Operation, Sample};
 use flashlab_samples::ImportedSamples;
 use flashlab_trace::{LogColumns, LogLine, parse_log};
 
-use super::{Imported, open_text};
+use super::{Imported, TIME_MOST, open_text};
 use crate::error::ViewError;
 use crate::recording::ReadProgress;
 
@@ -149,7 +149,7 @@ fn log(
             None => end.and_then(|end| end.checked_sub(line.value)),
         };
         let intended =
-            begin.filter(|begin| begin.checked_add(line.value).is_some_and(|end| end <= i64::MAX as u64));
+            begin.filter(|begin| begin.checked_add(line.value).is_some_and(|end| end <= TIME_MOST));
         let Some(intended) = intended.map(Nanos) else {
             return Err(refused(number, "a time or latency is beyond what a job of fio can take"));
         };

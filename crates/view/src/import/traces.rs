@@ -6,7 +6,7 @@ use flashlab_base::{Mode, Operation, Sample};
 use flashlab_samples::ImportedSamples;
 use flashlab_trace::{Format, ServedIo, parse_served};
 
-use super::{Imported, open_text};
+use super::{Imported, TIME_MOST, open_text};
 use crate::error::ViewError;
 use crate::recording::ReadProgress;
 
@@ -29,7 +29,7 @@ pub(super) fn convert(
                 return Ok(());
             }
         };
-        if io.offset.0.saturating_add(io.size.0) > i64::MAX as u64 || io.completed.0 > i64::MAX as u64 {
+        if io.offset.0.saturating_add(io.size.0) > i64::MAX as u64 || io.completed.0 > TIME_MOST {
             let message = format!("IO {}: its range or its time is one that no IO can have", ios + 1);
             return Err(ViewError::Foreign { file: path.clone(), message });
         }

@@ -414,6 +414,10 @@ fn columns_that_are_not_there_are_noted_or_refused_by_name() {
             "row 1: run is 1099511627776",
         ),
         (
+            "q.write_table(pa.table({'time_ns': [1], 'response_ns': [2**62]}), target)",
+            "row 1: a time is 4611686018427387904 ns",
+        ),
+        (
             "q.write_table(pa.table({'time_ns': [True], 'response_ns': [1]}), target)",
             "its column time_ns has true and false",
         ),
@@ -423,7 +427,7 @@ fn columns_that_are_not_there_are_noted_or_refused_by_name() {
             given.open(std::slice::from_ref(&target)).err().unwrap_or_else(|| panic!("{script}: was shown"));
         assert!(message.contains(words), "{script}: {message}");
     }
-    // Rows that are no IO, no row at all, and times at both ends of 64 bits.
+    // Rows that are no IO, no row at all, and the largest times of either sign.
     assert!(write(
         "q.write_table(pa.table({'time_ns': [1, None, 2], 'response_ns': [1.0, 2.0, None]}), target)"
     ));
@@ -437,7 +441,7 @@ fn columns_that_are_not_there_are_noted_or_refused_by_name() {
     ));
     assert_eq!(given.open(std::slice::from_ref(&target)).unwrap().overview.ios(), 0);
     assert!(write(
-        "q.write_table(pa.table({'time_ns': [-2**63, 2**63 - 1, 0, 5], 'response_ns': [2**63 - 1, -2**63, -1, 0], 'errno': [5, 5, 5, 5]}), target)"
+        "q.write_table(pa.table({'time_ns': [-2**61, 2**61, 0, 5], 'response_ns': [2**61, -2**61, -1, 0], 'errno': [5, 5, 5, 5]}), target)"
     ));
     let recording = given.open(std::slice::from_ref(&target)).unwrap();
     assert_eq!((recording.overview.ios(), recording.overview.backward), (4, 2));
