@@ -115,8 +115,8 @@ fn code(error: &anyhow::Error) -> u8 {
     if error.is::<TraceError>() {
         return WRONG_INPUT;
     }
-    if let Some(ViewError::Samples(error)) = error.downcast_ref::<ViewError>() {
-        return of_samples(error);
+    if let Some(error) = error.downcast_ref::<ViewError>() {
+        return if error.is_wrong_input() { WRONG_INPUT } else { FAILED };
     }
     match error.downcast_ref::<SweepError>() {
         Some(SweepError::Samples(error)) => return of_samples(error),

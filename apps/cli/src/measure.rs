@@ -20,7 +20,7 @@ use crate::measurement::Measurement;
 use crate::progress::Bar;
 use crate::selection::Selection;
 use crate::target::{self, Candidate, Opening};
-use crate::{run_folder, scratch, unwritten};
+use crate::{run_folder, scratch, unwritten, viewed};
 
 /// The options of the subcommands that run plans: `bench` and `run`.
 #[derive(Args)]
@@ -32,6 +32,9 @@ pub struct MeasureOptions {
     /// How many times each experiment is measured
     #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
+    /// Serve a page on which every IO can be looked at while it is measured; its address is printed, and it ends with the measurement
+    #[arg(long)]
+    view: bool,
     #[command(flatten)]
     print: PrintOptions,
 }
@@ -82,10 +85,21 @@ fn measure_existing(
     if let Some(remedy) = unwritten::remedy(settings.state) {
         unwritten::warn(&mut opened, target, settings.target_size, settings.seed, remedy)?;
     }
+    if options.view && !target.is_simulated() {
+        opened.warnings.push(watched());
+    }
     let output = options.on.output.as_deref();
     let measurement =
         Measurement::begin(FolderKind::Bench, &mut opened, selection, settings, Bytes::ZERO, output)?;
+    let _page = options.view.then(|| viewed::watch(measurement.folder().path())).transpose()?;
     measurement.measure(&mut opened.device, &options.print)
+}
+
+/// The warning of figures that were measured beside a page: kind and message.
+fn watched() -> (String, String) {
+    let message = "measured with --view: an open page reads what was recorded once a second, with the lowest priority; where all CPUs are \
+                   busy this may add latency spikes";
+    ("watched".to_owned(), message.to_owned())
 }
 
 fn measure_scratch(options: MeasureOptions, selection: Selection, mut settings: Settings) -> Result<()> {
@@ -101,6 +115,9 @@ fn measure_scratch(options: MeasureOptions, selection: Selection, mut settings: 
     let interrupt = interrupt()?;
     let scratch = scratch::make(&directory, size, settings.seed, &interrupt, &Bar::new())?;
     let mut opened = scratch::open(&scratch, opening)?;
+    if options.view {
+        opened.warnings.push(watched());
+    }
     let measurement = Measurement::begin(
         FolderKind::Bench,
         &mut opened,
@@ -109,7 +126,9 @@ fn measure_scratch(options: MeasureOptions, selection: Selection, mut settings: 
         size,
         options.on.output.as_deref(),
     )?;
+    let page = options.view.then(|| viewed::watch(measurement.folder().path())).transpose()?;
     let measured = measurement.measure(&mut opened.device, &options.print);
+    drop(page);
     scratch::end(scratch, options.on.scratch.keep_file)?;
     measured
 }

@@ -1,4 +1,4 @@
-//! What `flashlab view` shows: folders of runs of every kind, and files of samples.
+//! What `flashlab view` shows: folders of runs of every kind, files of samples, and files of other programs.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,11 @@ use flashlab_analysis::inference::Inference;
 use flashlab_base::{Activity, ActivityAmount, ActivityKind, Span, Spans};
 use flashlab_bench::{RunRecord, doubts};
 use flashlab_infer::PROBES;
-use flashlab_samples::{FolderKind, Manifest, ProbeStep, RecordedRun, RunFolder};
-use flashlab_view::{Mark, MarkKind, MarkedTime, RunLabel, Source};
+use flashlab_samples::{FolderKind, FolderState, Manifest, ProbeStep, RecordedRun, RunFolder};
+use flashlab_view::{
+    ForeignFiles, ForeignFormat, LiveRecording, LookAgain, Mark, MarkKind, MarkedTime, ReadProgress,
+    RunLabel, Server, ServerPace, Source, ViewedRecording,
+};
 use serde::de::IgnoredAny;
 
 use crate::inference::folder::{INFERENCE, PAGE};
@@ -27,6 +30,93 @@ const WITH_SAMPLES: &[FolderKind] = &[
     FolderKind::Recording,
 ];
 
+/// What a command names, ready to be opened.
+pub enum Given {
+    /// The folder of a run, or a file of its samples.
+    Run(PathBuf),
+    /// Files of another program.
+    Foreign(ForeignFiles),
+}
+
+/// What these paths name. Several logs of one command of fio are one recording.
+pub fn given(paths: &[PathBuf]) -> Result<Vec<Given>> {
+    let (mut own, mut foreign) = (Vec::new(), Vec::new());
+    for (path, at) in paths.iter().zip(0usize..) {
+        // What is not there is reported as no run.
+        let format = if path.is_file() { ForeignFormat::of(path)? } else { None };
+        match format {
+            Some(format) => foreign.push((path.clone(), format)),
+            None => own.push((at, Given::Run(path.clone()))),
+        }
+    }
+    let place =
+        |files: &ForeignFiles| paths.iter().position(|path| *path == files.paths[0]).unwrap_or(usize::MAX);
+    let groups =
+        ForeignFiles::grouped(&foreign).into_iter().map(|files| (place(&files), Given::Foreign(files)));
+    let mut all: Vec<(usize, Given)> = own.into_iter().chain(groups).collect();
+    // In the order of the command line.
+    all.sort_by_key(|(at, _)| *at);
+    Ok(all.into_iter().map(|(_, given)| given).collect())
+}
+
+impl Given {
+    /// What it is called.
+    pub fn name(&self) -> String {
+        match self {
+            Given::Run(path) => path.display().to_string(),
+            Given::Foreign(files) => files.name.clone(),
+        }
+    }
+
+    /// Opens it. With a run that another process is writing comes what looks at it again.
+    pub fn open(&self, progress: ReadProgress) -> Result<(ViewedRecording, Option<LookAgain>)> {
+        match self {
+            Given::Run(run) => open(run, progress),
+            Given::Foreign(files) => {
+                let name = kept_name(&files.paths[0]);
+                let folder = |cache: PathBuf| cache.join("flashlab/imported").join(&name);
+                // Without a cache that can be written, the converted files are temporary for the system to remove.
+                let folders: Vec<PathBuf> =
+                    cache().into_iter().chain([env::temp_dir()]).map(folder).collect();
+                let source = files.import(&folders, progress)?;
+                Ok((ViewedRecording::open(source, progress)?, None))
+            }
+        }
+    }
+}
+
+fn open(run: &Path, progress: ReadProgress) -> Result<(ViewedRecording, Option<LookAgain>)> {
+    let source = source(run)?;
+    let look = source.is_growing.then(|| look_again(run.to_owned()));
+    Ok((ViewedRecording::open(source, progress)?, look))
+}
+
+/// Serves the page of a run that this process measures, until the value is dropped.
+pub fn watch(run: &Path) -> Result<Server> {
+    let (recording, look) = open(run, &|_, _, _| {})?;
+    let recordings = vec![LiveRecording::new(recording, look)];
+    let server = Server::start_at(ServerPace::Background, recordings, 0)?;
+    tell!("look at the run while it is measured, until this program ends: {}", server.url());
+    Ok(server)
+}
+
+/// Looks at a run's folder: what is new, unless nothing is.
+fn look_again(run: PathBuf) -> LookAgain {
+    let mut seen: Option<(FolderState, bool)> = None;
+    Box::new(move || {
+        let state = RunFolder::state(&run);
+        // The lock of a folder that nobody writes is looked at only when something changed: the look itself takes it for a moment.
+        let is_same = seen.as_ref().is_some_and(|(known, _)| *known == state);
+        let was_growing = seen.as_ref().is_none_or(|(_, is_growing)| *is_growing);
+        if is_same && !(was_growing && !RunFolder::is_in_use(&run)) {
+            return Ok(None);
+        }
+        let source = source(&run)?;
+        seen = Some((state, source.is_growing));
+        Ok(Some(source))
+    })
+}
+
 /// Where the IOs of a run are, and what its folder says about them.
 pub fn source(run: &Path) -> Result<Source> {
     let name = run.display().to_string();
@@ -43,8 +133,13 @@ pub fn source(run: &Path) -> Result<Source> {
     // The segments are verified when they are summed up.
     let (folder, manifest) = RunFolder::open_unverified::<IgnoredAny>(run, WITH_SAMPLES)?;
     let mut notes: Vec<String> = manifest.warnings.iter().map(|(_, message)| message.clone()).collect();
-    notes.extend(manifest.unfinished(run).map(|left| format!("unfinished: {left}")));
-    let mut pyramid_files = kept_pyramid(run);
+    let is_growing = manifest.finished.is_none() && RunFolder::is_in_use(run);
+    match is_growing {
+        true => notes.push("the run is being measured now: what there is of it is shown".to_owned()),
+        false => notes.extend(manifest.unfinished(run).map(|left| format!("unfinished: {left}"))),
+    }
+    // Of a run that grows nothing is kept: it would be old in a second.
+    let mut pyramid_files = if is_growing { Vec::new() } else { kept_pyramid(run) };
     if manifest.finished.is_some() {
         pyramid_files.insert(0, folder.path().join(PYRAMID));
     }
@@ -59,6 +154,7 @@ pub fn source(run: &Path) -> Result<Source> {
         marks,
         notes,
         pyramid_files,
+        is_growing,
     })
 }
 
@@ -171,13 +267,22 @@ fn inference(folder: &RunFolder) -> Result<(Vec<RunLabel>, Vec<Mark>)> {
     Ok((labels, marks))
 }
 
-/// A file in the user's cache folder, for a run whose folder cannot be written or is still written to.
+/// A file in the user's cache folder, for a run whose folder cannot be written.
 fn kept_pyramid(run: &Path) -> Vec<PathBuf> {
+    let name = kept_name(run);
+    cache().map(|cache| cache.join("flashlab/pyramids").join(format!("{name}.pyramid"))).into_iter().collect()
+}
+
+/// The user's cache folder.
+fn cache() -> Option<PathBuf> {
     let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")));
-    let path = run.canonicalize().unwrap_or_else(|_| run.to_owned());
+    cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))
+}
+
+/// The name in the cache of what lies at a path.
+fn kept_name(path: &Path) -> String {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     // The stamps of the files in it decide whether it is used; the name has only to differ.
     let name = path.to_string_lossy().replace(['/', '%'], "%");
-    let name: String = name.chars().rev().take(200).collect::<Vec<char>>().into_iter().rev().collect();
-    cache.map(|cache| cache.join("flashlab/pyramids").join(format!("{name}.pyramid"))).into_iter().collect()
+    name.chars().rev().take(200).collect::<Vec<char>>().into_iter().rev().collect()
 }

@@ -24,6 +24,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use flashlab_input::{FileContent, InputKind};
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -49,6 +50,10 @@ pub struct SetAside {
     /// What was wrong with it.
     pub reason: String,
 }
+
+/// The lengths of a folder's manifest and lists and the times of their last changes: they differ when the folder has more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FolderState([Option<(u64, SystemTime)>; 3]);
 
 /// The files of a run.
 #[derive(Clone, Debug)]
@@ -307,6 +312,14 @@ impl RunFolder {
         // Another process may have added files since the folder was opened.
         *self.listed() = latest(self.read_list()?.lines);
         Ok(())
+    }
+
+    /// The state of the folder now. It costs three system calls, however large the folder is.
+    pub fn state(path: &Path) -> FolderState {
+        FolderState([MANIFEST, RUNS, FILES].map(|name| {
+            let metadata = path.join(name).metadata().ok()?;
+            Some((metadata.len(), metadata.modified().ok()?))
+        }))
     }
 
     /// Whether a process is writing into the folder now.

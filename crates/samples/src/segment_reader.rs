@@ -67,7 +67,7 @@ impl SegmentReader {
     /// # Errors
     /// If it is not a Parquet file, or has other columns.
     pub fn open(path: &Path) -> Result<SegmentReader, SamplesError> {
-        let file = PositionedFile(Arc::new(regular_file::open(path)?));
+        let file = PositionedFile::new(regular_file::open(path)?);
         let reader = guarded(path, || open(file.clone()))?;
         Ok(SegmentReader { path: path.to_owned(), file, reader })
     }
@@ -170,10 +170,16 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
 
 /// A file that is read at positions, so that threads do not move each other's.
 #[derive(Clone)]
-struct PositionedFile(Arc<File>);
+pub(crate) struct PositionedFile(Arc<File>);
+
+impl PositionedFile {
+    pub fn new(file: File) -> PositionedFile {
+        PositionedFile(Arc::new(file))
+    }
+}
 
 /// Reads a [`PositionedFile`] from a position on.
-struct PositionedRead {
+pub(crate) struct PositionedRead {
     file: PositionedFile,
     position: u64,
 }
@@ -227,7 +233,7 @@ fn open(file: PositionedFile) -> Result<SerializedFileReader<PositionedFile>, Pa
     }
 }
 
-fn general(message: &str) -> ParquetError {
+pub(crate) fn general(message: &str) -> ParquetError {
     ParquetError::General(message.to_owned())
 }
 

@@ -36,10 +36,10 @@ pub(crate) fn is_line(line: &[u8]) -> bool {
 }
 
 /// The fields that all actions have in common.
-struct Record<'a> {
-    device: &'a [u8],
-    time: u64,
-    action: &'a [u8],
+pub(crate) struct Record<'a> {
+    pub device: &'a [u8],
+    pub time: u64,
+    pub action: &'a [u8],
 }
 
 impl<'a> Record<'a> {
@@ -47,7 +47,7 @@ impl<'a> Record<'a> {
         Record::read(&mut words(line))
     }
 
-    fn read(words: &mut impl Iterator<Item = &'a [u8]>) -> Option<Record<'a>> {
+    pub fn read(words: &mut impl Iterator<Item = &'a [u8]>) -> Option<Record<'a>> {
         let device = words.next()?;
         let comma = device.iter().position(|&byte| byte == b',')?;
         number(&device[..comma]).and(number(&device[comma + 1..]))?;
@@ -173,13 +173,13 @@ fn meaning(letters: &[u8]) -> Result<Meaning, String> {
 }
 
 /// What a line asked of the device: an operation and its range, or the name of something else.
-enum Asked {
+pub(crate) enum Asked {
     Io(Operation, (Bytes, Bytes)),
     Other(String),
 }
 
 /// What these letters and the words behind them ask.
-fn asked<'a>(rwbs: &[u8], words: &mut impl Iterator<Item = &'a [u8]>) -> Result<Asked, Expected> {
+pub(crate) fn asked<'a>(rwbs: &[u8], words: &mut impl Iterator<Item = &'a [u8]>) -> Result<Asked, Expected> {
     let (operation, has_flush) = match meaning(rwbs) {
         Ok(Meaning::Operation(operation, has_flush)) => (operation, has_flush),
         Ok(Meaning::Flush) => return Ok(FLUSH),

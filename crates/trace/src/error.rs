@@ -42,6 +42,27 @@ pub enum TraceError {
         /// How the line begins.
         found: String,
     },
+    /// A line is none of a log of fio.
+    #[error("{file}:{line}: {message}")]
+    LogLine {
+        /// The file.
+        file: String,
+        /// Its number, from 1.
+        line: u64,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The trace says when its IOs arrived, and not what they took.
+    #[error(
+        "{file}: is a trace in the format {format}, which has no response times: `flashlab replay` measures them, and its recording can be \
+         looked at"
+    )]
+    NoResponses {
+        /// The file.
+        file: String,
+        /// Its format.
+        format: &'static str,
+    },
     /// The trace has more IOs than the memory of this machine holds.
     #[error("{file}:{line}: has more than {most} IOs, which is what fits into memory: give a part of it")]
     TooLong {

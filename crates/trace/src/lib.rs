@@ -5,7 +5,8 @@
 //!    The IOs are in the order of their arrival; the first arrives at time zero.
 //! 2. [`Trace::fit`] changes them so that a device of a given size and block can serve them.
 //!
-//! Response times in a trace are ignored: the replay measures those of another device.
+//! Response times in a trace are ignored: the replay measures those of another device. [`parse_served`] reads them, to look at them, and
+//! [`parse_log`] those of fio's logs.
 //!
 //! # Invariants
 //! - A parsed trace is ordered by arrival. Lines with the same time keep their order.
@@ -17,17 +18,21 @@ mod blkparse;
 mod error;
 mod fields;
 mod fio;
+mod fio_log;
 mod fit;
 mod format;
 mod mqsim;
 mod msr;
 mod parse;
 mod parsed_line;
+mod served;
 
 pub use error::TraceError;
+pub use fio_log::{LogColumns, LogLine, parse_log};
 pub use fit::{Fit, Fitted, TraceMisfit};
 pub use format::Format;
 pub use parse::parse;
+pub use served::{ServedIo, ServedTrace, parse_served};
 
 use std::collections::BTreeMap;
 

@@ -22,9 +22,14 @@ fn is_header(line: &[u8]) -> bool {
 }
 
 pub(crate) fn line(line: &[u8]) -> Result<LineContent<'_>, Expected> {
+    served_line(line).map(|(content, _)| content)
+}
+
+/// As [`line`], with the response time in nanoseconds.
+pub(crate) fn served_line(line: &[u8]) -> Result<(LineContent<'_>, u64), Expected> {
     let comma = line.iter().position(|&byte| byte == b',').ok_or(LINE)?;
     let Some(time) = number(&line[..comma]) else {
-        return if is_header(line) { Ok(LineContent::Nothing) } else { Err(LINE) };
+        return if is_header(line) { Ok((LineContent::Nothing, 0)) } else { Err(LINE) };
     };
     let rest = &line[comma + 1..];
     let mut fields = rest.split(|&byte| byte == b',');
@@ -41,9 +46,10 @@ pub(crate) fn line(line: &[u8]) -> Result<LineContent<'_>, Expected> {
         _ => return Err(LINE),
     };
     let mut next_number = || next().and_then(|field| number(field).ok_or(LINE));
-    let (offset, size, _response) = (next_number()?, next_number()?, next_number()?);
+    let (offset, size, response) = (next_number()?, next_number()?, next_number()?);
     let (offset, size) = range(offset, size, LINE)?;
     // Shortened traces may count from another origin.
     let arrival = time.checked_sub(ORIGIN).unwrap_or(time).checked_mul(TICK).ok_or(LINE)?;
-    Ok(LineContent::Io(FoundIo { arrival, operation, offset, size, source }))
+    let io = FoundIo { arrival, operation, offset, size, source };
+    Ok((LineContent::Io(io), response.saturating_mul(TICK)))
 }

@@ -108,7 +108,10 @@ pub fn parse(
 }
 
 /// The next line, in `buffer`; `None` at the end.
-fn next_line<'a>(text: &mut impl BufRead, buffer: &'a mut Vec<u8>) -> std::io::Result<Option<&'a [u8]>> {
+pub(crate) fn next_line<'a>(
+    text: &mut impl BufRead,
+    buffer: &'a mut Vec<u8>,
+) -> std::io::Result<Option<&'a [u8]>> {
     buffer.clear();
     let length = text.take(LONGEST_LINE as u64).read_until(b'\n', buffer)?;
     if length == LONGEST_LINE && !buffer.ends_with(b"\n") {
@@ -118,7 +121,7 @@ fn next_line<'a>(text: &mut impl BufRead, buffer: &'a mut Vec<u8>) -> std::io::R
 }
 
 /// The beginning of a line, for an error message.
-fn shown(line: &[u8]) -> String {
+pub(crate) fn shown(line: &[u8]) -> String {
     let text: String =
         String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN)]).chars().take(SHOWN).collect();
     if text.len() < line.len() { format!("{text}...") } else { text }
@@ -126,15 +129,15 @@ fn shown(line: &[u8]) -> String {
 
 /// The sources seen so far.
 #[derive(Default)]
-struct Sources {
-    names: Vec<String>,
+pub(crate) struct Sources {
+    pub names: Vec<String>,
     numbers: BTreeMap<Vec<u8>, u32>,
     last: Vec<u8>,
     last_number: u32,
 }
 
 impl Sources {
-    fn number(&mut self, name: &[u8]) -> u32 {
+    pub fn number(&mut self, name: &[u8]) -> u32 {
         if !self.names.is_empty() && self.last == name {
             return self.last_number;
         }

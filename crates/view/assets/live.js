@@ -13,7 +13,8 @@ export function follow(page) {
   byId('live').hidden = false;
   const again = async () => {
     try {
-      grew(page, await source.recordings());
+      // A page that nobody sees costs the measurement nothing.
+      if (!document.hidden) grew(page, await source.recordings());
     } catch {
       // The panels' own requests say that the server is gone.
     }

@@ -9,12 +9,13 @@ use flashlab_base::{Bytes, Seed};
 #[path = "../tests/view/made.rs"]
 mod made;
 
-const RUNS: u32 = 4;
+const RUNS: usize = 4;
 
 fn main() {
     let mut words = std::env::args().skip(1);
     let folder = words.next().expect("the folder to make");
     let millions: u64 = words.next().map_or(100, |millions| millions.parse().expect("a number of millions"));
-    made::record(Path::new(&folder), RUNS, millions * 1_000_000 / u64::from(RUNS), Bytes::gib(64), Seed(1));
+    let counts = [millions * 1_000_000 / RUNS as u64; RUNS];
+    made::record_runs(Path::new(&folder), &counts, Bytes::gib(64), Seed(1));
     println!("{folder}: {millions} million IOs");
 }

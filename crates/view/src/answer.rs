@@ -80,7 +80,7 @@ impl<'a> RecordingHead<'a> {
             verb: &source.verb,
             ios: overview.ios(),
             failed: by_kind().filter(|(kind, _)| kind.is_failed()).map(|(_, ios)| ios).sum(),
-            is_growing: false,
+            is_growing: source.is_growing,
             has_report: source.report.is_some(),
             time_ns: some([0, overview.time_end_ns]),
             offset_bytes: some([overview.offset_first, overview.offset_end]),
@@ -93,7 +93,7 @@ impl<'a> RecordingHead<'a> {
                 .map(|run| Run {
                     run: run.run,
                     name: name(run.run),
-                    time_ns: [run.time_ns.0, run.time_ns.1 + 1],
+                    time_ns: [run.time_ns.0, run.time_ns.1.saturating_add(1)],
                     ios: run.ios,
                 })
                 .collect(),
@@ -110,7 +110,7 @@ fn marks(recording: &ViewedRecording) -> Vec<Value> {
     let mark = |time_ns: (u64, u64), kind: &str, text: String| json!({ "time_ns": [time_ns.0, time_ns.1], "kind": kind, "text": text });
     let start_up = runs.iter().filter_map(|run| {
         let text = format!("start-up phase of run {}", run.run);
-        Some(mark((run.time_ns.0, run.start_up_end_ns? + 1), "start-up phase", text))
+        Some(mark((run.time_ns.0, run.start_up_end_ns?.saturating_add(1)), "start-up phase", text))
     });
     // Between most runs of a simulated device there is none.
     let least = overview.time_end_ns / PAUSES_MOST;

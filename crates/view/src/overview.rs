@@ -91,7 +91,7 @@ impl Overview {
             overview.ios_by_kind[usize::from(ios.kind[index].0)] += 1;
             let time = ios.time_ns[index];
             if ios.kind[index].is_failed() {
-                failures.add(Span { start_ns: time, end_ns: time + 1, amount: 1 });
+                failures.add(Span { start_ns: time, end_ns: time.saturating_add(1), amount: 1 });
             }
             overview.time_end_ns = overview.time_end_ns.max(time.saturating_add(1));
             let offset = ios.offset_bytes[index];

@@ -24,7 +24,7 @@ const MAGIC: &[u8; 8] = b"flpyram2";
 
 /// A file of samples as it was when it was summed up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Stamp {
+pub struct Stamp {
     file: PathBuf,
     bytes: u64,
     changed_ns: u128,
@@ -45,7 +45,7 @@ struct Stored {
 /// # Errors
 /// If a segment is damaged or cannot be read.
 pub fn load_or_build(recording: &mut ViewedRecording, progress: ReadProgress) -> Result<(), ViewError> {
-    let stamps = stamps(&recording.source.segments);
+    let stamps = recording.stamps.clone();
     let files = recording.source.pyramid_files.clone();
     let mut stored = files.iter().filter_map(|file| load(file));
     if let Some(stored) = stored.find(|stored| stored.stamps == stamps && is_consistent(stored)) {
@@ -55,9 +55,17 @@ pub fn load_or_build(recording: &mut ViewedRecording, progress: ReadProgress) ->
         recording.pyramid = Some(stored.pyramid);
         return Ok(());
     }
-    let pyramid = summing::build(recording, summing::table_bytes(recording), progress)?;
+    recording.pyramid = Some(summing::build(recording, summing::table_bytes(recording), progress)?);
+    keep(recording);
+    Ok(())
+}
+
+/// Keeps the pyramid of a recording in the first file that can be written, if there is one.
+pub fn keep(recording: &mut ViewedRecording) {
+    let Some(pyramid) = recording.pyramid.take() else { return };
+    let files = recording.source.pyramid_files.clone();
     let stored = Stored {
-        stamps,
+        stamps: recording.stamps.clone(),
         origin_ns: recording.origin_ns,
         row_groups: std::mem::take(&mut recording.row_groups),
         overview: std::mem::take(&mut recording.overview),
@@ -78,10 +86,10 @@ pub fn load_or_build(recording: &mut ViewedRecording, progress: ReadProgress) ->
     recording.row_groups = stored.row_groups;
     recording.overview = stored.overview;
     recording.pyramid = Some(stored.pyramid);
-    Ok(())
 }
 
-fn stamps(segments: &[PathBuf]) -> Vec<Stamp> {
+/// The files of samples as they are now.
+pub fn stamps(segments: &[PathBuf]) -> Vec<Stamp> {
     let stamp = |path: &PathBuf| {
         let metadata = fs::metadata(path).ok();
         let changed = metadata.as_ref().and_then(|metadata| metadata.modified().ok());

@@ -1,6 +1,7 @@
 //! A recording that is looked at: its segments, their row groups, and what is known of all its IOs.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flashlab_samples::{Column, Columns, SegmentReader};
@@ -11,6 +12,7 @@ use crate::error::ViewError;
 use crate::ios::IoColumns;
 use crate::overview::{Overview, RunLabel};
 use crate::pyramid::Pyramid;
+use crate::pyramid_file::{self, Stamp};
 use crate::windows::Windows;
 
 /// The most IOs that are counted one by one for each picture; recordings with more have a pyramid.
@@ -39,6 +41,8 @@ pub struct Source {
     pub notes: Vec<String>,
     /// Where the pyramid is kept: in the first file that can be written.
     pub pyramid_files: Vec<PathBuf>,
+    /// Whether a program is writing into it now.
+    pub is_growing: bool,
 }
 
 /// A time that the page marks.
@@ -95,36 +99,48 @@ pub struct ViewedRecording {
     pub overview: Overview,
     /// What a large recording was summed up to.
     pub(crate) pyramid: Option<Pyramid>,
-    segments: Vec<SegmentReader>,
+    pub(crate) segments: Vec<Arc<SegmentReader>>,
+    /// The files of the segments as they were when they were opened.
+    pub(crate) stamps: Vec<Stamp>,
     /// In the order of their first begin.
     pub(crate) row_groups: Vec<RowGroup>,
     /// The device's clock at the first IO, nanoseconds.
     pub(crate) origin_ns: i64,
-    /// Row groups in memory, the most recently used last.
-    kept: Mutex<Vec<(usize, Arc<IoColumns>)>>,
+    /// Row groups in memory, which a recording that grew shares with what it was.
+    pub(crate) kept: Arc<Mutex<KeptRowGroups>>,
 }
+
+/// Row groups by segment and index, the most recently used last.
+pub(crate) type KeptRowGroups = Vec<((usize, usize), Arc<IoColumns>)>;
+
+/// A row group, with its first begin and its last on the device's clock.
+pub(crate) type FoundRowGroup = (RowGroup, (i64, i64));
 
 /// What a recording is being read for, and how far that is: IOs done of all.
 pub type ReadProgress<'a> = &'a (dyn Fn(&str, u64, u64) + Sync);
 
 impl ViewedRecording {
     /// A recording of which nothing but its segments is known.
-    pub(crate) fn new(source: Source, segments: Vec<SegmentReader>) -> ViewedRecording {
+    pub(crate) fn new(source: Source, segments: Vec<Arc<SegmentReader>>) -> ViewedRecording {
         ViewedRecording {
+            stamps: pyramid_file::stamps(&source.segments),
             source,
             overview: Overview::default(),
             pyramid: None,
             segments,
             row_groups: Vec::new(),
             origin_ns: 0,
-            kept: Mutex::default(),
+            kept: Arc::default(),
         }
     }
 
-    /// Notes what the IOs of each row group have in common.
-    pub(crate) fn take_extents(&mut self, extents: Vec<(u64, Overview)>) {
-        self.overview = Overview::default();
-        for (group, (completed_ns, overview)) in self.row_groups.iter_mut().zip(extents) {
+    /// Notes what the IOs of each of these row groups have in common. Those of all row groups replace what was known.
+    pub(crate) fn take_extents(&mut self, groups: &[usize], extents: Vec<(u64, Overview)>) {
+        if groups.len() == self.row_groups.len() {
+            self.overview = Overview::default();
+        }
+        for (&group, (completed_ns, overview)) in groups.iter().zip(extents) {
+            let group = &mut self.row_groups[group];
             group.completed_ns = completed_ns;
             group.response_ns_max = overview.response_ns.1;
             self.overview.add(&overview);
@@ -140,49 +156,21 @@ impl ViewedRecording {
 
     /// Verifies the segments and reads when the IOs of each row group began: the recording's origin follows.
     pub(crate) fn find_row_groups(&mut self, progress: ReadProgress) -> Result<(), ViewError> {
-        let files = self.segments.len() as u64;
-        let done = std::sync::atomic::AtomicU64::new(0);
-        type Found = Vec<(RowGroup, (i64, i64))>;
-        let found: Vec<Found> = self
-            .segments
-            .par_iter()
-            .enumerate()
-            .map(|(segment, reader)| {
-                reader.verify()?;
-                let mut groups = Vec::new();
-                let mut columns = Columns::default();
-                for index in 0..reader.row_group_count() {
-                    reader.read(index, &[Column::Intended], &mut columns)?;
-                    let times = columns.intended_ns.iter().copied();
-                    let (Some(first), Some(last)) = (times.clone().min(), times.max()) else { continue };
-                    let ios = columns.len() as u64;
-                    let group = RowGroup {
-                        segment,
-                        index,
-                        ios,
-                        time_ns: (0, 0),
-                        completed_ns: 0,
-                        response_ns_max: 0,
-                    };
-                    groups.push((group, (first, last)));
-                }
-                let done = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
-                progress("verifying files", done, files);
-                Ok(groups)
-            })
-            .collect::<Result<_, ViewError>>()?;
-        let mut found: Found = found.into_iter().flatten().collect();
-        found.sort_by_key(|(group, times)| (*times, group.segment, group.index));
+        let found = row_groups_of(&self.segments, 0, progress)?;
         self.origin_ns = found.iter().map(|(_, (first, _))| *first).min().unwrap_or(0);
-        self.row_groups = found
-            .into_iter()
-            .map(|(mut group, (first, last))| {
-                group.time_ns =
-                    (first.wrapping_sub(self.origin_ns) as u64, last.wrapping_sub(self.origin_ns) as u64);
-                group
-            })
-            .collect();
+        self.row_groups.clear();
+        self.add_row_groups(found);
         Ok(())
+    }
+
+    /// Adds row groups, none of which begins before the recording's origin.
+    pub(crate) fn add_row_groups(&mut self, found: Vec<FoundRowGroup>) {
+        let since = |time: i64| time.wrapping_sub(self.origin_ns) as u64;
+        let found = found
+            .into_iter()
+            .map(|(group, (first, last))| RowGroup { time_ns: (since(first), since(last)), ..group });
+        self.row_groups.extend(found);
+        self.row_groups.sort_by_key(|group| (group.time_ns, group.segment, group.index));
     }
 
     /// The IOs of a row group, from its file. If it `is_kept`, they stay in memory, and may be there already. `columns` is a buffer.
@@ -195,9 +183,10 @@ impl ViewedRecording {
         if !is_kept {
             return Ok(Arc::new(self.read(group, columns)?));
         }
+        let key = (self.row_groups[group].segment, self.row_groups[group].index);
         {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(at) = kept.iter().position(|(known, _)| *known == group) {
+            if let Some(at) = kept.iter().position(|(known, _)| *known == key) {
                 let found = kept.remove(at);
                 let ios = Arc::clone(&found.1);
                 kept.push(found);
@@ -206,7 +195,7 @@ impl ViewedRecording {
         }
         let ios = Arc::new(self.read(group, columns)?);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push((group, Arc::clone(&ios)));
+        kept.push((key, Arc::clone(&ios)));
         let mut count: u64 = kept.iter().map(|(_, ios)| ios.len() as u64).sum();
         while count > KEPT_IOS_MOST && kept.len() > 1 {
             count -= kept.remove(0).1.len() as u64;
@@ -226,7 +215,7 @@ impl ViewedRecording {
             MarkedTime::Runs(first, last) => {
                 let runs = || overview.runs.iter().filter(|run| (first..=last).contains(&run.run));
                 let start = runs().map(|run| run.time_ns.0).min()?;
-                Some((start, runs().map(|run| run.time_ns.1 + 1).max()?))
+                Some((start, runs().map(|run| run.time_ns.1.saturating_add(1)).max()?))
             }
         }
     }
@@ -260,6 +249,43 @@ impl ViewedRecording {
         let RowGroup { segment, index, .. } = self.row_groups[group];
         Ok(IoColumns::read(&self.segments[segment], index, self.origin_ns, columns)?)
     }
+}
+
+/// Verifies segments, the first of which has the number `first`, and reads when the IOs of each row group began.
+pub(crate) fn row_groups_of(
+    segments: &[Arc<SegmentReader>],
+    first: usize,
+    progress: ReadProgress,
+) -> Result<Vec<FoundRowGroup>, ViewError> {
+    let files = segments.len() as u64;
+    let done = AtomicU64::new(0);
+    let found: Vec<Vec<FoundRowGroup>> = segments
+        .par_iter()
+        .enumerate()
+        .map(|(at, reader)| {
+            reader.verify()?;
+            let mut groups = Vec::new();
+            let mut columns = Columns::default();
+            for index in 0..reader.row_group_count() {
+                reader.read(index, &[Column::Intended], &mut columns)?;
+                let times = columns.intended_ns.iter().copied();
+                let (Some(begin), Some(end)) = (times.clone().min(), times.max()) else { continue };
+                let group = RowGroup {
+                    segment: first + at,
+                    index,
+                    ios: columns.len() as u64,
+                    time_ns: (0, 0),
+                    completed_ns: 0,
+                    response_ns_max: 0,
+                };
+                groups.push((group, (begin, end)));
+            }
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            progress("verifying files", done, files);
+            Ok(groups)
+        })
+        .collect::<Result<_, ViewError>>()?;
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// When the last of these IOs completed.

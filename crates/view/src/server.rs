@@ -22,11 +22,13 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
 use crate::error::ViewError;
+use crate::export::ExportFormat;
+use crate::live::LiveRecording;
 use crate::ratios::ratios_in_view;
 use crate::recording::ViewedRecording;
 use crate::table::{Order, Page};
 use crate::view::View;
-use crate::{answer, assets, count, table};
+use crate::{answer, assets, count, export, table};
 
 /// Requests that are computed at a time. Each uses both CPUs of a small machine; a second one keeps a table from waiting for a picture.
 const COMPUTED_MOST: usize = 2;
@@ -34,6 +36,8 @@ const COMPUTED_MOST: usize = 2;
 const WAITING_MOST: usize = 64;
 /// A report has its scripts in itself. It is from a folder that may be somebody else's: it may ask nothing of this server.
 const REPORT_POLICY: &str = "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
+/// What is answered after a panic.
+const FAILED: &str = "this request failed: please report it";
 /// What the browser may load: this server's own files.
 const SECURITY_POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; frame-ancestors 'none'";
 
@@ -43,12 +47,40 @@ pub struct Server {
     runtime: Option<Runtime>,
 }
 
+/// Whose CPU time comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerPace {
+    /// The reader's: answers use all CPUs.
+    Foreground,
+    /// That of a measurement in this process: answers use one thread at a time, with the lowest priority.
+    Background,
+}
+
 struct Shared {
-    recordings: Vec<Arc<ViewedRecording>>,
+    recordings: Vec<LiveRecording>,
     token: String,
     port: u16,
     computed: Semaphore,
     waiting: Semaphore,
+    /// The threads that compute in the background.
+    background: Option<rayon::ThreadPool>,
+}
+
+impl Shared {
+    /// Computes on the threads that the pace allows.
+    fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        match &self.background {
+            Some(threads) => threads.install(work),
+            None => work(),
+        }
+    }
+}
+
+/// Gives this thread the lowest priority. Where that is refused it keeps its own.
+fn lower_priority() {
+    const LOWEST: i32 = 19;
+    // On Linux no process means the calling thread.
+    let _ = rustix::process::setpriority_process(None, LOWEST);
 }
 
 impl Server {
@@ -56,9 +88,31 @@ impl Server {
     ///
     /// # Errors
     /// [`ViewError::Listen`] if the port is taken.
-    pub fn start(recordings: Vec<Arc<ViewedRecording>>, port: u16) -> Result<Server, ViewError> {
+    pub fn start(recordings: Vec<impl Into<LiveRecording>>, port: u16) -> Result<Server, ViewError> {
+        Server::start_at(ServerPace::Foreground, recordings, port)
+    }
+
+    /// As [`Server::start`], at a pace.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start_at(
+        pace: ServerPace,
+        recordings: Vec<impl Into<LiveRecording>>,
+        port: u16,
+    ) -> Result<Server, ViewError> {
         let failed = |source| ViewError::Listen { port, source };
+        let is_background = pace == ServerPace::Background;
+        let background = is_background.then(|| {
+            let threads = rayon::ThreadPoolBuilder::new().num_threads(1).start_handler(|_| lower_priority());
+            threads.build().map_err(|error| failed(std::io::Error::other(error)))
+        });
         let runtime = tokio::runtime::Builder::new_multi_thread()
+            .on_thread_start(move || {
+                if is_background {
+                    lower_priority();
+                }
+            })
             .worker_threads(2)
             .max_blocking_threads(8)
             .thread_name("view")
@@ -72,11 +126,12 @@ impl Server {
         let token = random_token().map_err(failed)?;
         let url = format!("http://127.0.0.1:{port}/{token}/");
         let shared = Arc::new(Shared {
-            recordings,
+            recordings: recordings.into_iter().map(Into::into).collect(),
             token,
             port,
             computed: Semaphore::new(COMPUTED_MOST),
             waiting: Semaphore::new(WAITING_MOST),
+            background: background.transpose()?,
         });
         let router = Router::new()
             .route("/{token}", get(to_folder))
@@ -85,7 +140,7 @@ impl Server {
             .route("/{token}/api/recordings", get(recordings_of))
             .route("/{token}/api/panels", get(panels))
             .route("/{token}/api/ios", get(ios))
-            .route("/{token}/api/export", get(export))
+            .route("/{token}/api/export", get(export_of))
             .route("/{token}/api/ratios", get(ratios))
             .route("/{token}/report/{id}/", get(report))
             .fallback(nothing)
@@ -180,14 +235,25 @@ fn serve_asset(name: &str) -> Response {
 }
 
 async fn recordings_of(State(shared): State<Arc<Shared>>) -> Response {
-    let heads: Vec<_> = shared
-        .recordings
-        .iter()
-        .enumerate()
-        .map(|(id, recording)| answer::RecordingHead::of(id, recording))
-        .collect();
-    let document = json!({ "flashlab": env!("CARGO_PKG_VERSION"), "recordings": heads });
-    ([(header::CONTENT_TYPE, "application/json")], document.to_string()).into_response()
+    let document = tokio::task::spawn_blocking(move || {
+        let now: Vec<Arc<ViewedRecording>> = shared.run(|| {
+            shared
+                .recordings
+                .iter()
+                .map(|recording| {
+                    recording.refresh();
+                    recording.now()
+                })
+                .collect()
+        });
+        let heads: Vec<_> =
+            now.iter().enumerate().map(|(id, recording)| answer::RecordingHead::of(id, recording)).collect();
+        json!({ "flashlab": env!("CARGO_PKG_VERSION"), "recordings": heads }).to_string()
+    });
+    match document.await {
+        Ok(document) => ([(header::CONTENT_TYPE, "application/json")], document).into_response(),
+        Err(_) => failure(StatusCode::INTERNAL_SERVER_ERROR, FAILED),
+    }
 }
 
 type Pairs = Query<Vec<(String, String)>>;
@@ -220,18 +286,18 @@ async fn ios(State(shared): State<Arc<Shared>>, Query(query): Pairs) -> Response
     }
 }
 
-async fn export(State(shared): State<Arc<Shared>>, Query(query): Pairs) -> Response {
-    let answer = compute(shared, query, |recording, view, query, is_cancelled| match query.get("format") {
-        None | Some("csv") => table::csv(recording, view, is_cancelled),
-        Some(other) => Err(ViewError::query("format", other, "csv")),
+async fn export_of(State(shared): State<Arc<Shared>>, Query(query): Pairs) -> Response {
+    let answer = compute(shared, query, |recording, view, query, is_cancelled| {
+        let format = ExportFormat::named(query.get("format").unwrap_or("csv"))?;
+        Ok((format, export::export(recording, view, format, is_cancelled)?))
     });
     match answer.await {
-        Ok(text) => {
+        Ok((format, bytes)) => {
             let headers = [
-                (header::CONTENT_TYPE, "text/csv; charset=utf-8"),
-                (header::CONTENT_DISPOSITION, "attachment; filename=\"flashlab-ios.csv\""),
+                (header::CONTENT_TYPE, format.media_type()),
+                (header::CONTENT_DISPOSITION, format.disposition()),
             ];
-            (headers, text).into_response()
+            (headers, bytes).into_response()
         }
         Err(response) => response,
     }
@@ -242,8 +308,8 @@ async fn ratios(State(shared): State<Arc<Shared>>, Query(query): Pairs) -> Respo
     let answer = compute(shared, query, move |recording, view, query, is_cancelled| {
         let id = query.get("other").unwrap_or("1");
         let other = id.parse().ok().and_then(|id: usize| of_others.recordings.get(id));
-        let other = other.ok_or_else(|| ViewError::NoRecording(id.to_owned()))?;
-        ratios_in_view(recording, other, view, is_cancelled)
+        let other = other.ok_or_else(|| ViewError::NoRecording(id.to_owned()))?.now();
+        ratios_in_view(recording, &other, view, is_cancelled)
     });
     match answer.await {
         Ok(document) => ([(header::CONTENT_TYPE, "application/json")], document.to_string()).into_response(),
@@ -253,7 +319,7 @@ async fn ratios(State(shared): State<Arc<Shared>>, Query(query): Pairs) -> Respo
 
 /// The page that the run's own verb made, in which the page's scripts make links to here.
 async fn report(State(shared): State<Arc<Shared>>, Path((_, id)): Path<(String, usize)>) -> Response {
-    let file = shared.recordings.get(id).and_then(|recording| recording.source.report.clone());
+    let file = shared.recordings.get(id).and_then(|recording| recording.now().source.report.clone());
     let Some(file) = file else { return failure(StatusCode::NOT_FOUND, "this recording has no report") };
     match tokio::task::spawn_blocking(move || std::fs::read(file)).await {
         Ok(Ok(page)) => {
@@ -325,14 +391,13 @@ async fn compute<T: Send + 'static>(
         let query = RequestQuery(query);
         let id = query.get("recording").unwrap_or("0");
         let recording = id.parse().ok().and_then(|id: usize| of_request.recordings.get(id));
-        let recording: &Arc<ViewedRecording> =
-            recording.ok_or_else(|| ViewError::NoRecording(id.to_owned()))?;
-        answer(recording, &view, &query, &is_cancelled)
+        let recording = recording.ok_or_else(|| ViewError::NoRecording(id.to_owned()))?.now();
+        of_request.run(|| answer(&recording, &view, &query, &is_cancelled))
     });
     match work.await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(failure(status(&error), &error.to_string())),
-        Err(_) => Err(failure(StatusCode::INTERNAL_SERVER_ERROR, "this request failed: please report it")),
+        Err(_) => Err(failure(StatusCode::INTERNAL_SERVER_ERROR, FAILED)),
     }
 }
 

@@ -31,6 +31,9 @@ const TABLE_SHARE: f64 = 0.021;
 const CELL_BYTES: f64 = 1.8;
 /// Bytes of a leaf's sums in the file, estimated likewise.
 const SUMS_BYTES: f64 = 20.0;
+/// The most that a pyramid to which row groups were added may have of the samples' bytes: twice what a new one has. Then it is built anew, with
+/// wider columns; with a smaller share that would happen often while a recording grows.
+const GROWN_SHARE: f64 = 0.1;
 /// The widest columns that are tried, as a binary logarithm: 18 minutes. Wider ones hold a run in a few columns.
 const WIDEST: u32 = 40;
 
@@ -83,44 +86,106 @@ fn build_with(
     widths: Widths,
     progress: ReadProgress,
 ) -> Result<Option<Pyramid>, ViewError> {
-    let all: u64 = recording.row_groups.iter().map(|group| group.ios).sum();
     let groups: Vec<usize> = (0..recording.row_groups.len()).collect();
-    let (mut leaves, mut blocks) = (TableBuilder::new(widths.leaf), TableBuilder::new(widths.block));
-    let mut sums: BTreeMap<u32, ColumnSums> = BTreeMap::new();
-    let mut extents = Vec::new();
-    let mut done = 0;
-    for some in groups.chunks(AT_ONCE) {
-        // No later row group begins before this one.
-        let begin = recording.row_groups[some[0]].time_ns.0;
-        leaves.close_below(begin);
-        blocks.close_below(begin);
-        let counted: Vec<Option<CountedGroup>> = some
-            .par_iter()
-            .map_init(Columns::default, |columns, &group| {
-                Ok(count_group(&recording.read(group, columns)?, widths, &recording.source.runs))
-            })
-            .collect::<Result<_, ViewError>>()?;
-        for group in counted {
-            let Some(group) = group else { return Ok(None) };
-            done += group.overview.ios();
-            extents.push((group.completed_ns, group.overview));
-            leaves.pending.extend(group.leaves);
-            blocks.pending.extend(group.blocks);
-            for (column, more) in group.sums {
-                sums.entry(column).or_default().add(&more, 0);
-            }
-        }
-        progress("summing up IOs", done, all);
+    let summing = Summing {
+        widths,
+        leaves: TableBuilder::new(widths.leaf),
+        blocks: TableBuilder::new(widths.block),
+        sums: BTreeMap::new(),
+    };
+    summing.add(recording, &groups, progress)
+}
+
+/// Adds row groups, in the order of time, to a pyramid of all others. `None` if it must be built anew, because its columns or bins have no
+/// room for them, or are too narrow for the bytes that it may have.
+///
+/// # Errors
+/// If a segment is damaged or cannot be read.
+pub fn append(
+    recording: &mut ViewedRecording,
+    pyramid: &Pyramid,
+    groups: &[usize],
+    progress: ReadProgress,
+) -> Result<Option<Pyramid>, ViewError> {
+    let Some(&first) = groups.first() else { return Ok(Some(pyramid.clone())) };
+    let Pyramid { leaves, blocks, offset_shift, sum_columns, sums } = pyramid.clone();
+    let widths = Widths { leaf: leaves.shift, block: blocks.shift, offset: offset_shift };
+    let last = groups.iter().map(|&group| recording.row_groups[group].time_ns.1).max().unwrap_or(0);
+    // Completions may lie behind the last begin.
+    if last >> widths.leaf >= 1 << 31 {
+        return Ok(None);
     }
-    recording.take_extents(extents);
-    let (sum_columns, sums) = sums.into_iter().unzip();
-    Ok(Some(Pyramid {
-        leaves: leaves.finish(),
-        blocks: blocks.finish(),
-        offset_shift: widths.offset,
-        sum_columns,
-        sums,
-    }))
+    let begin = recording.row_groups[first].time_ns.0;
+    let summing = Summing {
+        widths,
+        leaves: TableBuilder::reopened(leaves, begin),
+        blocks: TableBuilder::reopened(blocks, begin),
+        sums: sum_columns.into_iter().zip(sums).collect(),
+    };
+    let grown = summing.add(recording, groups, progress)?;
+    Ok(grown.filter(|grown| grown.bytes() <= GROWN_SHARE * recording.samples_bytes() as f64))
+}
+
+impl Pyramid {
+    /// Its bytes in a file, about.
+    fn bytes(&self) -> f64 {
+        let cells = self.leaves.keys.len() + self.blocks.keys.len();
+        cells as f64 * CELL_BYTES + self.sums.len() as f64 * SUMS_BYTES
+    }
+}
+
+/// A pyramid that row groups are added to.
+struct Summing {
+    widths: Widths,
+    leaves: TableBuilder,
+    blocks: TableBuilder,
+    sums: BTreeMap<u32, ColumnSums>,
+}
+
+impl Summing {
+    /// Adds row groups in the order of time. `None` if an offset is beyond the bins.
+    fn add(
+        mut self,
+        recording: &mut ViewedRecording,
+        groups: &[usize],
+        progress: ReadProgress,
+    ) -> Result<Option<Pyramid>, ViewError> {
+        let all: u64 = groups.iter().map(|&group| recording.row_groups[group].ios).sum();
+        let mut extents = Vec::new();
+        let mut done = 0;
+        for some in groups.chunks(AT_ONCE) {
+            // No later row group begins before this one.
+            let begin = recording.row_groups[some[0]].time_ns.0;
+            self.leaves.close_below(begin);
+            self.blocks.close_below(begin);
+            let counted: Vec<Option<CountedGroup>> = some
+                .par_iter()
+                .map_init(Columns::default, |columns, &group| {
+                    Ok(count_group(&recording.read(group, columns)?, self.widths, &recording.source.runs))
+                })
+                .collect::<Result<_, ViewError>>()?;
+            for group in counted {
+                let Some(group) = group else { return Ok(None) };
+                done += group.overview.ios();
+                extents.push((group.completed_ns, group.overview));
+                self.leaves.pending.extend(group.leaves);
+                self.blocks.pending.extend(group.blocks);
+                for (column, more) in group.sums {
+                    self.sums.entry(column).or_default().add(&more, 0);
+                }
+            }
+            progress("summing up IOs", done, all);
+        }
+        recording.take_extents(groups, extents);
+        let (sum_columns, sums) = self.sums.into_iter().unzip();
+        Ok(Some(Pyramid {
+            leaves: self.leaves.finish(),
+            blocks: self.blocks.finish(),
+            offset_shift: self.widths.offset,
+            sum_columns,
+            sums,
+        }))
+    }
 }
 
 fn count_group(ios: &IoColumns, widths: Widths, runs: &[RunLabel]) -> Option<CountedGroup> {
@@ -211,6 +276,24 @@ struct TableBuilder {
 impl TableBuilder {
     fn new(shift: u32) -> TableBuilder {
         TableBuilder { table: SparseTable { shift, ..SparseTable::default() }, pending: Vec::new() }
+    }
+
+    /// A table to which cells from `begin_ns` on are added.
+    fn reopened(mut table: SparseTable, begin_ns: u64) -> TableBuilder {
+        let begin = begin_ns >> table.shift;
+        let kept = table.columns.partition_point(|&column| u64::from(column) < begin);
+        let first = table.starts[kept] as usize;
+        let mut pending = Vec::new();
+        for at in kept..table.columns.len() {
+            let cells = table.starts[at] as usize..table.starts[at + 1] as usize;
+            let column = u64::from(table.columns[at]) << 32;
+            pending.extend(cells.map(|cell| (column | u64::from(table.keys[cell]), table.counts[cell])));
+        }
+        table.columns.truncate(kept);
+        table.starts.truncate(kept);
+        table.keys.truncate(first);
+        table.counts.truncate(first);
+        TableBuilder { table, pending }
     }
 
     /// Closes the columns that end before `time_ns`, or at it.

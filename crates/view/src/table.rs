@@ -1,4 +1,4 @@
-//! The IOs of a view one by one: the first so many in an order, or all of them as a file.
+//! The IOs of a view one by one: the first so many in an order, or all of them.
 //!
 //! # Method
 //! The order by response time, longest first, visits the row groups by their longest response time, and ends when the others cannot have
@@ -120,13 +120,24 @@ pub(crate) const COLUMNS: [&str; 10] = [
     "errno",
 ];
 
-fn row(recording: &ViewedRecording, run: u32, sample: &Sample) -> Value {
+/// The mode of an IO.
+pub fn mode(sample: &Sample) -> &'static str {
+    if sample.mode.is_write() { "write" } else { "read" }
+}
+
+/// When an IO began, since the first of its recording.
+pub fn time_ns(recording: &ViewedRecording, sample: &Sample) -> i64 {
+    (sample.intended.0 as i64).wrapping_sub(recording.origin_ns)
+}
+
+/// An IO by the columns of a table.
+pub fn row(recording: &ViewedRecording, run: u32, sample: &Sample) -> Value {
     json!([
         run,
         sample.process,
         sample.position,
-        if sample.mode.is_write() { "write" } else { "read" },
-        (sample.intended.0 as i64).wrapping_sub(recording.origin_ns),
+        mode(sample),
+        time_ns(recording, sample),
         sample.offset.0,
         sample.size.0,
         sample.submitted.0.wrapping_sub(sample.intended.0) as i64,
@@ -135,11 +146,15 @@ fn row(recording: &ViewedRecording, run: u32, sample: &Sample) -> Value {
     ])
 }
 
-/// All IOs of the view in the order of time, as a text of comma-separated values.
+/// All IOs of the view in the order of time, with their runs.
 ///
 /// # Errors
-/// As [`page`], and if there are more than fit into a file of this kind.
-pub fn csv(recording: &ViewedRecording, view: &View, is_cancelled: &AtomicBool) -> Result<String, ViewError> {
+/// As [`page`], and if there are more than fit into a file that is made in memory.
+pub fn all(
+    recording: &ViewedRecording,
+    view: &View,
+    is_cancelled: &AtomicBool,
+) -> Result<Vec<(u32, Sample)>, ViewError> {
     let all = Page { order: Order::Time, is_descending: false, start: 0, count: EXPORTED_MOST };
     let (ranked, matching) = ranked(recording, view, all, EXPORTED_MOST + 1, is_cancelled)?;
     if ranked.len() > EXPORTED_MOST {
@@ -149,17 +164,7 @@ pub fn csv(recording: &ViewedRecording, view: &View, is_cancelled: &AtomicBool) 
             purpose: "exported",
         });
     }
-    let mut text = COLUMNS.join(",");
-    text.push('\n');
-    for (run, sample) in samples(recording, &ranked)? {
-        let cells = row(recording, run, &sample);
-        let cells = cells.as_array().map_or(&[][..], Vec::as_slice);
-        let cells: Vec<String> =
-            cells.iter().map(|cell| cell.as_str().map_or_else(|| cell.to_string(), str::to_owned)).collect();
-        text.push_str(&cells.join(","));
-        text.push('\n');
-    }
-    Ok(text)
+    samples(recording, &ranked)
 }
 
 /// The slowest IOs of a recording with their runs, at most so many, the slowest first.

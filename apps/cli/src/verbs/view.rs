@@ -1,16 +1,15 @@
 //! `flashlab view`: every IO of runs as linked pictures in a browser.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use flashlab_view::browser::Browser;
-use flashlab_view::{Server, ViewedRecording, page_file};
+use flashlab_view::{LiveRecording, LookAgain, Server, ViewedRecording, page_file};
 
 use crate::exit::Usage;
 use crate::files::NewFile;
@@ -23,7 +22,7 @@ pub const RUNS_MOST: usize = 8;
 /// Look at every IO of runs in a browser, until Ctrl-C
 #[derive(Args)]
 pub struct View {
-    /// The folder of a run, whatever verb made it, or a Parquet file of samples; up to 8 of them on one page
+    /// The folder of a run, finished or still measured, a Parquet file of samples, a latency log of fio, or blkparse's text; up to 8 of them on one page
     #[arg(value_name = "RUN", required = true, num_args = 1..)]
     runs: Vec<PathBuf>,
     /// The port on 127.0.0.1; a free one if not given
@@ -63,6 +62,7 @@ impl View {
             files::check_output(file, files::Output::Page)?;
         }
         let interrupted = interrupt::interrupt()?;
+        raise_file_limit();
         let picture = match &self.png {
             Some(file) => {
                 Some((NewFile::begin(file)?, Browser::start(PICTURE_WIDTH, PICTURE_WIDTH, PICTURE_RATIO)?))
@@ -70,15 +70,19 @@ impl View {
             None => None,
         };
         let bar = Bar::new();
-        let mut recordings: Vec<ViewedRecording> =
-            self.runs.iter().map(|run| open(run, &bar)).collect::<Result<_>>()?;
+        let opened: Vec<(ViewedRecording, Option<LookAgain>)> =
+            viewed::given(&self.runs)?.iter().map(|given| open(given, &bar)).collect::<Result<_>>()?;
+        let (mut recordings, looks): (Vec<ViewedRecording>, Vec<Option<LookAgain>>) =
+            opened.into_iter().unzip();
         if let Some(file) = &self.html {
             let progress = |what: &str, done, all| bar.part(what, done, all);
             let page = page_file::page_file(&mut recordings, state, &progress)?;
             files::write_output(file, files::Output::Page, &page)?;
             tell!("{} has {} bytes", file.display(), page.len());
         }
-        let server = Server::start(recordings.into_iter().map(Arc::new).collect(), self.port)?;
+        let live =
+            recordings.into_iter().zip(looks).map(|(recording, look)| LiveRecording::new(recording, look));
+        let server = Server::start(live.collect(), self.port)?;
         drop(bar);
         if let Some((file, mut browser)) = picture {
             browser.open(&format!("{}?theme=light#{state}", server.url()))?;
@@ -103,11 +107,17 @@ impl View {
     }
 }
 
-fn open(run: &Path, bar: &Bar) -> Result<ViewedRecording> {
-    let source = viewed::source(run)?;
-    let name = source.name.clone();
-    let progress = |what: &str, done, all| bar.part(&format!("{what} of {name}"), done, all);
-    Ok(ViewedRecording::open(source, &progress)?)
+fn open(given: &viewed::Given, bar: &Bar) -> Result<(ViewedRecording, Option<LookAgain>)> {
+    let name = given.name();
+    given.open(&|what: &str, done, all| bar.part(&format!("{what} of {name}"), done, all))
+}
+
+/// Allows as many open files as the system lets this program have: a long run has thousands of segments, and many shells allow 1,024.
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // Where it is refused, opening the file that is one too many says so.
+    let _ = setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Asks the desktop to show the page. Without a desktop the address is printed anyway.

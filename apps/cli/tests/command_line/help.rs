@@ -148,6 +148,10 @@ fn of_bench() {
               
               [default: 3]
 
+          --view
+              Serve a page on which every IO can be looked at while it is measured; its address is
+              printed, and it ends with the measurement
+
           --json
               Print one JSON document
 
@@ -222,6 +226,8 @@ fn of_run() {
           --seed <SEED>             The seed of everything random [default: 1]
       -o, --output <DIR>            The folder for the results; flashlab-runs/TIME-TARGET if not given
           --repetitions <N>         How many times each experiment is measured [default: 3]
+          --view                    Serve a page on which every IO can be looked at while it is
+                                    measured; its address is printed, and it ends with the measurement
           --json                    Print one JSON document
           --csv                     Print the table as CSV
           --expect <EXPECTATION>    What must hold, as 'RW.p99 < 500us'; more than one may be given.

@@ -24,9 +24,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("analysis", &["base"]),
     ("bench", &["base", "plan", "device", "samples", "engine", "analysis"]),
     ("infer", &["base", "plan", "device", "samples", "engine", "analysis"]),
-    ("model", &["base", "input", "plan", "device", "sim", "samples", "engine", "analysis", "bench", "infer"]),
+    (
+        "model",
+        &[
+            "base", "input", "trace", "plan", "device", "sim", "samples", "engine", "analysis", "bench",
+            "infer",
+        ],
+    ),
     ("report", &["base", "plan", "analysis"]),
-    ("view", &["analysis", "base", "samples"]),
+    ("view", &["analysis", "base", "input", "trace", "samples"]),
     ("sweep", &["base", "input", "plan", "device", "sim", "trace", "samples", "engine", "analysis", "bench"]),
     ("export", &["base", "device", "host", "input", "sim", "repair", "samples"]),
     ("repair", &["base", "device"]),

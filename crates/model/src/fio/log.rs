@@ -1,8 +1,7 @@
 //! A latency log of fio: a line for each request.
 //!
 //! # Model
-//! 1. A line is `time, value, direction, size, offset, priority[, issue time]`, in ms, ns and bytes (iolog.c, `flush_samples`; the
-//!    priority since fio 3.20, the issue time since 3.38). Without offsets nobody can say in which order the requests were.
+//! 1. [`LogLine`] parses a line. Without offsets nobody can say in which order the requests were.
 //! 2. fio writes bandwidths, IOPS, submission and completion times in the same format, and says which in the name of the file.
 //! 3. By Little's law the sum of the latencies is the time that passed, if one request was in flight. That tells latencies from all
 //!    other values and from a queue, whatever the name.
@@ -10,8 +9,9 @@
 
 use std::collections::BTreeMap;
 
-use flashlab_base::Bytes;
+use flashlab_base::{Bytes, Operation};
 use flashlab_sim::profile::ThroughputClass;
+use flashlab_trace::{LogColumns, LogLine};
 
 use super::job::{Figures, LITTLE_TOLERANCE};
 use crate::ModelError;
@@ -93,67 +93,48 @@ fn other_log(name: &str) -> Option<(&'static str, &'static str)> {
 }
 
 fn lines(text: &str, name: &str) -> Result<Vec<Logged>, ModelError> {
-    let mut logged: Vec<Logged> = Vec::new();
-    let (mut are_priorities, mut columns, mut trims) = (true, None, 0_u64);
+    let (mut found, mut trims) = (Vec::new(), 0_u64);
     for (line, number) in text.lines().zip(1usize..).filter(|(line, _)| !line.trim().is_empty()) {
         let wrong = |message: &str| ModelError::Input(format!("{name}:{number}: {message}"));
-        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-        if *columns.get_or_insert(fields.len()) != fields.len() {
-            return Err(wrong(&format!("has {} fields, and the lines before have others", fields.len())));
+        let line = LogLine::parse(line).map_err(|message| wrong(&message))?;
+        let fields = line.field_count();
+        if fields < 6 {
+            return Err(wrong(&format!(
+                "has {fields} fields in place of 6 or 7: flashlab reads latency logs of fio 3.20 and later with offsets; repeat the job \
+                 with --write_lat_log=NAME --log_offset=1"
+            )));
         }
-        let (at, latency, direction, size, offset) = match fields[..] {
-            [at, latency, direction, size, offset, _priority]
-            | [at, latency, direction, size, offset, _priority, _] => (at, latency, direction, size, offset),
-            _ => {
-                return Err(wrong(&format!(
-                    "has {} fields in place of 6 or 7: flashlab reads latency logs of fio 3.20 and later with offsets; repeat the job \
-                     with --write_lat_log=NAME --log_offset=1",
-                    fields.len()
-                )));
-            }
-        };
-        let parse = |text: &str, what: &str| {
-            text.parse::<u64>().map_err(|_| {
-                wrong(&format!("expected {what}, found `{}`", text.chars().take(40).collect::<String>()))
-            })
-        };
-        // Without offsets, the priority is the fifth field and the issue time the sixth.
-        are_priorities &= fields.len() == 6 && (offset.starts_with("0x") || matches!(offset, "0" | "1"));
-        if fields.len() == 6 && offset.starts_with("0x") {
-            return Err(wrong(NO_OFFSETS));
+        if found.first().is_some_and(|first: &LogLine| first.field_count() != fields) {
+            return Err(wrong(&format!("has {fields} fields, and the lines before have others")));
         }
-        let writes = match direction {
-            "0" => false,
-            "1" => true,
-            "2" => {
-                trims += 1;
-                continue;
-            }
-            _ => return Err(wrong(&format!("expected a direction (0, 1 or 2), found `{direction}`"))),
-        };
-        let io = Logged {
-            at_ms: parse(at, "a time in milliseconds")?,
-            latency_ns: parse(latency, "a latency in nanoseconds")?,
-            writes,
-            size: parse(size, "a size in bytes")?,
-            offset: parse(offset, "an offset in bytes")?,
-        };
-        if logged.last().is_some_and(|before| before.at_ms > io.at_ms.saturating_add(1)) {
+        if line.operation == Operation::Discard {
+            trims += 1;
+            continue;
+        }
+        if found.last().is_some_and(|before: &LogLine| before.at_ms > line.at_ms.saturating_add(1)) {
             return Err(wrong(
                 "has an earlier time than the line before: it is the log of several jobs; give one of each job",
             ));
         }
-        logged.push(io);
+        found.push(line);
     }
     let wrong = |message: String| Err(ModelError::Input(format!("{name}: {message}")));
     if trims > 0 {
         return wrong(format!("has {trims} trims among its requests: repeat the job without them"));
     }
-    let has_windows = logged.iter().all(|io| io.size == 0);
-    match are_priorities && logged.len() > 1 && !has_windows {
-        true => wrong(NO_OFFSETS.to_owned()),
-        false => Ok(logged),
+    let columns = LogColumns::of(&found);
+    let has_windows = found.iter().all(|line| line.size == 0);
+    if !columns.has_offset && !has_windows && !found.is_empty() {
+        return wrong(NO_OFFSETS.to_owned());
     }
+    let logged = |line: &LogLine| Logged {
+        at_ms: line.at_ms,
+        latency_ns: line.value,
+        writes: line.operation == Operation::Write,
+        size: line.size,
+        offset: line.offset(columns).unwrap_or(0),
+    };
+    Ok(found.iter().map(logged).collect())
 }
 
 const NO_OFFSETS: &str = "has no offsets: its fifth field is a priority (a sixth is the time of issue); repeat the job with --log_offset=1";

@@ -50,8 +50,8 @@ pub fn ios(run: u32, count: u64, space: Bytes, begin: Nanos, seed: Seed) -> impl
     })
 }
 
-/// Records `runs` runs of `count` IOs each as the finished folder of a recording.
-pub fn record(path: &Path, runs: u32, count: u64, space: Bytes, seed: Seed) {
+/// Records runs, with these counts of IOs, as the finished folder of a recording.
+pub fn record_runs(path: &Path, counts: &[u64], space: Bytes, seed: Seed) {
     let settings = RecordingSettings { target: "a made device".to_owned(), recorded_by: "a test".to_owned() };
     let identity = Identity { target: "a made device".to_owned(), ..Identity::default() };
     let manifest = Manifest::of_recording(
@@ -64,7 +64,7 @@ pub fn record(path: &Path, runs: u32, count: u64, space: Bytes, seed: Seed) {
     let folder = RunFolder::create(path, &manifest).expect("the test's directory takes a folder");
     let mut recording = Recording::start_virtual(&folder);
     let mut begin = Nanos(1_000_000_000);
-    for run in 0..runs {
+    for (run, &count) in (0..).zip(counts) {
         let name = RUNS[run as usize % RUNS.len()].0.to_owned();
         folder.add_run(&RecordedRun { run, name }).expect("the disk has space");
         let mut lanes = recording.start_run(run, 2).expect("the writer has just begun");

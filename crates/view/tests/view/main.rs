@@ -3,6 +3,9 @@
 mod browser;
 mod counts;
 mod duckdb;
+mod export;
+mod growing;
+mod import;
 mod made;
 mod page_file;
 mod pyramid_file;

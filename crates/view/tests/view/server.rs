@@ -144,7 +144,7 @@ fn a_thousand_requests_at_once_are_all_answered() {
 fn a_port_that_is_taken_is_refused_with_advice() {
     let server = serve(vec![Arc::clone(&SMALL.recording)]);
     let port: u16 = split(server.url()).0.rsplit(':').next().unwrap().parse().unwrap();
-    let taken = flashlab_view::Server::start(Vec::new(), port);
+    let taken = flashlab_view::Server::start(Vec::<flashlab_view::LiveRecording>::new(), port);
     let message = taken.err().expect("the port is taken").to_string();
     assert!(message.contains(&port.to_string()) && message.contains("--port"), "{message}");
 }

@@ -7,13 +7,13 @@ use std::sync::{Arc, LazyLock};
 
 use flashlab_base::{Bytes, Sample, Seed};
 use flashlab_samples::for_each_batch;
-use flashlab_view::{RunLabel, Server, Source, ViewedRecording};
+use flashlab_view::{LiveRecording, RunLabel, Server, Source, ViewedRecording};
 use tempfile::TempDir;
 
 /// A recording that has a pyramid: 4 runs of 270,000 IOs.
-pub static LARGE: LazyLock<Made> = LazyLock::new(|| Made::new(270_000));
+pub static LARGE: LazyLock<Made> = LazyLock::new(|| Made::new(&[270_000; 4]));
 /// One whose IOs are counted one by one: 4 runs of 5,000 IOs.
-pub static SMALL: LazyLock<Made> = LazyLock::new(|| Made::new(5_000));
+pub static SMALL: LazyLock<Made> = LazyLock::new(|| Made::new(&[5_000; 4]));
 
 /// A recording, and all its IOs.
 pub struct Made {
@@ -23,10 +23,10 @@ pub struct Made {
 }
 
 impl Made {
-    fn new(count: u64) -> Made {
+    pub fn new(counts: &[u64]) -> Made {
         let directory = tempfile::tempdir().unwrap();
         let folder = directory.path().join("run");
-        crate::made::record(&folder, 4, count, Bytes::gib(1), Seed(7));
+        crate::made::record_runs(&folder, counts, Bytes::gib(1), Seed(7));
         let mut samples = Vec::new();
         for file in segments(&folder) {
             for_each_batch(&file, |columns| {
@@ -47,7 +47,7 @@ impl Made {
     }
 }
 
-fn source(folder: &Path) -> Source {
+pub fn source(folder: &Path) -> Source {
     let labels = ["random reads", "random writes", "sequential writes", "sequential reads"];
     let labels = labels.into_iter().zip(0..);
     Source {
@@ -71,7 +71,7 @@ pub fn segments(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-pub fn serve(recordings: Vec<Arc<ViewedRecording>>) -> Server {
+pub fn serve(recordings: Vec<impl Into<LiveRecording>>) -> Server {
     Server::start(recordings, 0).unwrap()
 }
 
