@@ -78,6 +78,8 @@ const HEAD: u64 = 4096;
 pub enum Output {
     /// A page of HTML.
     Page,
+    /// A page of `view` with its runs.
+    ViewPage,
     /// Judged expectations as JUnit XML.
     JUnit,
     /// The state of a simulated device.
@@ -98,6 +100,7 @@ impl Output {
     fn name(self) -> &'static str {
         match self {
             Output::Page => "a page of flashlab",
+            Output::ViewPage => "a page of flashlab view",
             Output::JUnit => "JUnit XML of flashlab",
             Output::State => "a saved state",
             Output::Profile => "a profile",
@@ -115,6 +118,9 @@ impl Output {
         match self {
             Output::Page => {
                 text.starts_with("<!DOCTYPE html>") && has("name=\"generator\" content=\"flashlab ")
+            }
+            Output::ViewPage => {
+                text.starts_with("<!DOCTYPE html>") && has("name=\"generator\" content=\"flashlab view\"")
             }
             Output::JUnit => text.starts_with("<?xml") && has(flashlab_report::JUNIT_MARK),
             Output::State => head.starts_with(b"FLASHSIM"),

@@ -108,7 +108,7 @@ fn look_again(run: PathBuf) -> LookAgain {
         // The lock of a folder that nobody writes is looked at only when something changed: the look itself takes it for a moment.
         let is_same = seen.as_ref().is_some_and(|(known, _)| *known == state);
         let was_growing = seen.as_ref().is_none_or(|(_, is_growing)| *is_growing);
-        if is_same && !(was_growing && !RunFolder::is_in_use(&run)) {
+        if is_same && (!was_growing || RunFolder::is_in_use(&run)) {
             return Ok(None);
         }
         let source = source(&run)?;
@@ -143,12 +143,14 @@ pub fn source(run: &Path) -> Result<Source> {
     if manifest.finished.is_some() {
         pyramid_files.insert(0, folder.path().join(PYRAMID));
     }
-    let (runs, marks) = runs(&folder, manifest.kind)?;
+    let (runs, marks) = runs(&folder, manifest.kind, &mut notes)?;
     Ok(Source {
         name,
         target: manifest.identity.target.clone(),
         verb: verb(&manifest),
         segments: folder.all_segments(),
+        // What is being written is not whole.
+        folder: (!is_growing).then(|| (folder.clone(), manifest.finished.is_some())),
         report: Some(folder.path().join(PAGE)).filter(|page| page.is_file()),
         runs,
         marks,
@@ -169,13 +171,13 @@ fn verb(manifest: &Manifest<IgnoredAny>) -> String {
 }
 
 /// What each run was, and what the page marks.
-fn runs(folder: &RunFolder, kind: FolderKind) -> Result<(Vec<RunLabel>, Vec<Mark>)> {
+fn runs(folder: &RunFolder, kind: FolderKind, notes: &mut Vec<String>) -> Result<(Vec<RunLabel>, Vec<Mark>)> {
     Ok(match kind {
         FolderKind::Recording => {
             let label = |run: RecordedRun| RunLabel { run: run.run, name: run.name, io_ignore: 0 };
             (folder.runs()?.into_iter().map(label).collect(), activity(&folder.activity()?))
         }
-        FolderKind::Inference => inference(folder)?,
+        FolderKind::Inference => inference(folder, notes)?,
         _ => {
             let runs = folder.runs::<RunRecord>()?;
             let mut marks = activity(&folder.activity()?);
@@ -229,7 +231,7 @@ fn doubtful(runs: &[RunRecord]) -> impl Iterator<Item = Mark> + '_ {
 }
 
 /// The runs of an inference, and each finding over those of the probe that decided it.
-fn inference(folder: &RunFolder) -> Result<(Vec<RunLabel>, Vec<Mark>)> {
+fn inference(folder: &RunFolder, notes: &mut Vec<String>) -> Result<(Vec<RunLabel>, Vec<Mark>)> {
     let mut labels = Vec::new();
     let mut probes: Vec<(String, u32, u32)> = Vec::new();
     let mut probe = String::new();
@@ -247,20 +249,30 @@ fn inference(folder: &RunFolder) -> Result<(Vec<RunLabel>, Vec<Mark>)> {
             _ => {}
         }
     }
-    let Ok(known) = folder.read_sealed::<Inference>(INFERENCE) else { return Ok((labels, Vec::new())) };
+    let known = match folder.read_sealed::<Inference>(INFERENCE) {
+        Ok(known) => known.findings,
+        Err(error) => {
+            notes.push(format!("without marks of what was found: {error}"));
+            Vec::new()
+        }
+    };
     let marks = probes.iter().flat_map(|(name, first, last)| {
         let parameters =
             PROBES.iter().find(|probe| probe.name == name).map_or(&[][..], |probe| probe.parameters);
-        let found = known.findings.iter().filter(|finding| parameters.contains(&finding.parameter));
-        found.filter(|finding| finding.value.is_some()).map(|finding| Mark {
+        let found = known.iter().filter(|finding| parameters.contains(&finding.parameter));
+        found.map(|finding| Mark {
             when: MarkedTime::Runs(*first, *last),
             kind: MarkKind::Finding,
-            text: format!(
-                "{} {}, confidence {:.2}",
-                finding.parameter,
-                finding.value_in_words(),
-                finding.confidence
-            ),
+            text: match finding.value {
+                // Rounded down: nothing is certain.
+                Some(_) => format!(
+                    "{} {}, confidence {} %",
+                    finding.parameter,
+                    finding.value_in_words(),
+                    (finding.confidence * 1000.0).floor() / 10.0
+                ),
+                None => format!("{} is not known", finding.parameter),
+            },
         })
     });
     let marks = marks.collect();

@@ -256,8 +256,11 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Compares the files with their list.
-    fn verify_files(&self, is_finished: bool) -> Result<(), SamplesError> {
+    /// Compares each listed file with its line. A finished folder has no others.
+    ///
+    /// # Errors
+    /// If a file is missing, damaged or not listed.
+    pub fn verify_files(&self, is_finished: bool) -> Result<(), SamplesError> {
         let listed = self.list();
         listed.iter().try_for_each(|file| file.verify(&self.path))?;
         match self.unlisted(&listed)?.first() {

@@ -25,8 +25,11 @@ export class OwnFile {
   }
 
   async panels(query) {
-    const { content, state, fields } = await this.asked(query);
+    const { head, content, state, fields } = await this.asked(query);
     const width = Math.min(4096, Math.max(1, Number(fields.get('width'))));
+    // Runs follow one another: where not every IO is there, a run is its time.
+    const run = content.isWhole(state) ? null : head.runs.find((one) => one.run === state.run);
+    if (run) state.time = [Math.max(run.time_ns[0], state.time?.[0] ?? 0), Math.min(run.time_ns[1], state.time?.[1] ?? Infinity)];
     const windows = windowsOf(state, content.overview);
     return content.isWhole(state) ? countIos(content, state, windows, width) : countCells(content, state, windows, width);
   }
@@ -42,7 +45,8 @@ export class OwnFile {
 
   async asked(query) {
     const fields = new URLSearchParams(query);
-    return { content: await this.contents[Number(fields.get('recording'))], state: parse(query), fields };
+    const id = Number(fields.get('recording'));
+    return { head: this.heads[id], content: await this.contents[id], state: parse(query), fields };
   }
 }
 
@@ -142,7 +146,7 @@ function countIos({ ios }, state, windows, width) {
 }
 
 function countCells(content, state, windows, width) {
-  if (state.process !== null || state.run !== null) throw new Error('This file has not every IO, so that it cannot show one process or run alone. Show its time, or open the run itself with flashlab view.');
+  if (state.process !== null) throw new Error('This file has not every IO, so that it cannot show one process alone. Open the run itself with flashlab view.');
   const { leaves, blocks, pyramid } = content;
   const hasOffset = state.offset !== null;
   const tally = new Tally(windows, width, { time: (hasOffset ? blocks : leaves).shift, offsetTime: blocks.shift, offset: pyramid.offset_shift });

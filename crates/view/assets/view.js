@@ -264,6 +264,9 @@ class Page {
     const words = new URLSearchParams(location.hash.slice(1)).get('mark');
     const found = words && this.recordings.flatMap(({ marks }) => marks).find(({ text }) => text.startsWith(words));
     if (found) this.chooseMark(found);
+    // A link names a run alone: its time is what it looks like.
+    const run = this.state.run !== null && !this.state.time && this.runs().find((one) => one.run === this.state.run);
+    if (run) this.chooseRun(run);
   }
 
   unzoom(dimensions, since) {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flashlab_samples::{Column, Columns, SegmentReader};
+use flashlab_samples::{Column, Columns, RunFolder, SegmentReader};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,8 @@ pub struct Source {
     pub segments: Vec<PathBuf>,
     /// Its runs.
     pub runs: Vec<RunLabel>,
+    /// The folder whose list has the segments, and whether it is finished: they are compared with it before they are summed up.
+    pub folder: Option<(RunFolder, bool)>,
     /// The page that its verb made of it.
     pub report: Option<PathBuf>,
     /// What the page marks.
@@ -156,6 +158,9 @@ impl ViewedRecording {
 
     /// Verifies the segments and reads when the IOs of each row group began: the recording's origin follows.
     pub(crate) fn find_row_groups(&mut self, progress: ReadProgress) -> Result<(), ViewError> {
+        if let Some((folder, is_finished)) = &self.source.folder {
+            folder.verify_files(*is_finished)?;
+        }
         let found = row_groups_of(&self.segments, 0, progress)?;
         self.origin_ns = found.iter().map(|(_, (first, _))| *first).min().unwrap_or(0);
         self.row_groups.clear();

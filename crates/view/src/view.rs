@@ -81,6 +81,42 @@ impl View {
         Ok(view)
     }
 
+    /// Checks what follows `#` in the address of a page.
+    ///
+    /// # Errors
+    /// [`ViewError::Query`] with the key and what it takes.
+    pub fn check_state(state: &str) -> Result<(), ViewError> {
+        let pairs: Vec<(String, String)> = state
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| {
+                let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+                (key.to_owned(), value.replace("%2C", ","))
+            })
+            .collect();
+        for (key, value) in &pairs {
+            let list = |all: &str| all.split(',').all(|number| number.parse::<u32>().is_ok());
+            let (is_right, takes) = match key.as_str() {
+                "time_ns" | "offset_bytes" | "response_ns" | "modes" | "sizes" | "errors" | "process"
+                | "run" => {
+                    continue;
+                }
+                "layout" => (["stacked", "overlay"].contains(&value.as_str()), "stacked or overlay"),
+                "hidden" => (list(value), "numbers with commas"),
+                "marks" => (value == "0", "0"),
+                "mark" => (true, ""),
+                _ => {
+                    let keys = "only time_ns, offset_bytes, response_ns, modes, sizes, errors, process, run, layout, hidden, marks and mark";
+                    return Err(ViewError::query(key, value, keys));
+                }
+            };
+            if !is_right {
+                return Err(ViewError::query(key, value, takes));
+            }
+        }
+        View::parse(&pairs).map(drop)
+    }
+
     /// Whether IOs of this kind are shown.
     pub fn has_kind(&self, kind: IoKind) -> bool {
         let is_mode_shown = if kind.is_write() { !self.without_writes } else { !self.without_reads };
@@ -153,6 +189,32 @@ mod tests {
         assert!(!parsed.has_kind(IoKind::new(true, false, 4096)));
         assert!(!parsed.has_kind(IoKind::new(true, true, 8192)));
         assert_eq!(parsed.run, Some(3));
+    }
+
+    #[test]
+    fn a_state_is_checked_as_a_whole() {
+        for right in [
+            "",
+            "time_ns=5,9&modes=write&layout=overlay",
+            "mark=erase_block_size",
+            "hidden=0,2&marks=0",
+            "time_ns=5%2C9",
+        ] {
+            View::check_state(right).unwrap();
+        }
+        for wrong in [
+            "time_ns=5,1",
+            "run=abc",
+            "modes=foo",
+            "nosuch=1",
+            "garbage",
+            "layout=bogus",
+            "hidden=x",
+            "marks=2",
+            "%zz",
+        ] {
+            assert!(View::check_state(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,17 +1,19 @@
 //! `flashlab view`: every IO of runs as linked pictures in a browser.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use flashlab_samples::RunFolder;
 use flashlab_view::browser::Browser;
+use flashlab_view::view::View as ShownView;
 use flashlab_view::{LiveRecording, LookAgain, Server, ViewedRecording, page_file};
 
-use crate::exit::Usage;
+use crate::exit::{Refused, Usage};
 use crate::files::NewFile;
 use crate::progress::Bar;
 use crate::{files, interrupt, output, viewed};
@@ -58,10 +60,13 @@ impl View {
         }
         let is_written = self.html.is_some() || self.png.is_some();
         let state = self.state.trim_start_matches('#');
-        if let Some(file) = &self.html {
-            files::check_output(file, files::Output::Page)?;
+        ShownView::check_state(state).map_err(|error| Usage(format!("--state: {error}")))?;
+        for file in self.html.iter().chain(&self.png) {
+            refuse_within_run(file)?;
         }
-        let interrupted = interrupt::interrupt()?;
+        if let Some(file) = &self.html {
+            files::check_output(file, files::Output::ViewPage)?;
+        }
         raise_file_limit();
         let picture = match &self.png {
             Some(file) => {
@@ -77,7 +82,7 @@ impl View {
         if let Some(file) = &self.html {
             let progress = |what: &str, done, all| bar.part(what, done, all);
             let page = page_file::page_file(&mut recordings, state, &progress)?;
-            files::write_output(file, files::Output::Page, &page)?;
+            files::write_output(file, files::Output::ViewPage, &page)?;
             tell!("{} has {} bytes", file.display(), page.len());
         }
         let live =
@@ -92,6 +97,8 @@ impl View {
         if is_written {
             return Ok(());
         }
+        // Until here a signal ends the program as any other: nothing is lost.
+        let interrupted = interrupt::interrupt()?;
         // A program that waits for the address reads it at once.
         let url =
             if state.is_empty() { server.url().to_owned() } else { format!("{}#{state}", server.url()) };
@@ -105,6 +112,20 @@ impl View {
         }
         Ok(())
     }
+}
+
+/// A run's folder has the run's own files, and a page of other runs is none of them.
+fn refuse_within_run(file: &Path) -> Result<()> {
+    let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let Ok(folder) = folder.canonicalize() else { return Ok(()) };
+    let of_run = folder.ancestors().find(|folder| RunFolder::any_manifest(folder).is_ok());
+    if let Some(run) = of_run {
+        let (file, run) = (file.display(), run.display());
+        bail!(Refused(format!(
+            "{file} would lie in the run {run}, to which nothing is added: name a file elsewhere"
+        )));
+    }
+    Ok(())
 }
 
 fn open(given: &viewed::Given, bar: &Bar) -> Result<(ViewedRecording, Option<LookAgain>)> {
