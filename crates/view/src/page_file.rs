@@ -80,10 +80,10 @@ fn content(
     }
     // What the kept one leaves out may fit into the file.
     let table_bytes = 0.5 * share.saturating_sub(packed.len()) as f64;
-    let mut pyramid = match &recording.pyramid {
-        Some(pyramid) if summing::table_bytes(recording) >= table_bytes => pyramid.clone(),
-        _ => summing::build(recording, table_bytes, progress)?,
-    };
+    if recording.pyramid.is_none() || summing::table_bytes(recording) < table_bytes {
+        recording.pyramid = Some(summing::build(recording, table_bytes, progress)?);
+    }
+    let mut pyramid = recording.pyramid.clone().unwrap_or_default();
     loop {
         packed = pack(recording, &ios, Some(&pyramid));
         // A pyramid of one column cannot be made smaller.

@@ -10,13 +10,14 @@ use serde_json::Value;
 
 use crate::shared::{LARGE, Made, SMALL, serve};
 
-/// Writes the page of a recording.
-fn write(made: &Made, state: &str, file: &Path) -> String {
+/// Writes the page of a recording, which then has the pyramid that the page has.
+fn write(made: &Made, state: &str, file: &Path) -> ViewedRecording {
     let mut recordings = [ViewedRecording::open(made.recording.source.clone(), &|_, _, _| {}).unwrap()];
     let page = page_file(&mut recordings, state, &|_, _, _| {}).unwrap();
     assert!(page.len() <= FILE_BYTES_MOST, "{} bytes", page.len());
     std::fs::write(file, &page).unwrap();
-    page
+    let [recording] = recordings;
+    recording
 }
 
 /// What the page that is open answers to queries, each from the module `source` of its scripts.
@@ -77,7 +78,7 @@ fn is_answered_alike(made: &Made, views: &[&str]) {
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("page.html");
-    write(made, "modes=write", &file);
+    let recording = write(made, "modes=write", &file);
     let mut browser = Browser::start(1400, 1000, 1).unwrap();
     browser.open(&format!("file://{}", file.display())).unwrap();
     let complaints = browser.evaluate("document.body.dataset.errors ?? ''").unwrap();
@@ -86,7 +87,7 @@ fn is_answered_alike(made: &Made, views: &[&str]) {
     assert!(browser.evaluate("Number(document.body.dataset.painted)").unwrap().as_u64().unwrap() > 0);
     let queries: Vec<String> = views.iter().map(|view| format!("recording=0&width=700&{view}")).collect();
     let own = answers(&mut browser, "view/source.js", &queries);
-    let server: Server = serve(vec![std::sync::Arc::clone(&made.recording)]);
+    let server: Server = serve(vec![std::sync::Arc::new(recording)]);
     browser.open(server.url()).unwrap();
     let others = answers(&mut browser, "./source.js", &queries);
     for ((own, other), query) in own.iter().zip(&others).zip(&queries) {
