@@ -25,7 +25,7 @@ pub(crate) fn line(line: &[u8]) -> Result<LineContent<'_>, Expected> {
     served_line(line).map(|(content, _)| content)
 }
 
-/// As [`line`], with the response time in nanoseconds.
+/// As [`line()`], with the response time in nanoseconds.
 pub(crate) fn served_line(line: &[u8]) -> Result<(LineContent<'_>, u64), Expected> {
     let comma = line.iter().position(|&byte| byte == b',').ok_or(LINE)?;
     let Some(time) = number(&line[..comma]) else {

@@ -14,8 +14,9 @@ use flashlab_samples::{Column, Columns};
 use crate::error::ViewError;
 use crate::opening::{ios_of, open_segments};
 use crate::overview::RunLabel;
-use crate::pyramid_file::{self, Stamp, stamps};
+use crate::pyramid_file;
 use crate::recording::{COUNTED_IOS_MOST, ReadProgress, Source, ViewedRecording, row_groups_of};
+use crate::stamp::{Stamp, stamps};
 use crate::summing;
 
 /// Nobody waits with a progress bar while a page is open.

@@ -10,32 +10,28 @@
 //! - Text is read line by line and Parquet in batches: memory does not grow with a file.
 //! - What the files do not say is a note of the recording.
 
+mod conversion;
 mod fio_logs;
 mod parquet_files;
 mod traces;
 
 use std::fs;
-use std::io::{self, BufReader, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flashlab_input::{FileContent, GZIP, HEAD};
+use flashlab_input::FileContent;
 use flashlab_samples::{ForeignSamples, ImportedSamples, SegmentReader, seal, write_sealed};
-use flate2::bufread::MultiGzDecoder;
-use serde::{Deserialize, Serialize};
 
 use crate::error::ViewError;
 use crate::overview::RunLabel;
-use crate::pyramid_file::{Stamp, stamps};
 use crate::recording::{ReadProgress, Source};
+use crate::stamp::{Stamp, stamps};
+use conversion::Imported;
 
 /// The version of what is converted to what: a folder of another one is made anew.
 const VERSION: u32 = 1;
 const DOCUMENT: &str = "imported.json";
-/// The latest time that is shown, nanoseconds: 73 years. Sums of times stay within 64 bits.
-const TIME_MOST: u64 = 1 << 61;
-/// Bytes between two reports of progress.
-const PROGRESS_STEP: u64 = 1 << 20;
 
 /// What the files are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,18 +53,6 @@ pub struct ForeignFiles {
     pub paths: Vec<PathBuf>,
     /// What they are.
     pub format: ForeignFormat,
-}
-
-/// What was converted, and what was assumed.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Imported {
-    version: u32,
-    stamps: Vec<Stamp>,
-    segments: Vec<PathBuf>,
-    verb: String,
-    target: String,
-    runs: Vec<(u32, String)>,
-    notes: Vec<String>,
 }
 
 impl ForeignFiles {
@@ -187,44 +171,6 @@ fn part_of(folder: &Path) -> io::Result<PathBuf> {
     let _ = fs::remove_dir_all(&part);
     fs::create_dir(&part)?;
     Ok(part)
-}
-
-/// Reads a text, which gzip may have compressed, and reports how far it is.
-fn open_text<'a>(path: &Path, progress: ReadProgress<'a>) -> Result<Box<dyn io::BufRead + 'a>, ViewError> {
-    let failed = |source| ViewError::Read { file: path.to_owned(), source };
-    let mut file = flashlab_input::open(path).map_err(failed)?;
-    let all = file.metadata().map_err(failed)?.len();
-    let mut head = Vec::new();
-    file.by_ref().take(HEAD as u64).read_to_end(&mut head).map_err(failed)?;
-    let is_gzip = head.starts_with(GZIP);
-    let counted =
-        CountedRead { inner: io::Cursor::new(head).chain(file), done: 0, reported: 0, all, progress };
-    let text = BufReader::with_capacity(HEAD, counted);
-    Ok(match is_gzip {
-        true => Box::new(BufReader::with_capacity(HEAD, MultiGzDecoder::new(text))),
-        false => Box::new(text),
-    })
-}
-
-/// Reports the bytes that were read.
-struct CountedRead<'a, R> {
-    inner: R,
-    done: u64,
-    reported: u64,
-    all: u64,
-    progress: ReadProgress<'a>,
-}
-
-impl<R: Read> Read for CountedRead<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.inner.read(buffer)?;
-        self.done += count as u64;
-        if count == 0 || self.done - self.reported >= PROGRESS_STEP {
-            (self.progress)("converting bytes", self.done, self.all.max(self.done));
-            self.reported = self.done;
-        }
-        Ok(count)
-    }
 }
 
 impl ForeignFormat {

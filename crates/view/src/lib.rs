@@ -33,6 +33,7 @@ mod ratios;
 mod recording;
 pub mod response_bins;
 mod server;
+mod stamp;
 mod summing;
 mod table;
 pub mod view;

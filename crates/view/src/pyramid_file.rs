@@ -9,8 +9,7 @@
 //! - A file that cannot be written costs time at the next look, and nothing else.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,17 +17,10 @@ use crate::error::ViewError;
 use crate::overview::Overview;
 use crate::pyramid::{Pyramid, SparseTable};
 use crate::recording::{ReadProgress, RowGroup, ViewedRecording};
+use crate::stamp::Stamp;
 use crate::summing;
 
 const MAGIC: &[u8; 8] = b"flpyram2";
-
-/// A file of samples as it was when it was summed up.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stamp {
-    file: PathBuf,
-    bytes: u64,
-    changed_ns: u128,
-}
 
 /// What the file keeps.
 #[derive(Serialize, Deserialize)]
@@ -86,21 +78,6 @@ pub fn keep(recording: &mut ViewedRecording) {
     recording.row_groups = stored.row_groups;
     recording.overview = stored.overview;
     recording.pyramid = Some(stored.pyramid);
-}
-
-/// The files of samples as they are now.
-pub fn stamps(segments: &[PathBuf]) -> Vec<Stamp> {
-    let stamp = |path: &PathBuf| {
-        let metadata = fs::metadata(path).ok();
-        let changed = metadata.as_ref().and_then(|metadata| metadata.modified().ok());
-        let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        Stamp {
-            file: path.file_name().map(PathBuf::from).unwrap_or_default(),
-            bytes: metadata.map_or(0, |metadata| metadata.len()),
-            changed_ns: changed.map_or(0, |time| time.as_nanos()),
-        }
-    };
-    segments.iter().map(stamp).collect()
 }
 
 fn load(file: &Path) -> Option<Stored> {

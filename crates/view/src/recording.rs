@@ -12,7 +12,7 @@ use crate::error::ViewError;
 use crate::ios::IoColumns;
 use crate::overview::{Overview, RunLabel};
 use crate::pyramid::Pyramid;
-use crate::pyramid_file::{self, Stamp};
+use crate::stamp::{Stamp, stamps};
 use crate::windows::Windows;
 
 /// The most IOs that are counted one by one for each picture; recordings with more have a pyramid.
@@ -125,7 +125,7 @@ impl ViewedRecording {
     /// A recording of which nothing but its segments is known.
     pub(crate) fn new(source: Source, segments: Vec<Arc<SegmentReader>>) -> ViewedRecording {
         ViewedRecording {
-            stamps: pyramid_file::stamps(&source.segments),
+            stamps: stamps(&source.segments),
             source,
             overview: Overview::default(),
             pyramid: None,

@@ -10,7 +10,7 @@ use flashlab_base::{Bytes, Mode, Nanos, Operation, Sample};
 use flashlab_samples::ImportedSamples;
 use flashlab_trace::{LogColumns, LogLine, parse_log};
 
-use super::{Imported, TIME_MOST, open_text};
+use super::conversion::{Imported, TIME_MOST, open_text};
 use crate::error::ViewError;
 use crate::recording::ReadProgress;
 

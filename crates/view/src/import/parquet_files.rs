@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use flashlab_samples::{ForeignSamples, ImportedSamples};
 
-use super::Imported;
+use super::conversion::Imported;
 use crate::error::ViewError;
 use crate::recording::ReadProgress;
 

@@ -6,7 +6,7 @@ use flashlab_base::{Mode, Operation, Sample};
 use flashlab_samples::ImportedSamples;
 use flashlab_trace::{Format, ServedIo, parse_served};
 
-use super::{Imported, TIME_MOST, open_text};
+use super::conversion::{Imported, TIME_MOST, open_text};
 use crate::error::ViewError;
 use crate::recording::ReadProgress;
 
