@@ -75,9 +75,7 @@ impl Given {
             Given::Foreign(files) => {
                 let name = kept_name(&files.paths[0]);
                 let folder = |cache: PathBuf| cache.join("flashlab/imported").join(&name);
-                // Without a cache that can be written, the converted files are temporary for the system to remove.
-                let folders: Vec<PathBuf> =
-                    cache().into_iter().chain([env::temp_dir()]).map(folder).collect();
+                let folders: Vec<PathBuf> = cache().into_iter().map(folder).collect();
                 let source = files.import(&folders, progress)?;
                 Ok((ViewedRecording::open(source, progress)?, None))
             }
@@ -296,5 +294,7 @@ fn kept_name(path: &Path) -> String {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     // The stamps of the files in it decide whether it is used; the name has only to differ.
     let name = path.to_string_lossy().replace(['/', '%'], "%");
-    name.chars().rev().take(200).collect::<Vec<char>>().into_iter().rev().collect()
+    // A file's name has at most 255 bytes; the end of a path tells more than its begin.
+    let cut = (0..name.len()).find(|&at| name.is_char_boundary(at) && name.len() - at <= 200);
+    name[cut.unwrap_or(0)..].to_owned()
 }

@@ -99,12 +99,12 @@ impl Store {
         Ok(())
     }
 
-    /// Notes what the run was.
     /// Notes when the device worked on its own account.
     pub fn add_activity(&self, activity: &[Activity]) -> Result<(), BenchError> {
         Ok(self.folder.add_activity(activity)?)
     }
 
+    /// Notes what the run was.
     pub fn add(&mut self, record: RunRecord) -> Result<(), BenchError> {
         self.folder.add_run(&record)?;
         self.records.push(record);

@@ -553,7 +553,7 @@ for (const [id, drawing] of Object.entries(drawings)) begin(id, drawing);
 if (/^https?:/.test(location.protocol) && /\/report\/\d+\/$/.test(location.pathname)) {
   for (const host of document.querySelectorAll('[data-view]')) {
     const link = element('a');
-    link.href = `../../#${host.dataset.view}`;
+    link.href = `../../#${host.dataset.view}&recording=${location.pathname.match(/(\d+)\/$/)[1]}`;
     link.title = 'Look at each IO';
     link.append(...host.childNodes);
     host.append(link);

@@ -102,9 +102,9 @@ impl LogLine {
         }
     }
 
-    /// Whether the first field behind the size can be a priority: 0, 1, or hexadecimal.
-    fn may_begin_with_priority(&self) -> bool {
-        matches!(self.more[0], Some(MoreField::Hexadecimal | MoreField::Number(0 | 1)))
+    /// Whether the field `at` behind the size can be a priority: 0, 1, or hexadecimal.
+    fn may_be_priority(&self, at: usize) -> bool {
+        matches!(self.more.get(at), Some(Some(MoreField::Hexadecimal | MoreField::Number(0 | 1))))
     }
 }
 
@@ -113,8 +113,11 @@ impl LogColumns {
     pub fn of(lines: &[LogLine]) -> LogColumns {
         let count = lines.first().map_or(0, LogLine::field_count);
         // One line at offset 0 is no log without offsets.
-        let are_priorities = lines.len() > 1 && lines.iter().all(LogLine::may_begin_with_priority)
+        let are_priorities = lines.len() > 1 && lines.iter().all(|line| line.may_be_priority(0))
             || lines.iter().any(|line| line.more[0] == Some(MoreField::Hexadecimal));
+        // A job of one block has offset 0 in each line, and then its priority: no IO is issued at 0 or 1 ns.
+        let are_priorities =
+            are_priorities && !(count == 6 && lines.iter().all(|line| line.may_be_priority(1)));
         LogColumns {
             has_offset: count == 7 || (count > 4 && !are_priorities),
             has_issue_time: count == 7 || (count == 6 && are_priorities),
@@ -181,4 +184,22 @@ fn pass<E>(
 ) -> Result<(), E> {
     let Some(columns) = columns else { return Ok(()) };
     lines.drain(..).try_for_each(|line| see(&line, columns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(lines: &[&str]) -> (bool, bool) {
+        let lines: Vec<LogLine> = lines.iter().map(|line| LogLine::parse(line).unwrap()).collect();
+        let LogColumns { has_offset, has_issue_time } = LogColumns::of(&lines);
+        (has_offset, has_issue_time)
+    }
+
+    #[test]
+    fn a_job_of_one_block_has_offsets_and_no_issue_times() {
+        assert_eq!(columns(&["1, 900, 1, 4096, 0, 0", "2, 800, 1, 4096, 0, 0"]), (true, false));
+        assert_eq!(columns(&["1, 900, 1, 4096, 0, 1000", "2, 800, 1, 4096, 0, 2000"]), (false, true));
+        assert_eq!(columns(&["1, 900, 1, 4096, 8192, 0", "2, 800, 1, 4096, 0, 0"]), (true, false));
+    }
 }

@@ -84,6 +84,7 @@ export class Feed {
 
   arrived(flight, data) {
     this.flight = null;
+    this.error = null;
     this.data = Object.assign(data, { query: flight.query, since: flight.since, isRefined: flight.isExact });
     this.report(this, 'data');
     if (flight.query !== this.query) {

@@ -29,7 +29,7 @@ export class OwnFile {
     const width = Math.min(4096, Math.max(1, Number(fields.get('width'))));
     // Runs follow one another: where not every IO is there, a run is its time.
     const run = content.isWhole(state) ? null : head.runs.find((one) => one.run === state.run);
-    if (run) state.time = [Math.max(run.time_ns[0], state.time?.[0] ?? 0), Math.min(run.time_ns[1], state.time?.[1] ?? Infinity)];
+    if (run) state.time = timeOf(run, head.runs, state.time);
     const windows = windowsOf(state, content.overview);
     return content.isWhole(state) ? countIos(content, state, windows, width) : countCells(content, state, windows, width);
   }
@@ -103,6 +103,14 @@ function table(arrays, name, shift) {
   return { step: 2 ** shift, shift, columns: added(arrays[`${name}_columns`]), starts, keys, counts: arrays[`${name}_counts`] };
 }
 
+/** The part of a window in which a run was. */
+function timeOf(run, runs, window) {
+  const [from, to] = run.time_ns;
+  if (runs.some((one) => one !== run && one.time_ns[0] < to && from < one.time_ns[1])) throw new Error('This file has not every IO, so that it cannot show one of runs at the same time alone. Open the run itself with flashlab view.');
+  const start = Math.max(from, window?.[0] ?? 0);
+  return [start, Math.max(start + 1, Math.min(to, window?.[1] ?? Infinity))];
+}
+
 /** The windows of a view, cut to what the recording has. */
 function windowsOf(state, { time_end_ns: timeEnd, offset_bytes: offsets, response_ns: responses }) {
   const cut = (window, [from, to]) => {
@@ -170,7 +178,7 @@ function countCells(content, state, windows, width) {
   const hasSums = !hasOffset && !state.response && !state.modes && !state.errors && state.sizes.length === 0;
   if (hasSums) addSums(content, tally);
   const widened = {
-    time_ns: [tally.time.start, tally.time.end],
+    time_ns: [tally.time.start, Math.min(tally.time.end, Math.max(content.overview.time_end_ns, tally.time.start + 1))],
     offset_bytes: [tally.offset.start, tally.offset.end],
     response_ns: tally.bins.map(lowerEdge),
   };

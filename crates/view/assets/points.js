@@ -84,7 +84,7 @@ function paintDensity(target, xs, ys, kinds, place, ratio, pixels, edges) {
   const side = 2 * Math.max(1, ratio);
   const fromX = place.x(0) - side / 2 + 0.5;
   const fromY = place.y(0) - side / 2 + 0.5;
-  const counts = [new Uint16Array(target.length), new Uint16Array(target.length)];
+  const counts = [new Uint32Array(target.length), new Uint32Array(target.length)];
   for (let index = 0; index < xs.length; index++) {
     const left = Math.floor(fromX + xs[index] * perX);
     const top = Math.floor(fromY - ys[index] * perY);

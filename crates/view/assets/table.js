@@ -97,7 +97,7 @@ export class IoTable {
     bar.append(turn('previous', 'Previous page', '‹', Math.max(0, this.start - PAGE), this.start === 0), turn('next', 'Next page', '›', this.start + PAGE, matching === null ? count < PAGE : last >= matching));
     if (!source.exportOf) return bar;
     bar.append(element('span', 'push'), element('span', 'detail', 'Export'));
-    for (const [format, name] of [['csv', 'CSV']]) {
+    for (const [format, name] of [['csv', 'CSV'], ['arrow', 'Arrow'], ['parquet', 'Parquet']]) {
       const link = element('a', 'tool', name);
       link.href = source.exportOf(this.query, format);
       link.download = '';

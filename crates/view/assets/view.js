@@ -259,13 +259,15 @@ class Page {
     this.update({ ...this.setWindow('time', [from - margin, to + margin]), marks: true });
   }
 
-  /** A link of a report names the mark to begin with by the first words of its text. */
+  /** A link of a report names its recording, and the mark to begin with by the first words of its text. */
   chooseNamedMark() {
-    const words = new URLSearchParams(location.hash.slice(1)).get('mark');
-    const found = words && this.recordings.flatMap(({ marks }) => marks).find(({ text }) => text.startsWith(words));
+    const fields = new URLSearchParams(location.hash.slice(1));
+    const words = fields.get('mark');
+    const own = this.recordings.filter(({ id }) => !fields.has('recording') || `${id}` === fields.get('recording'));
+    const found = words && own.flatMap(({ marks }) => marks).find(({ text }) => text.startsWith(words));
     if (found) this.chooseMark(found);
     // A link names a run alone: its time is what it looks like.
-    const run = this.state.run !== null && !this.state.time && this.runs().find((one) => one.run === this.state.run);
+    const run = this.state.run !== null && !this.state.time && own.flatMap(({ runs }) => runs).find((one) => one.run === this.state.run);
     if (run) this.chooseRun(run);
   }
 

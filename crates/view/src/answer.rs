@@ -1,6 +1,6 @@
 //! The answers of the server: what is shown, and the panels of a view in a frame (module `frame`).
 
-use flashlab_base::Bytes;
+use flashlab_base::{Bytes, Nanos};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -116,7 +116,7 @@ fn marks(recording: &ViewedRecording) -> Vec<Value> {
     let least = overview.time_end_ns / PAUSES_MOST;
     let pauses = runs.windows(2).filter_map(|two| {
         let (start, end) = (two[0].time_ns.1, two[1].time_ns.0);
-        let text = || format!("pause of {:.3} s before run {}", (end - start) as f64 / 1e9, two[1].run);
+        let text = || format!("pause of {} before run {}", Nanos(end - start), two[1].run);
         (end > start && end - start > least).then(|| mark((start, end), "pause", text()))
     });
     let failures = overview.failures.iter().map(|&(start, end, count)| {

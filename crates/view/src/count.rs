@@ -48,7 +48,7 @@ pub fn count(
         && view.process.is_none()
         && view.run.is_none()
     {
-        return Ok(pyramid.count(view, &windows, width));
+        return Ok(pyramid.count(view, &windows, width, recording.overview.time_end_ns));
     }
     let keeps = ios <= COUNTED_IOS_MOST;
     let one_each = rayon::current_num_threads().max(1);

@@ -73,6 +73,14 @@ pub enum ViewError {
         "there is no browser to take the picture with: install chromium, or open the page in your browser and take the picture there"
     )]
     NoBrowser,
+    /// Runs do not fit into a page in a file.
+    #[error("the page would have {bytes} bytes, and a page in a file has {most} at most: name fewer runs")]
+    TooLarge {
+        /// Its bytes.
+        bytes: usize,
+        /// How many it may have.
+        most: usize,
+    },
     /// The browser failed.
     #[error("the browser could not show the page: {0}")]
     Browser(String),

@@ -10,6 +10,7 @@ use crate::error::ViewError;
 use crate::overview::Overview;
 use crate::pyramid_file;
 use crate::recording::{COUNTED_IOS_MOST, ReadProgress, Source, ViewedRecording, last_completion};
+use crate::stamp::stamps;
 
 impl ViewedRecording {
     /// Opens a recording. One with many IOs is summed up to a pyramid, or that is loaded from its file.
@@ -17,9 +18,10 @@ impl ViewedRecording {
     /// # Errors
     /// If a file is damaged or cannot be read.
     pub fn open(source: Source, progress: ReadProgress) -> Result<ViewedRecording, ViewError> {
+        let stamps = stamps(&source.segments);
         let segments = open_segments(&source.segments)?;
         let ios = ios_of(&segments);
-        let mut recording = ViewedRecording::new(source, segments);
+        let mut recording = ViewedRecording::new(source, stamps, segments);
         if ios > COUNTED_IOS_MOST {
             pyramid_file::load_or_build(&mut recording, progress)?;
         } else {

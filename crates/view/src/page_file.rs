@@ -50,15 +50,36 @@ pub fn page_file(
     // Heads take what they need; the contents share the rest, with some room for the notes that are added to the heads.
     let share = FILE_BYTES_MOST.saturating_sub(page(&heads, &[], state).len() + 1000 * count) / count;
     let mut contents = Vec::new();
-    for (recording, head) in recordings.iter_mut().zip(&mut heads) {
-        let (content, note) = content(recording, IOS_MOST / count, share, progress)?;
+    let ios_most = shares(recordings.iter().map(|recording| recording.overview.ios()).collect());
+    for ((recording, head), ios_most) in recordings.iter_mut().zip(&mut heads).zip(ios_most) {
+        let (content, note) = content(recording, ios_most, share, progress)?;
         contents.push(content);
+        // The file has neither, and does not grow.
         head["has_report"] = false.into();
+        head["is_growing"] = false.into();
         if let Some(notes) = head["notes"].as_array_mut() {
             notes.push(note.into());
         }
     }
-    Ok(page(&heads, &contents, state))
+    let page = page(&heads, &contents, state);
+    match page.len() <= FILE_BYTES_MOST {
+        true => Ok(page),
+        false => Err(ViewError::TooLarge { bytes: page.len(), most: FILE_BYTES_MOST }),
+    }
+}
+
+/// Shares the IOs that a file has one by one among recordings with so many: small ones are whole, and the others share what is left.
+fn shares(ios: Vec<u64>) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..ios.len()).collect();
+    order.sort_by_key(|&index| ios[index]);
+    let mut shares = vec![0; ios.len()];
+    let mut left = IOS_MOST;
+    for (done, index) in order.into_iter().enumerate() {
+        let own = ios[index].min((left / (ios.len() - done)) as u64) as usize;
+        shares[index] = own;
+        left -= own;
+    }
+    shares
 }
 
 /// What the file has of a recording, in at most `share` bytes if that is possible, and a note that says what is left out.
@@ -74,7 +95,7 @@ fn content(
     if ios.len() as u64 == all && packed.len() <= share {
         return Ok((packed, "this page is a file that has every IO".to_owned()));
     }
-    while packed.len() as f64 > IOS_SHARE * share as f64 {
+    while packed.len() as f64 > IOS_SHARE * share as f64 && !ios.is_empty() {
         ios.truncate(ios.len() / 2);
         packed = pack(recording, &ios, None);
     }
@@ -86,12 +107,14 @@ fn content(
     let mut pyramid = recording.pyramid.clone().unwrap_or_default();
     loop {
         packed = pack(recording, &ios, Some(&pyramid));
-        // A pyramid of one column cannot be made smaller.
-        if packed.len() <= share || pyramid.leaves.columns.len() <= 1 {
+        // A table of one column cannot be made smaller.
+        let (leaves, blocks) = (pyramid.leaves.columns.len() > 1, pyramid.blocks.columns.len() > 1);
+        if packed.len() <= share || !(leaves || blocks) {
             break;
         }
         // The table that is larger is what takes the bytes.
-        if pyramid.leaves.keys.len() + 8 * pyramid.sums.len() > pyramid.blocks.keys.len() {
+        let is_leaf_larger = pyramid.leaves.keys.len() + 8 * pyramid.sums.len() > pyramid.blocks.keys.len();
+        if leaves && (is_leaf_larger || !blocks) {
             pyramid = pyramid.with_coarser_leaves();
         } else {
             pyramid.blocks = pyramid.blocks.coarser();
@@ -233,4 +256,16 @@ fn data_address(asset: &Asset, text: &str) -> String {
 /// A value between `<script>` and `</script>`, which a name of a run in it must not end.
 fn in_script(value: &Value) -> String {
     value.to_string().replace('<', "\\u003c")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_recordings_are_whole_and_the_others_share_the_rest() {
+        assert_eq!(shares(vec![60_000, 30_000]), [60_000, 30_000]);
+        assert_eq!(shares(vec![1_000_000, 10, 500_000]), [49_995, 10, 49_995]);
+        assert_eq!(shares(vec![]), Vec::<usize>::new());
+    }
 }

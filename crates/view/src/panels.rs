@@ -172,10 +172,11 @@ impl ColumnSums {
     pub fn add(&mut self, other: &ColumnSums, to_end_ns: u64) {
         for mode in 0..2 {
             self.ios[mode] += other.ios[mode];
-            self.bytes[mode] += other.bytes[mode];
+            self.bytes[mode] = self.bytes[mode].saturating_add(other.bytes[mode]);
             self.response_ns_min[mode] = self.response_ns_min[mode].min(other.response_ns_min[mode]);
             self.response_ns_max[mode] = self.response_ns_max[mode].max(other.response_ns_max[mode]);
-            self.response_ns_sum[mode] += other.response_ns_sum[mode];
+            self.response_ns_sum[mode] =
+                self.response_ns_sum[mode].saturating_add(other.response_ns_sum[mode]);
         }
         self.failed += other.failed;
         self.flight.add(&other.flight, to_end_ns);
@@ -231,8 +232,8 @@ impl Tally {
         let mode = usize::from(kind.is_write());
         let sums = &mut self.columns[column];
         sums.ios[mode] += 1;
-        sums.bytes[mode] += ios.size_bytes[index];
-        sums.response_ns_sum[mode] += response;
+        sums.bytes[mode] = sums.bytes[mode].saturating_add(ios.size_bytes[index]);
+        sums.response_ns_sum[mode] = sums.response_ns_sum[mode].saturating_add(response);
         sums.failed += u64::from(kind.is_failed());
         sums.response_ns_min[mode] = sums.response_ns_min[mode].min(response);
         sums.response_ns_max[mode] = sums.response_ns_max[mode].max(response);

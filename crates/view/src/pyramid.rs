@@ -106,7 +106,8 @@ pub struct Pyramid {
 
 impl Pyramid {
     /// Counts a view in panels of `width` columns, in whole cells.
-    pub fn count(&self, view: &View, windows: &Windows, width: usize) -> Counted {
+    /// The recording ends at `time_end_ns`.
+    pub fn count(&self, view: &View, windows: &Windows, width: usize, time_end_ns: u64) -> Counted {
         let (time, offset) = (&windows.time_ns, &windows.offset_bytes);
         let is_offset_free = view.offset_bytes.is_none();
         let least = if is_offset_free { self.leaves.shift } else { self.blocks.shift };
@@ -132,7 +133,8 @@ impl Pyramid {
         let layout = &tally.layout;
         let bins = ResponseBins::default();
         let widened = Windows {
-            time_ns: layout.time.start()..layout.time.end(),
+            // Behind its end it has no IO: rates of the last column would be too low.
+            time_ns: layout.time.start()..layout.time.end().min(time_end_ns.max(layout.time.start() + 1)),
             offset_bytes: layout.offset.start()..layout.offset.end(),
             response_ns: bins.lower_edge(layout.bins.start)..bins.lower_edge(layout.bins.end),
         };

@@ -12,7 +12,7 @@ use crate::error::ViewError;
 use crate::ios::IoColumns;
 use crate::overview::{Overview, RunLabel};
 use crate::pyramid::Pyramid;
-use crate::stamp::{Stamp, stamps};
+use crate::stamp::Stamp;
 use crate::windows::Windows;
 
 /// The most IOs that are counted one by one for each picture; recordings with more have a pyramid.
@@ -123,9 +123,14 @@ pub type ReadProgress<'a> = &'a (dyn Fn(&str, u64, u64) + Sync);
 
 impl ViewedRecording {
     /// A recording of which nothing but its segments is known.
-    pub(crate) fn new(source: Source, segments: Vec<Arc<SegmentReader>>) -> ViewedRecording {
+    /// The stamps are older than the segments that were opened, so that what replaced one of these does not bear its stamp.
+    pub(crate) fn new(
+        source: Source,
+        stamps: Vec<Stamp>,
+        segments: Vec<Arc<SegmentReader>>,
+    ) -> ViewedRecording {
         ViewedRecording {
-            stamps: stamps(&source.segments),
+            stamps,
             source,
             overview: Overview::default(),
             pyramid: None,

@@ -223,14 +223,16 @@ fn add_sums(ios: &IoColumns, shift: u32, sums: &mut BTreeMap<u32, ColumnSums>) {
         let own = begun.at((time >> shift) as u32, sums);
         let mode = usize::from(ios.kind[index].is_write());
         own.ios[mode] += 1;
-        own.bytes[mode] += ios.size_bytes[index];
+        own.bytes[mode] = own.bytes[mode].saturating_add(ios.size_bytes[index]);
         own.response_ns_sum[mode] = own.response_ns_sum[mode].saturating_add(response);
         own.failed += u64::from(ios.kind[index].is_failed());
         own.response_ns_min[mode] = own.response_ns_min[mode].min(response);
         own.response_ns_max[mode] = own.response_ns_max[mode].max(response);
         own.flight.begin(leaves.to_end(time));
         let completion = time.saturating_add(response);
-        completed.at((completion >> shift) as u32, sums).flight.complete(leaves.to_end(completion));
+        // Behind the last column it is in none that is looked at.
+        let column = (completion >> shift).min(u64::from(u32::MAX)) as u32;
+        completed.at(column, sums).flight.complete(leaves.to_end(completion));
     }
     begun.close(sums);
     completed.close(sums);

@@ -105,8 +105,9 @@ impl View {
                 "hidden" => (list(value), "numbers with commas"),
                 "marks" => (value == "0", "0"),
                 "mark" => (true, ""),
+                "recording" => (value.parse::<u32>().is_ok(), "a number"),
                 _ => {
-                    let keys = "only time_ns, offset_bytes, response_ns, modes, sizes, errors, process, run, layout, hidden, marks and mark";
+                    let keys = "only time_ns, offset_bytes, response_ns, modes, sizes, errors, process, run, layout, hidden, marks, mark and recording";
                     return Err(ViewError::query(key, value, keys));
                 }
             };

@@ -52,10 +52,12 @@ const PICTURE_RATIO: u32 = 2;
 impl View {
     /// Serves the page.
     pub fn run(self) -> Result<()> {
-        if self.runs.len() > RUNS_MOST {
+        // Several logs of fio are one recording.
+        let given = viewed::given(&self.runs)?;
+        if given.len() > RUNS_MOST {
             bail!(Usage(format!(
                 "a page shows {RUNS_MOST} runs, and {} are given: leave some out",
-                self.runs.len()
+                given.len()
             )));
         }
         let is_written = self.html.is_some() || self.png.is_some();
@@ -76,7 +78,7 @@ impl View {
         };
         let bar = Bar::new();
         let opened: Vec<(ViewedRecording, Option<LookAgain>)> =
-            viewed::given(&self.runs)?.iter().map(|given| open(given, &bar)).collect::<Result<_>>()?;
+            given.iter().map(|given| open(given, &bar)).collect::<Result<_>>()?;
         let (mut recordings, looks): (Vec<ViewedRecording>, Vec<Option<LookAgain>>) =
             opened.into_iter().unzip();
         if let Some(file) = &self.html {
