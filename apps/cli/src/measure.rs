@@ -97,8 +97,8 @@ fn measure_existing(
 
 /// The warning of figures that were measured beside a page: kind and message.
 fn watched() -> (String, String) {
-    let message = "measured with --view: an open page reads what was recorded once a second, with the lowest priority; where all CPUs are \
-                   busy this may add latency spikes";
+    let message = "measured with --view: while a page is open, this program reads the recorded samples once a second, at the lowest CPU \
+                   priority; if no CPU is free, that may raise latencies";
     ("watched".to_owned(), message.to_owned())
 }
 

@@ -9,7 +9,7 @@ use std::io::BufRead;
 use flashlab_base::Operation;
 
 use crate::TraceError;
-use crate::parse::{next_line, shown};
+use crate::parse::{Lines, shown};
 
 /// Lines by which the columns are judged, while a log is read once.
 const JUDGED_LINES: usize = 4096;
@@ -135,22 +135,13 @@ fn wrong(expected: &str, found: &str) -> String {
 /// # Errors
 /// At the first line that is none of a log; or what `see` returns.
 pub fn parse_log<E: From<TraceError>>(
-    mut text: impl BufRead,
+    text: impl BufRead,
     file: &str,
     mut see: impl FnMut(&LogLine, LogColumns) -> Result<(), E>,
 ) -> Result<Option<LogColumns>, E> {
-    let mut buffer = Vec::new();
+    let mut text_lines = Lines::new(text, file);
     let (mut judged, mut columns, mut fields) = (Vec::new(), None, None);
-    for number in 1.. {
-        let line = next_line(&mut text, &mut buffer).map_err(|source| TraceError::Read {
-            file: file.to_owned(),
-            line: number,
-            source,
-        })?;
-        let Some(line) = line.map(<[u8]>::trim_ascii) else { break };
-        if line.is_empty() {
-            continue;
-        }
+    while let Some((number, line)) = text_lines.next()? {
         let refused = |message: String| TraceError::LogLine { file: file.to_owned(), line: number, message };
         let text = std::str::from_utf8(line)
             .map_err(|_| refused(format!("expected a line of a log of fio, found `{}`", shown(line))))?;

@@ -50,23 +50,15 @@ impl Parser {
 /// # Errors
 /// At the first line that does not fit the format or is one IO too many, or if there is no IO.
 pub fn parse(
-    mut text: impl BufRead,
+    text: impl BufRead,
     file: &str,
     format: Option<Format>,
     most: usize,
 ) -> Result<Trace, TraceError> {
-    let mut buffer = Vec::new();
+    let mut lines = Lines::new(text, file);
     let mut parser = format.map(Parser::new);
     let (mut ios, mut sources) = (Vec::new(), Sources::default());
-    for number in 1.. {
-        let line = match next_line(&mut text, &mut buffer) {
-            Ok(Some(line)) => line.trim_ascii(),
-            Ok(None) => break,
-            Err(source) => return Err(TraceError::Read { file: file.to_owned(), line: number, source }),
-        };
-        if line.is_empty() {
-            continue;
-        }
+    while let Some((number, line)) = lines.next()? {
         if parser.is_none() {
             if blkparse::is_preamble(line) {
                 continue;
@@ -107,11 +99,41 @@ pub fn parse(
     Ok(Trace { left_out, ..Trace::new(ios, sources.names) })
 }
 
+/// The lines of a text that are not blank.
+pub(crate) struct Lines<'a, R> {
+    text: R,
+    /// Its name in messages.
+    file: &'a str,
+    number: u64,
+    buffer: Vec<u8>,
+}
+
+impl<'a, R: BufRead> Lines<'a, R> {
+    pub fn new(text: R, file: &'a str) -> Lines<'a, R> {
+        Lines { text, file, number: 0, buffer: Vec::new() }
+    }
+
+    /// The next line without the blanks around it, and its number from 1; `None` at the end.
+    pub fn next(&mut self) -> Result<Option<(u64, &[u8])>, TraceError> {
+        loop {
+            self.number += 1;
+            let line = next_line(&mut self.text, &mut self.buffer).map_err(|source| TraceError::Read {
+                file: self.file.to_owned(),
+                line: self.number,
+                source,
+            })?;
+            match line.map(<[u8]>::trim_ascii) {
+                None => return Ok(None),
+                Some([]) => {}
+                Some(_) => break,
+            }
+        }
+        Ok(Some((self.number, self.buffer.trim_ascii())))
+    }
+}
+
 /// The next line, in `buffer`; `None` at the end.
-pub(crate) fn next_line<'a>(
-    text: &mut impl BufRead,
-    buffer: &'a mut Vec<u8>,
-) -> std::io::Result<Option<&'a [u8]>> {
+fn next_line<'a>(text: &mut impl BufRead, buffer: &'a mut Vec<u8>) -> std::io::Result<Option<&'a [u8]>> {
     buffer.clear();
     let length = text.take(LONGEST_LINE as u64).read_until(b'\n', buffer)?;
     if length == LONGEST_LINE && !buffer.ends_with(b"\n") {

@@ -17,7 +17,7 @@ use flashlab_base::{Bytes, Nanos, Operation};
 use crate::blkparse::{Asked, Record, asked};
 use crate::fields::{Expected, words};
 use crate::format::Format;
-use crate::parse::{Sources, next_line, shown};
+use crate::parse::{Lines, Sources, shown};
 use crate::parsed_line::LineContent;
 use crate::{TraceError, blkparse, msr};
 
@@ -61,22 +61,16 @@ pub struct ServedTrace {
 /// # Errors
 /// At the first line that does not fit the format, or if the format has no response times; or what `see` returns.
 pub fn parse_served<E: From<TraceError>>(
-    mut text: impl BufRead,
+    text: impl BufRead,
     file: &str,
     mut see: impl FnMut(&ServedIo) -> Result<(), E>,
 ) -> Result<ServedTrace, E> {
-    let mut buffer = Vec::new();
+    let mut lines = Lines::new(text, file);
     let mut format = None;
     let mut actions = Actions::default();
     let mut sources = Sources::default();
-    for number in 1.. {
-        let line = next_line(&mut text, &mut buffer).map_err(|source| TraceError::Read {
-            file: file.to_owned(),
-            line: number,
-            source,
-        })?;
-        let Some(line) = line.map(<[u8]>::trim_ascii) else { break };
-        if line.is_empty() || (format.is_none() && blkparse::is_preamble(line)) {
+    while let Some((number, line)) = lines.next()? {
+        if format.is_none() && blkparse::is_preamble(line) {
             continue;
         }
         let refused = |expected: Expected| TraceError::Line {

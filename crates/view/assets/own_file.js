@@ -13,10 +13,10 @@ const isWrite = (kind) => (kind & 0x80) !== 0;
 const isFailed = (kind) => (kind & 0x40) !== 0;
 
 export class OwnFile {
-  /** `heads` of the recordings, and the `contents` of each as base64 of gzip. */
+  /** `heads` of the recordings, and of each the IOs, and the pyramid or null, as base64 of gzip. */
   constructor({ heads, contents }) {
     this.heads = heads;
-    this.contents = contents.map(unpack);
+    this.contents = contents.map(async ({ ios, pyramid }) => new Content(await unpack(ios), pyramid && await unpack(pyramid)));
   }
 
   async recordings() {
@@ -53,13 +53,13 @@ export class OwnFile {
 async function unpack(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
-  return new Content(decode(await new Response(stream).arrayBuffer()));
+  return decode(await new Response(stream).arrayBuffer());
 }
 
 /** What the file has of a recording. */
 class Content {
-  constructor({ overview, known_from_ns: knownFrom, columns, pyramid, arrays }) {
-    Object.assign(this, { overview, knownFrom, columns, pyramid });
+  constructor({ overview, complete_from_ns: completeFrom, columns, arrays }, pyramid) {
+    Object.assign(this, { overview, completeFrom, columns, pyramid });
     const of = Object.fromEntries([...columns, 'kind'].map((name) => [name, arrays[`io_${name}`]]));
     of.time_ns = added(of.time_ns);
     this.ios = Array.from(of.time_ns, (none, index) => {
@@ -69,10 +69,10 @@ class Content {
       return io;
     });
     if (!pyramid) return;
-    this.leaves = table(arrays, 'leaf', pyramid.leaf_shift);
-    this.blocks = table(arrays, 'block', pyramid.block_shift);
-    this.sumColumns = added(arrays.sum_columns);
-    this.sums = arrays.sums.slice();
+    this.leaves = table(pyramid.arrays, 'leaf', pyramid.leaf_shift);
+    this.blocks = table(pyramid.arrays, 'block', pyramid.block_shift);
+    this.sumColumns = added(pyramid.arrays.sum_columns);
+    this.sums = pyramid.arrays.sums;
     // A column without reads, or writes, has no shortest one.
     for (let at = 0; at < this.sums.length; at += SUMS.length) {
       for (const mode of [0, 1]) if (this.sums[at + mode] === 0) this.sums[at + 4 + mode] = Infinity;
@@ -81,7 +81,7 @@ class Content {
 
   /** Whether each IO of a view is in the file. */
   isWhole(state) {
-    return !this.pyramid || (state.response !== null && state.response[0] >= this.knownFrom);
+    return !this.pyramid || (state.response !== null && state.response[0] >= this.completeFrom);
   }
 }
 
@@ -93,7 +93,7 @@ function added(differences) {
 
 /** Cells of columns over time: in each column the keys are stored as differences. */
 function table(arrays, name, shift) {
-  const [sizes, keys] = [arrays[`${name}_cells`], arrays[`${name}_keys`].slice()];
+  const [sizes, keys] = [arrays[`${name}_cells`], arrays[`${name}_keys`]];
   const starts = [0];
   for (const size of sizes) {
     const from = starts[starts.length - 1];

@@ -65,7 +65,7 @@ const AT = Object.fromEntries(SUMS.map((name, index) => [name, index]));
 
 /** IOs counted in the panels of a view. */
 export class Tally {
-  /** `least` has the narrowest columns as binary logarithms. */
+  /** Columns of each axis are at least 2^n wide, with the n that `least` has for it. */
   constructor(windows, width, least) {
     const { time_ns: time, offset_bytes: offset, response_ns: response } = windows;
     this.time = new Grid(...time, width, least.time);

@@ -1,6 +1,6 @@
 //! The answers of the server: what is shown, and the panels of a view in a frame (module `frame`).
 
-use flashlab_base::{Bytes, Nanos};
+use flashlab_base::{Bytes, Nanos, Span};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -119,9 +119,9 @@ fn marks(recording: &ViewedRecording) -> Vec<Value> {
         let text = || format!("pause of {} before run {}", Nanos(end - start), two[1].run);
         (end > start && end - start > least).then(|| mark((start, end), "pause", text()))
     });
-    let failures = overview.failures.iter().map(|&(start, end, count)| {
+    let failures = overview.failures.iter().map(|&Span { start_ns, end_ns, amount: count }| {
         mark(
-            (start, end),
+            (start_ns, end_ns),
             "fault",
             if count == 1 { "an IO failed".to_owned() } else { format!("{count} IOs failed") },
         )

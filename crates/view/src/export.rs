@@ -4,12 +4,13 @@
 //! - A file has at most about a million IOs, because it is made in memory; more are refused with advice.
 //! - Numbers are numbers: 64 bits, signed, where the name ends in a unit. Every reader knows these types and encodings.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
 
-use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::writer::FileWriter;
-use arrow_schema::{ArrowError, DataType, Field, Schema};
+use arrow_schema::{ArrowError, DataType};
 use flashlab_base::Sample;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
@@ -114,48 +115,31 @@ fn csv<'a>(
     Ok(text.into_bytes())
 }
 
-/// IOs by column.
-#[derive(Default)]
-struct ExportedColumns {
-    run: Vec<i32>,
-    process: Vec<i32>,
-    position: Vec<i64>,
-    mode: Vec<&'static str>,
-    time_ns: Vec<i64>,
-    offset_bytes: Vec<i64>,
-    size_bytes: Vec<i64>,
-    submission_delay_ns: Vec<i64>,
-    response_ns: Vec<i64>,
-    errno: Vec<i32>,
-}
-
-impl ExportedColumns {
-    fn of(recording: &ViewedRecording, ios: &[(u32, Sample)]) -> ExportedColumns {
-        let mut columns = ExportedColumns::default();
-        for (run, sample) in ios {
-            let since_intended = |time: u64| time.wrapping_sub(sample.intended.0) as i64;
-            columns.run.push(*run as i32);
-            columns.process.push(sample.process as i32);
-            columns.position.push(sample.position as i64);
-            columns.mode.push(table::mode(sample));
-            columns.time_ns.push(table::time_ns(recording, sample));
-            columns.offset_bytes.push(sample.offset.0 as i64);
-            columns.size_bytes.push(sample.size.0 as i64);
-            columns.submission_delay_ns.push(since_intended(sample.submitted.0));
-            columns.response_ns.push(since_intended(sample.completed.0));
-            columns.errno.push(sample.errno);
-        }
-        columns
+/// IOs by the columns of the table.
+fn by_column(recording: &ViewedRecording, ios: &[(u32, Sample)]) -> Result<RecordBatch, ArrowError> {
+    fn of<'a, T, A: FromIterator<T> + Array + 'static>(
+        ios: &'a [(u32, Sample)],
+        value: impl Fn(u32, &'a Sample) -> T,
+    ) -> ArrayRef {
+        Arc::new(ios.iter().map(|(run, sample)| value(*run, sample)).collect::<A>())
     }
-}
-
-/// The type of a column by its name.
-fn data_type(name: &str) -> DataType {
-    match name {
-        "mode" => DataType::Utf8,
-        "run" | "process" | "errno" => DataType::Int32,
-        _ => DataType::Int64,
-    }
+    let narrow = |value: &dyn Fn(u32, &Sample) -> i32| of::<_, Int32Array>(ios, value);
+    let wide = |value: &dyn Fn(&Sample) -> i64| of::<_, Int64Array>(ios, |_, sample| value(sample));
+    let columns = [
+        narrow(&|run, _| run as i32),
+        narrow(&|_, sample| sample.process as i32),
+        wide(&|sample| sample.position as i64),
+        Arc::new(StringArray::from_iter_values(ios.iter().map(|(_, sample)| table::mode(sample)))),
+        wide(&|sample| table::time_ns(recording, sample)),
+        wide(&|sample| sample.offset.0 as i64),
+        wide(&|sample| sample.size.0 as i64),
+        wide(&table::submission_delay_ns),
+        wide(&table::response_ns),
+        narrow(&|_, sample| sample.errno),
+    ];
+    RecordBatch::try_from_iter_with_nullable(
+        COLUMNS.into_iter().zip(columns).map(|(name, column)| (name, column, false)),
+    )
 }
 
 fn arrow<'a>(
@@ -163,87 +147,67 @@ fn arrow<'a>(
     batches: impl Iterator<Item = ExportedBatch<'a>>,
 ) -> Result<Vec<u8>, ViewError> {
     let failed = |error: ArrowError| ViewError::Export(error.to_string());
-    let fields: Vec<Field> = COLUMNS.iter().map(|&name| Field::new(name, data_type(name), false)).collect();
-    let schema = Arc::new(Schema::new(fields));
+    let schema = by_column(recording, &[]).map_err(failed)?.schema();
     let mut writer = FileWriter::try_new(Vec::new(), &schema).map_err(failed)?;
     for batch in batches {
-        let own = ExportedColumns::of(recording, batch?);
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(Int32Array::from(own.run)),
-            Arc::new(Int32Array::from(own.process)),
-            Arc::new(Int64Array::from(own.position)),
-            Arc::new(StringArray::from(own.mode)),
-            Arc::new(Int64Array::from(own.time_ns)),
-            Arc::new(Int64Array::from(own.offset_bytes)),
-            Arc::new(Int64Array::from(own.size_bytes)),
-            Arc::new(Int64Array::from(own.submission_delay_ns)),
-            Arc::new(Int64Array::from(own.response_ns)),
-            Arc::new(Int32Array::from(own.errno)),
-        ];
-        let batch = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(failed)?;
+        let batch = by_column(recording, batch?).map_err(failed)?;
         writer.write(&batch).map_err(failed)?;
     }
     writer.into_inner().map_err(failed)
 }
 
-static PARQUET_SCHEMA: LazyLock<TypePtr> = LazyLock::new(|| {
-    let fields = COLUMNS.iter().map(|name| match data_type(name) {
-        DataType::Utf8 => format!("required binary {name} (UTF8);"),
-        DataType::Int32 => format!("required int32 {name};"),
-        _ => format!("required int64 {name};"),
+/// The schema of Parquet for these columns.
+fn parquet_schema(columns: &RecordBatch) -> Result<TypePtr, ParquetError> {
+    let fields = columns.schema().fields().iter().fold(String::new(), |fields, field| {
+        let (name, end) = (field.name(), if field.data_type() == &DataType::Utf8 { " (UTF8)" } else { "" });
+        let kind = match field.data_type() {
+            DataType::Utf8 => "binary",
+            DataType::Int32 => "int32",
+            _ => "int64",
+        };
+        format!("{fields}required {kind} {name}{end};")
     });
-    let message = format!("message ios {{ {} }}", fields.collect::<String>());
-    Arc::new(parse_message_type(&message).expect("a test parses the schema"))
-});
+    Ok(Arc::new(parse_message_type(&format!("message ios {{ {fields} }}"))?))
+}
 
 fn parquet<'a>(
     recording: &ViewedRecording,
     batches: impl Iterator<Item = ExportedBatch<'a>>,
 ) -> Result<Vec<u8>, ViewError> {
     let failed = |error: ParquetError| ViewError::Export(error.to_string());
+    let arrow_failed = |error: ArrowError| ViewError::Export(error.to_string());
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_created_by(concat!("flashlab ", env!("CARGO_PKG_VERSION")).to_owned());
+    let schema = parquet_schema(&by_column(recording, &[]).map_err(arrow_failed)?).map_err(failed)?;
     let mut writer =
-        SerializedFileWriter::new(Vec::new(), Arc::clone(&PARQUET_SCHEMA), Arc::new(properties.build()))
-            .map_err(failed)?;
+        SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties.build())).map_err(failed)?;
     for batch in batches {
-        let columns = ExportedColumns::of(recording, batch?);
+        let columns = by_column(recording, batch?).map_err(arrow_failed)?;
         let group = writer.next_row_group().map_err(failed)?;
-        put(group, columns).map_err(failed)?;
+        put(group, &columns).map_err(failed)?;
     }
     writer.into_inner().map_err(failed)
 }
 
 /// Writes a row group.
-fn put(
-    mut group: SerializedRowGroupWriter<'_, Vec<u8>>,
-    columns: ExportedColumns,
-) -> Result<(), ParquetError> {
-    let ExportedColumns { run, process, position, mode, time_ns, errno, .. } = columns;
-    let texts: Vec<ByteArray> = mode.into_iter().map(ByteArray::from).collect();
-    let mut narrow = [run, process, errno].into_iter();
-    let mut wide = [
-        position,
-        time_ns,
-        columns.offset_bytes,
-        columns.size_bytes,
-        columns.submission_delay_ns,
-        columns.response_ns,
-    ]
-    .into_iter();
-    for name in COLUMNS {
+fn put(mut group: SerializedRowGroupWriter<'_, Vec<u8>>, columns: &RecordBatch) -> Result<(), ParquetError> {
+    for values in columns.columns() {
         let lacks = || ParquetError::General("the schema has another number of columns".to_owned());
         let mut column = group.next_column()?.ok_or_else(lacks)?;
-        match data_type(name) {
-            DataType::Utf8 => column.typed::<ByteArrayType>().write_batch(&texts, None, None)?,
+        match values.data_type() {
+            DataType::Utf8 => {
+                let texts: Vec<ByteArray> =
+                    values.as_string::<i32>().iter().flatten().map(ByteArray::from).collect();
+                column.typed::<ByteArrayType>().write_batch(&texts, None, None)?
+            }
             DataType::Int32 => {
-                let values = narrow.next().ok_or_else(lacks)?;
-                column.typed::<Int32Type>().write_batch(&values, None, None)?
+                let values = values.as_primitive::<arrow_array::types::Int32Type>();
+                column.typed::<Int32Type>().write_batch(values.values(), None, None)?
             }
             _ => {
-                let values = wide.next().ok_or_else(lacks)?;
-                column.typed::<Int64Type>().write_batch(&values, None, None)?
+                let values = values.as_primitive::<arrow_array::types::Int64Type>();
+                column.typed::<Int64Type>().write_batch(values.values(), None, None)?
             }
         };
         column.close()?;

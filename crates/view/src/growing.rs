@@ -87,16 +87,7 @@ impl ViewedRecording {
     pub(crate) fn stopped(&self, why: &str) -> ViewedRecording {
         let mut source = Source { is_growing: false, ..self.source.clone() };
         source.notes.push(format!("the recording is not followed any more: {why}"));
-        ViewedRecording {
-            source,
-            overview: self.overview.clone(),
-            pyramid: self.pyramid.clone(),
-            segments: self.segments.clone(),
-            stamps: self.stamps.clone(),
-            row_groups: self.row_groups.clone(),
-            origin_ns: self.origin_ns,
-            kept: Arc::clone(&self.kept),
-        }
+        ViewedRecording { source, ..self.clone() }
     }
 
     /// Notes when the start-up phase ended of runs whose length was not known before.

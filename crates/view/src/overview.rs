@@ -40,8 +40,8 @@ pub struct Overview {
     pub runs: Vec<RunOverview>,
     /// IOs that completed before they began, by their clock.
     pub backward: u64,
-    /// When IOs began that failed: from, to and how many, nanoseconds. What lies close together is one.
-    pub failures: Vec<(u64, u64, u64)>,
+    /// When IOs began that failed, and how many: those close together are one span.
+    pub failures: Vec<Span<u64>>,
 }
 
 /// When a run was.
@@ -120,7 +120,7 @@ impl Overview {
             }
             last = Some(at);
         }
-        overview.take_failures(failures);
+        overview.failures = failures.into_vec();
         overview
     }
 
@@ -140,19 +140,12 @@ impl Overview {
         self.failures.extend(&other.failures);
     }
 
-    fn take_failures(&mut self, failures: Spans<u64>) {
-        self.failures =
-            failures.into_vec().into_iter().map(|span| (span.start_ns, span.end_ns, span.amount)).collect();
-    }
-
     /// Makes one of the parts of each run, and orders them by their begin; and so for the times of failures.
     pub(crate) fn join_parts(&mut self) {
         let mut failures = Spans::new(FAILURES_MOST, self.time_end_ns / 10_000);
-        self.failures.sort_unstable();
-        for &(start_ns, end_ns, amount) in &self.failures {
-            failures.add(Span { start_ns, end_ns, amount });
-        }
-        self.take_failures(failures);
+        self.failures.sort_by_key(|span| (span.start_ns, span.end_ns));
+        self.failures.iter().for_each(|&span| failures.add(span));
+        self.failures = failures.into_vec();
         self.runs.sort_by_key(|run| run.run);
         self.runs.dedup_by(|next, own| {
             let is_same = next.run == own.run;

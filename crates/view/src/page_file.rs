@@ -1,8 +1,8 @@
 //! A page with its recordings in one file, for a reader who has neither the runs nor the program.
 //!
 //! # Model
-//! The file has the page's scripts and, of each recording, a frame (module `frame`) as base64 of gzip: its slowest IOs, and a pyramid of all of
-//! them if these are not all. `assets/own_file.js` answers the page from it, as the server would.
+//! The file has the page's scripts and, of each recording, frames (module `frame`) as base64 of gzip: its slowest IOs, and a pyramid of all
+//! of them if these are not all. `assets/own_file.js` answers the page from it, as the server would.
 //!
 //! # Invariants
 //! - The file has at most [`FILE_BYTES_MOST`] bytes: columns of the pyramid are joined in pairs, and fewer IOs are taken, until it fits.
@@ -88,29 +88,31 @@ fn content(
     ios_most: usize,
     share: usize,
     progress: ReadProgress,
-) -> Result<(String, String), ViewError> {
+) -> Result<(Value, String), ViewError> {
     let all = recording.overview.ios();
     let mut ios = table::slowest(recording, ios_most)?;
-    let mut packed = pack(recording, &ios, None);
+    let mut packed = pack_ios(recording, &ios);
     if ios.len() as u64 == all && packed.len() <= share {
-        return Ok((packed, "this page is a file that has every IO".to_owned()));
+        let content = json!({ "ios": packed, "pyramid": null });
+        return Ok((content, "this page is a file that has every IO".to_owned()));
     }
     while packed.len() as f64 > IOS_SHARE * share as f64 && !ios.is_empty() {
         ios.truncate(ios.len() / 2);
-        packed = pack(recording, &ios, None);
+        packed = pack_ios(recording, &ios);
     }
+    let share = share.saturating_sub(packed.len());
     // What the kept one leaves out may fit into the file.
-    let table_bytes = 0.5 * share.saturating_sub(packed.len()) as f64;
+    let table_bytes = 0.5 * share as f64;
     if recording.pyramid.is_none() || summing::table_bytes(recording) < table_bytes {
         recording.pyramid = Some(summing::build(recording, table_bytes, progress)?);
     }
     let mut pyramid = recording.pyramid.clone().unwrap_or_default();
-    loop {
-        packed = pack(recording, &ios, Some(&pyramid));
+    let packed_pyramid = loop {
+        let packed = pack_pyramid(&pyramid);
         // A table of one column cannot be made smaller.
         let (leaves, blocks) = (pyramid.leaves.columns.len() > 1, pyramid.blocks.columns.len() > 1);
         if packed.len() <= share || !(leaves || blocks) {
-            break;
+            break packed;
         }
         // The table that is larger is what takes the bytes.
         let is_leaf_larger = pyramid.leaves.keys.len() + 8 * pyramid.sums.len() > pyramid.blocks.keys.len();
@@ -119,9 +121,9 @@ fn content(
         } else {
             pyramid.blocks = pyramid.blocks.coarser();
         }
-    }
-    let note = note(&ios, all, &pyramid);
-    Ok((packed, note))
+    };
+    let content = json!({ "ios": packed, "pyramid": packed_pyramid });
+    Ok((content, note(&ios, all, &pyramid)))
 }
 
 /// What a file without every IO has.
@@ -130,28 +132,24 @@ fn note(ios: &[(u32, Sample)], all: u64, pyramid: &Pyramid) -> String {
         "this page is a file: one by one it has {} of {all} IOs, those from {} up; the others are counted in columns of {} (over offsets, \
          of {} and {}), beyond which nothing can be zoomed; flashlab view shows each IO of the run itself",
         ios.len(),
-        Nanos(known_from_ns(ios)),
+        Nanos(complete_from_ns(ios)),
         Nanos(1 << pyramid.leaves.shift),
         Nanos(1 << pyramid.blocks.shift),
         Bytes(1 << pyramid.offset_shift),
     )
 }
 
-/// From which response time on each IO is among the slowest: others may be as fast as the last of these.
-fn known_from_ns(slowest: &[(u32, Sample)]) -> u64 {
-    slowest.iter().map(|(_, sample)| response_ns(sample).max(0) as u64 + 1).min().unwrap_or(u64::MAX)
+/// The response time from which on every IO is among the slowest: others may be as fast as the last of these.
+fn complete_from_ns(slowest: &[(u32, Sample)]) -> u64 {
+    let response_ns = |sample: &Sample| table::response_ns(sample).max(0) as u64;
+    slowest.iter().map(|(_, sample)| response_ns(sample) + 1).min().unwrap_or(u64::MAX)
 }
 
-fn response_ns(sample: &Sample) -> i64 {
-    sample.completed.0.wrapping_sub(sample.intended.0) as i64
-}
-
-/// Base64 of gzip of the frame with these IOs and this pyramid.
-fn pack(recording: &ViewedRecording, ios: &[(u32, Sample)], pyramid: Option<&Pyramid>) -> String {
-    let mut ios: Vec<&(u32, Sample)> = ios.iter().collect();
+/// Base64 of gzip of the frame with these IOs.
+fn pack_ios(recording: &ViewedRecording, slowest: &[(u32, Sample)]) -> String {
+    let mut ios: Vec<&(u32, Sample)> = slowest.iter().collect();
     ios.sort_by_key(|(_, sample)| sample.intended.0);
     let mut arrays = Arrays::default();
-    let time_ns = |sample: &Sample| (sample.intended.0 as i64).wrapping_sub(recording.origin_ns) as u64;
     let mut put = |name: &str, value: &dyn Fn(u32, &Sample) -> u64| {
         arrays.put_varints(&format!("io_{name}"), ios.iter().map(|(run, sample)| value(*run, sample)));
     };
@@ -161,36 +159,44 @@ fn pack(recording: &ViewedRecording, ios: &[(u32, Sample)], pyramid: Option<&Pyr
     put("kind", &|_, sample| IoKind::new(sample.mode.is_write(), sample.errno != 0, sample.size.0).0.into());
     put("offset_bytes", &|_, sample| sample.offset.0);
     put("size_bytes", &|_, sample| sample.size.0);
-    let submission_delay = |sample: &Sample| sample.submitted.0.wrapping_sub(sample.intended.0) as i64;
-    arrays.put_varints("io_time_ns", differences(ios.iter().map(|(_, sample)| time_ns(sample))));
-    arrays.put_signed("io_submission_delay_ns", ios.iter().map(|(_, sample)| submission_delay(sample)));
-    arrays.put_signed("io_response_ns", ios.iter().map(|(_, sample)| response_ns(sample)));
-    arrays.put_signed("io_errno", ios.iter().map(|(_, sample)| i64::from(sample.errno)));
-    if let Some(pyramid) = pyramid {
-        put_table(&mut arrays, "leaf", &pyramid.leaves);
-        put_table(&mut arrays, "block", &pyramid.blocks);
-        arrays
-            .put_varints("sum_columns", differences(pyramid.sum_columns.iter().map(|&column| column.into())));
-        arrays.put_varints("sums", pyramid.sums.iter().flat_map(|sums| sums.numbers()));
-    }
+    let samples = || ios.iter().map(|(_, sample)| sample);
+    arrays.put_varints(
+        "io_time_ns",
+        differences(samples().map(|sample| table::time_ns(recording, sample) as u64)),
+    );
+    arrays.put_signed("io_submission_delay_ns", samples().map(table::submission_delay_ns));
+    arrays.put_signed("io_response_ns", samples().map(table::response_ns));
+    arrays.put_signed("io_errno", samples().map(|sample| i64::from(sample.errno)));
     let overview = &recording.overview;
-    let owned: Vec<(u32, Sample)> = ios.into_iter().cloned().collect();
-    let header = json!({
+    zipped(&arrays.framed(json!({
         "columns": COLUMNS,
-        "known_from_ns": known_from_ns(&owned),
+        "complete_from_ns": complete_from_ns(slowest),
         "overview": {
             "time_end_ns": overview.time_end_ns,
             "offset_bytes": [overview.offset_first.min(overview.offset_last), overview.offset_last],
             "response_ns": [overview.response_ns.0.min(overview.response_ns.1), overview.response_ns.1],
         },
-        "pyramid": pyramid.map(|pyramid| json!({
-            "leaf_shift": pyramid.leaves.shift,
-            "block_shift": pyramid.blocks.shift,
-            "offset_shift": pyramid.offset_shift,
-        })),
-    });
-    let mut zipped = GzEncoder::new(Vec::new(), Compression::best());
-    let written = zipped.write_all(&arrays.framed(header)).and_then(|()| zipped.finish());
+    })))
+}
+
+/// Base64 of gzip of the frame with this pyramid.
+fn pack_pyramid(pyramid: &Pyramid) -> String {
+    let mut arrays = Arrays::default();
+    put_table(&mut arrays, "leaf", &pyramid.leaves);
+    put_table(&mut arrays, "block", &pyramid.blocks);
+    arrays.put_varints("sum_columns", differences(pyramid.sum_columns.iter().map(|&column| column.into())));
+    arrays.put_varints("sums", pyramid.sums.iter().flat_map(|sums| sums.numbers()));
+    zipped(&arrays.framed(json!({
+        "leaf_shift": pyramid.leaves.shift,
+        "block_shift": pyramid.blocks.shift,
+        "offset_shift": pyramid.offset_shift,
+    })))
+}
+
+/// Base64 of gzip.
+fn zipped(bytes: &[u8]) -> String {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    let written = encoder.write_all(bytes).and_then(|()| encoder.finish());
     BASE64.encode(written.expect("memory can be written to"))
 }
 
@@ -215,7 +221,7 @@ fn differences(numbers: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> 
 }
 
 /// The page as one text.
-fn page(heads: &[Value], contents: &[String], state: &str) -> String {
+fn page(heads: &[Value], contents: &[Value], state: &str) -> String {
     let classic = ["early.js", "uPlot.js"];
     let modules = ASSETS.iter().filter(|asset| asset.name.ends_with(".js") && !classic.contains(&asset.name));
     // A module in an address of its own has no folder: the others have names instead of paths.

@@ -67,11 +67,7 @@ fn responses(
         for index in 0..ios.len() {
             let kind = ios.kind[index];
             // A failed IO has no response time of the device.
-            let is_shown = kinds[usize::from(kind.0)]
-                && !kind.is_failed()
-                && windows.time_ns.contains(&ios.time_ns[index])
-                && view.has_rest(&ios, index);
-            if !is_shown {
+            if kind.is_failed() || !windows.show(view, &kinds, &ios, index) {
                 continue;
             }
             let of_mode = &mut runs[usize::from(kind.is_write())];

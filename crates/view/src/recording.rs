@@ -94,6 +94,7 @@ pub struct RowGroup {
 }
 
 /// A recording that is looked at.
+#[derive(Clone)]
 pub struct ViewedRecording {
     /// Where it comes from.
     pub source: Source,

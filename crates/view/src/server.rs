@@ -26,7 +26,7 @@ use crate::export::ExportFormat;
 use crate::live::LiveRecording;
 use crate::ratios::ratios_in_view;
 use crate::recording::ViewedRecording;
-use crate::table::{Order, Page};
+use crate::table::{Order, Page, Sorting};
 use crate::view::View;
 use crate::{answer, assets, count, export, table};
 
@@ -207,7 +207,11 @@ async fn guard(
 
 fn failure(status: StatusCode, message: &str) -> Response {
     let body = json!({ "error": message }).to_string();
-    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+    (status, json_response(body)).into_response()
+}
+
+fn json_response(document: String) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], document).into_response()
 }
 
 async fn nothing() -> Response {
@@ -251,7 +255,7 @@ async fn recordings_of(State(shared): State<Arc<Shared>>) -> Response {
         json!({ "flashlab": env!("CARGO_PKG_VERSION"), "recordings": heads }).to_string()
     });
     match document.await {
-        Ok(document) => ([(header::CONTENT_TYPE, "application/json")], document).into_response(),
+        Ok(document) => json_response(document),
         Err(_) => failure(StatusCode::INTERNAL_SERVER_ERROR, FAILED),
     }
 }
@@ -273,15 +277,17 @@ async fn panels(State(shared): State<Arc<Shared>>, Query(query): Pairs) -> Respo
 async fn ios(State(shared): State<Arc<Shared>>, Query(query): Pairs) -> Response {
     let answer = compute(shared, query, |recording, view, query, is_cancelled| {
         let page = Page {
-            order: Order::named(query.get("sort").unwrap_or("time_ns"))?,
-            is_descending: query.flag("descending")?,
+            sorting: Sorting {
+                order: Order::named(query.get("sort").unwrap_or("time_ns"))?,
+                is_descending: query.flag("descending")?,
+            },
             start: query.number("start", 0)?,
             count: query.number("count", 200)?,
         };
         table::page(recording, view, page, is_cancelled)
     });
     match answer.await {
-        Ok(document) => ([(header::CONTENT_TYPE, "application/json")], document.to_string()).into_response(),
+        Ok(document) => json_response(document.to_string()),
         Err(response) => response,
     }
 }
@@ -312,7 +318,7 @@ async fn ratios(State(shared): State<Arc<Shared>>, Query(query): Pairs) -> Respo
         ratios_in_view(recording, &other, view, is_cancelled)
     });
     match answer.await {
-        Ok(document) => ([(header::CONTENT_TYPE, "application/json")], document.to_string()).into_response(),
+        Ok(document) => json_response(document.to_string()),
         Err(response) => response,
     }
 }

@@ -72,13 +72,20 @@ impl Order {
     }
 }
 
-/// Which rows of a table.
+/// How a table is sorted.
 #[derive(Clone, Copy, Debug)]
-pub struct Page {
+pub struct Sorting {
     /// The order.
     pub order: Order,
     /// Whether the largest are first.
     pub is_descending: bool,
+}
+
+/// Which rows of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// How it is sorted.
+    pub sorting: Sorting,
     /// The first row.
     pub start: usize,
     /// How many rows.
@@ -100,7 +107,7 @@ pub fn page(
 ) -> Result<Value, ViewError> {
     let (start, count) = (page.start, page.count.min(ROWS_MOST));
     let end = start.saturating_add(count).min(EXPORTED_MOST);
-    let (ranked, matching) = ranked(recording, view, page, end, is_cancelled)?;
+    let (ranked, matching) = ranked(recording, view, page.sorting, end, is_cancelled)?;
     let rows = samples(recording, &ranked[start.min(ranked.len())..])?;
     let rows: Vec<Value> = rows.iter().map(|(run, sample)| row(recording, *run, sample)).collect();
     Ok(json!({ "matching": matching, "is_bounded": matching.is_none(), "columns": COLUMNS, "rows": rows }))
@@ -130,6 +137,16 @@ pub fn time_ns(recording: &ViewedRecording, sample: &Sample) -> i64 {
     (sample.intended.0 as i64).wrapping_sub(recording.origin_ns)
 }
 
+/// How long an IO took from its begin, negative by a clock that went backwards.
+pub fn response_ns(sample: &Sample) -> i64 {
+    sample.completed.0.wrapping_sub(sample.intended.0) as i64
+}
+
+/// How long an IO waited for its submission.
+pub fn submission_delay_ns(sample: &Sample) -> i64 {
+    sample.submitted.0.wrapping_sub(sample.intended.0) as i64
+}
+
 /// An IO by the columns of a table.
 pub fn row(recording: &ViewedRecording, run: u32, sample: &Sample) -> Value {
     json!([
@@ -140,8 +157,8 @@ pub fn row(recording: &ViewedRecording, run: u32, sample: &Sample) -> Value {
         time_ns(recording, sample),
         sample.offset.0,
         sample.size.0,
-        sample.submitted.0.wrapping_sub(sample.intended.0) as i64,
-        sample.completed.0.wrapping_sub(sample.intended.0) as i64,
+        submission_delay_ns(sample),
+        response_ns(sample),
         sample.errno,
     ])
 }
@@ -155,8 +172,8 @@ pub fn all(
     view: &View,
     is_cancelled: &AtomicBool,
 ) -> Result<Vec<(u32, Sample)>, ViewError> {
-    let all = Page { order: Order::Time, is_descending: false, start: 0, count: EXPORTED_MOST };
-    let (ranked, matching) = ranked(recording, view, all, EXPORTED_MOST + 1, is_cancelled)?;
+    let by_time = Sorting { order: Order::Time, is_descending: false };
+    let (ranked, matching) = ranked(recording, view, by_time, EXPORTED_MOST + 1, is_cancelled)?;
     if ranked.len() > EXPORTED_MOST {
         return Err(ViewError::TooMany {
             ios: matching.unwrap_or(ranked.len() as u64),
@@ -167,13 +184,13 @@ pub fn all(
     samples(recording, &ranked)
 }
 
-/// The slowest IOs of a recording with their runs, at most so many, the slowest first.
+/// The `count` slowest IOs of a recording with their runs, or all if it has fewer; the slowest first.
 ///
 /// # Errors
 /// If samples are damaged or cannot be read.
 pub(crate) fn slowest(recording: &ViewedRecording, count: usize) -> Result<Vec<(u32, Sample)>, ViewError> {
-    let all = Page { order: Order::Response, is_descending: true, start: 0, count };
-    let (ranked, _) = ranked(recording, &View::default(), all, count, &AtomicBool::new(false))?;
+    let slowest_first = Sorting { order: Order::Response, is_descending: true };
+    let (ranked, _) = ranked(recording, &View::default(), slowest_first, count, &AtomicBool::new(false))?;
     samples(recording, &ranked)
 }
 
@@ -181,7 +198,7 @@ pub(crate) fn slowest(recording: &ViewedRecording, count: usize) -> Result<Vec<(
 fn ranked(
     recording: &ViewedRecording,
     view: &View,
-    page: Page,
+    sorting: Sorting,
     end: usize,
     is_cancelled: &AtomicBool,
 ) -> Result<(Vec<Ranked>, Option<u64>), ViewError> {
@@ -189,7 +206,7 @@ fn ranked(
     let kinds = view.kinds();
     let mut groups = row_groups(recording, &windows.time_ns);
     groups.retain(|&group| recording.row_groups[group].time_ns.1 >= windows.time_ns.start);
-    let by_worst = page.order == Order::Response && page.is_descending;
+    let by_worst = sorting.order == Order::Response && sorting.is_descending;
     let ios: u64 = groups.iter().map(|&group| recording.row_groups[group].ios).sum();
     if by_worst {
         groups.sort_by_key(|&group| Reverse(recording.row_groups[group].response_ns_max));
@@ -197,7 +214,7 @@ fn ranked(
         return Err(ViewError::TooMany { ios, most: SORTED_IOS_MOST, purpose: "sorted" });
     }
     // Ascending ranks are in the table's order.
-    let rank = |key: u64| if page.is_descending { u64::MAX - key } else { key };
+    let rank = |key: u64| if sorting.is_descending { u64::MAX - key } else { key };
     let mut found: Vec<Ranked> = Vec::new();
     let mut matching = 0;
     let mut columns = Columns::default();
@@ -223,12 +240,9 @@ fn ranked(
         }
         let ios = recording.ios(group, ios <= SORTED_IOS_MOST, &mut columns)?;
         for index in 0..ios.len() {
-            let is_shown = kinds[usize::from(ios.kind[index].0)]
-                && windows.time_ns.contains(&ios.time_ns[index])
-                && view.has_rest(&ios, index);
-            if is_shown {
+            if windows.show(view, &kinds, &ios, index) {
                 matching += 1;
-                found.push((rank(page.order.key(&ios, index)), group as u32, index as u32));
+                found.push((rank(sorting.order.key(&ios, index)), group as u32, index as u32));
             }
         }
         if found.len() > 4 * end + 4096 {

@@ -49,36 +49,42 @@ impl View {
     pub fn parse(query: &[(String, String)]) -> Result<View, ViewError> {
         let mut view = View::default();
         for (key, value) in query {
-            match key.as_str() {
-                "time_ns" => view.time_ns = Some(window(key, value)?),
-                "offset_bytes" => view.offset_bytes = Some(window(key, value)?),
-                "response_ns" => view.response_ns = Some(window(key, value)?),
-                "modes" => {
-                    let modes: Vec<&str> = value.split(',').collect();
-                    if let Some(other) = modes.iter().find(|mode| !["read", "write"].contains(*mode)) {
-                        return Err(ViewError::query(key, other, "read, write or both with a comma"));
-                    }
-                    view.without_reads = !modes.contains(&"read");
-                    view.without_writes = !modes.contains(&"write");
-                }
-                "sizes" => {
-                    let classes = value.split(',').map(|class| number(key, class));
-                    view.size_classes = Some(classes.collect::<Result<_, _>>()?);
-                }
-                "errors" => {
-                    view.errors = match value.as_str() {
-                        "any" => Errors::Any,
-                        "none" => Errors::None,
-                        "only" => Errors::Only,
-                        other => return Err(ViewError::query(key, other, "any, none or only")),
-                    }
-                }
-                "process" => view.process = Some(number(key, value)?),
-                "run" => view.run = Some(number(key, value)?),
-                _ => {}
-            }
+            view.set(key, value)?;
         }
         Ok(view)
+    }
+
+    /// Takes a pair of a query; `false` if its key is not of a view.
+    fn set(&mut self, key: &str, value: &str) -> Result<bool, ViewError> {
+        match key {
+            "time_ns" => self.time_ns = Some(window(key, value)?),
+            "offset_bytes" => self.offset_bytes = Some(window(key, value)?),
+            "response_ns" => self.response_ns = Some(window(key, value)?),
+            "modes" => {
+                let modes: Vec<&str> = value.split(',').collect();
+                if let Some(other) = modes.iter().find(|mode| !["read", "write"].contains(*mode)) {
+                    return Err(ViewError::query(key, other, "read, write or both with a comma"));
+                }
+                self.without_reads = !modes.contains(&"read");
+                self.without_writes = !modes.contains(&"write");
+            }
+            "sizes" => {
+                let classes = value.split(',').map(|class| number(key, class));
+                self.size_classes = Some(classes.collect::<Result<_, _>>()?);
+            }
+            "errors" => {
+                self.errors = match value {
+                    "any" => Errors::Any,
+                    "none" => Errors::None,
+                    "only" => Errors::Only,
+                    other => return Err(ViewError::query(key, other, "any, none or only")),
+                }
+            }
+            "process" => self.process = Some(number(key, value)?),
+            "run" => self.run = Some(number(key, value)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// Checks what follows `#` in the address of a page.
@@ -86,23 +92,18 @@ impl View {
     /// # Errors
     /// [`ViewError::Query`] with the key and what it takes.
     pub fn check_state(state: &str) -> Result<(), ViewError> {
-        let pairs: Vec<(String, String)> = state
-            .split('&')
-            .filter(|pair| !pair.is_empty())
-            .map(|pair| {
-                let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-                (key.to_owned(), value.replace("%2C", ","))
-            })
-            .collect();
-        for (key, value) in &pairs {
-            let list = |all: &str| all.split(',').all(|number| number.parse::<u32>().is_ok());
-            let (is_right, takes) = match key.as_str() {
-                "time_ns" | "offset_bytes" | "response_ns" | "modes" | "sizes" | "errors" | "process"
-                | "run" => {
-                    continue;
-                }
+        let mut view = View::default();
+        for pair in state.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            // Browsers write a comma so.
+            let value = &value.replace("%2C", ",");
+            if view.set(key, value)? {
+                continue;
+            }
+            let are_numbers = || value.split(',').all(|number| number.parse::<u32>().is_ok());
+            let (is_right, takes) = match key {
                 "layout" => (["stacked", "overlay"].contains(&value.as_str()), "stacked or overlay"),
-                "hidden" => (list(value), "numbers with commas"),
+                "hidden" => (are_numbers(), "numbers with commas"),
                 "marks" => (value == "0", "0"),
                 "mark" => (true, ""),
                 "recording" => (value.parse::<u32>().is_ok(), "a number"),
@@ -115,7 +116,7 @@ impl View {
                 return Err(ViewError::query(key, value, takes));
             }
         }
-        View::parse(&pairs).map(drop)
+        Ok(())
     }
 
     /// Whether IOs of this kind are shown.

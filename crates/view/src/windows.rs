@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::ios::{IoColumns, KIND_COUNT};
 use crate::overview::Overview;
 use crate::response_bins::{ResponseBin, ResponseBins};
 use crate::view::View;
@@ -39,6 +40,14 @@ impl Windows {
                 all(response_start, overview.response_ns.1.saturating_add(1)),
             ),
         }
+    }
+
+    /// Whether a view shows the IO `index`, whose windows in the recording these are; `kinds` is [`View::kinds`].
+    #[inline]
+    pub fn show(&self, view: &View, kinds: &[bool; KIND_COUNT], ios: &IoColumns, index: usize) -> bool {
+        kinds[usize::from(ios.kind[index].0)]
+            && self.time_ns.contains(&ios.time_ns[index])
+            && view.has_rest(ios, index)
     }
 
     /// The response bins that the window of response times touches.
